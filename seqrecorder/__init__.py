@@ -39,39 +39,39 @@ from seqrecorder.errors import ShardReadError as ShardReadError
 from seqrecorder.errors import ShardWriteError as ShardWriteError
 from seqrecorder.errors import SkipRecord as SkipRecord
 from seqrecorder.errors import SourceError as SourceError
+from seqrecorder.schema.conversion import SparseVector as SparseVector
 from seqrecorder.schema.declarations import context as context
 from seqrecorder.schema.declarations import feature_list as feature_list
 from seqrecorder.schema.declarations import record as record
 from seqrecorder.schema.schema import Schema as Schema
-from seqrecorder.schema.sparse_vector import SparseVector as SparseVector
 
 if TYPE_CHECKING:
     from seqrecorder import keras as keras
     from seqrecorder import legacy as legacy
     from seqrecorder import testing as testing
-    from seqrecorder.analysis.coverage import Coverage as Coverage
-    from seqrecorder.analysis.field_stats import FieldStats as FieldStats
     from seqrecorder.analysis.leakage import Leakage as Leakage
     from seqrecorder.analysis.leakage import leakage as leakage
     from seqrecorder.analysis.plot import plot as plot
-    from seqrecorder.analysis.record_stats import Stats as Stats
     from seqrecorder.analysis.report import Report as Report
     from seqrecorder.analysis.report import report as report
+    from seqrecorder.analysis.stats import FieldStats as FieldStats
+    from seqrecorder.analysis.stats import Stats as Stats
     from seqrecorder.analysis.stats import stats as stats
+    from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
-    from seqrecorder.dataset.corpus import Corpus as Corpus
-    from seqrecorder.dataset.corpus import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.manifest import Manifest as Manifest
+    from seqrecorder.dataset.remote import clean as clean
+    from seqrecorder.dataset.remote import pull as pull
+    from seqrecorder.dataset.remote import push as push
+    from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
-    from seqrecorder.dataset.salvage_result import Salvage as Salvage
+    from seqrecorder.dataset.selection import Corpus as Corpus
     from seqrecorder.dataset.selection import Selection as Selection
-    from seqrecorder.dataset.split_shares import Balanced as Balanced
-    from seqrecorder.dataset.transfer import clean as clean
-    from seqrecorder.dataset.transfer import pull as pull
-    from seqrecorder.dataset.transfer import push as push
+    from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
+    from seqrecorder.dataset.splits import Balanced as Balanced
+    from seqrecorder.dataset.verify import VerifyReport as VerifyReport
     from seqrecorder.dataset.verify import verify as verify
-    from seqrecorder.dataset.verify_report import VerifyReport as VerifyReport
     from seqrecorder.reading.batch import batch as batch
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.crop import Crop as Crop
@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget as TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll as Unroll
     from seqrecorder.reading.batching.window import Window as Window
+    from seqrecorder.reading.elements import next_step as next_step
+    from seqrecorder.reading.elements import previous_step as previous_step
     from seqrecorder.reading.mix import mix as mix
     from seqrecorder.reading.plan import Plan as Plan
     from seqrecorder.reading.plan import PlanTable as PlanTable
@@ -88,29 +90,27 @@ if TYPE_CHECKING:
     from seqrecorder.reading.read import info as info
     from seqrecorder.reading.read import read as read
     from seqrecorder.reading.read_records import read_records as read_records
-    from seqrecorder.reading.shifted_steps import next_step as next_step
-    from seqrecorder.reading.shifted_steps import previous_step as previous_step
-    from seqrecorder.sources.conll import from_conll as from_conll
-    from seqrecorder.sources.csv_rows import from_csv as from_csv
-    from seqrecorder.sources.jsonl import from_jsonl as from_jsonl
+    from seqrecorder.sources.csv import from_csv as from_csv
     from seqrecorder.sources.rows import from_rows as from_rows
     from seqrecorder.sources.tables import from_table as from_table
-    from seqrecorder.sources.ts import from_ts as from_ts
+    from seqrecorder.sources.text import from_conll as from_conll
+    from seqrecorder.sources.text import from_jsonl as from_jsonl
+    from seqrecorder.sources.text import from_ts as from_ts
     from seqrecorder.writing.commit import commit as commit
     from seqrecorder.writing.edits import compact as compact
     from seqrecorder.writing.edits import merge as merge
     from seqrecorder.writing.edits import rewrite as rewrite
     from seqrecorder.writing.options import WriteOptions as WriteOptions
-    from seqrecorder.writing.write import write as write
-    from seqrecorder.writing.write_part import write_part as write_part
+    from seqrecorder.writing.part import write_part as write_part
     from seqrecorder.writing.writer import Writer as Writer
+    from seqrecorder.writing.writer import write as write
 
 # The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
 Schema.codec_factory = _RecordCodec
 
 
 def _infer(source: Any, **options: Any) -> Schema:
-    from seqrecorder.sources.infer_tables import infer_table
+    from seqrecorder.sources.infer import infer_table
 
     return infer_table(source, **options)
 
@@ -120,12 +120,12 @@ Schema.inference = _infer
 __version__ = "0.1.0"
 
 _LAZY = {
-    "Balanced": "seqrecorder.dataset.split_shares",
+    "Balanced": "seqrecorder.dataset.splits",
     "Bucket": "seqrecorder.reading.batching.bucket",
     "Column": "seqrecorder.codec.columns",
-    "Corpus": "seqrecorder.dataset.corpus",
-    "Coverage": "seqrecorder.analysis.coverage",
-    "FieldStats": "seqrecorder.analysis.field_stats",
+    "Corpus": "seqrecorder.dataset.selection",
+    "Coverage": "seqrecorder.analysis.vocabulary",
+    "FieldStats": "seqrecorder.analysis.stats",
     "Crop": "seqrecorder.reading.batching.crop",
     "Leakage": "seqrecorder.analysis.leakage",
     "Manifest": "seqrecorder.dataset.manifest",
@@ -135,37 +135,37 @@ _LAZY = {
     "PlanTable": "seqrecorder.reading.plan",
     "Ragged": "seqrecorder.reading.batching.ragged",
     "Report": "seqrecorder.analysis.report",
-    "Salvage": "seqrecorder.dataset.salvage_result",
+    "Salvage": "seqrecorder.dataset.salvage",
     "Selection": "seqrecorder.dataset.selection",
-    "Stats": "seqrecorder.analysis.record_stats",
+    "Stats": "seqrecorder.analysis.stats",
     "TokenBudget": "seqrecorder.reading.batching.token_budget",
     "Unroll": "seqrecorder.reading.batching.unroll",
-    "VerifyReport": "seqrecorder.dataset.verify_report",
+    "VerifyReport": "seqrecorder.dataset.verify",
     "Vocabulary": "seqrecorder.analysis.vocabulary",
     "Window": "seqrecorder.reading.batching.window",
     "WriteOptions": "seqrecorder.writing.options",
     "Writer": "seqrecorder.writing.writer",
-    "from_conll": "seqrecorder.sources.conll",
-    "clean": "seqrecorder.dataset.transfer",
+    "from_conll": "seqrecorder.sources.text",
+    "clean": "seqrecorder.dataset.remote",
     "commit": "seqrecorder.writing.commit",
     "compact": "seqrecorder.writing.edits",
     "batch": "seqrecorder.reading.batch",
-    "from_csv": "seqrecorder.sources.csv_rows",
-    "from_jsonl": "seqrecorder.sources.jsonl",
+    "from_csv": "seqrecorder.sources.csv",
+    "from_jsonl": "seqrecorder.sources.text",
     "from_rows": "seqrecorder.sources.rows",
     "from_table": "seqrecorder.sources.tables",
-    "from_ts": "seqrecorder.sources.ts",
+    "from_ts": "seqrecorder.sources.text",
     "info": "seqrecorder.reading.read",
     "leakage": "seqrecorder.analysis.leakage",
     "merge": "seqrecorder.writing.edits",
     "mix": "seqrecorder.reading.mix",
-    "next_step": "seqrecorder.reading.shifted_steps",
-    "open": "seqrecorder.dataset.corpus",
+    "next_step": "seqrecorder.reading.elements",
+    "open": "seqrecorder.dataset.selection",
     "plan": "seqrecorder.reading.plan",
     "plot": "seqrecorder.analysis.plot",
-    "previous_step": "seqrecorder.reading.shifted_steps",
-    "pull": "seqrecorder.dataset.transfer",
-    "push": "seqrecorder.dataset.transfer",
+    "previous_step": "seqrecorder.reading.elements",
+    "pull": "seqrecorder.dataset.remote",
+    "push": "seqrecorder.dataset.remote",
     "read": "seqrecorder.reading.read",
     "read_records": "seqrecorder.reading.read_records",
     "report": "seqrecorder.analysis.report",
@@ -173,8 +173,8 @@ _LAZY = {
     "salvage": "seqrecorder.dataset.salvage",
     "stats": "seqrecorder.analysis.stats",
     "verify": "seqrecorder.dataset.verify",
-    "write": "seqrecorder.writing.write",
-    "write_part": "seqrecorder.writing.write_part",
+    "write": "seqrecorder.writing.writer",
+    "write_part": "seqrecorder.writing.part",
 }
 
 

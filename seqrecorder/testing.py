@@ -10,10 +10,10 @@ import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.read_records import read_records
-from seqrecorder.schema.equality import same_bits
+from seqrecorder.schema.conversion import same_bits
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.encoder import LifeCycle, check_params
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

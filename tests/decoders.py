@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.codec.broken_record import Broken
-from seqrecorder.codec.column_decoder import ColumnDecoder
 from seqrecorder.codec.columns import group_lengths
-from seqrecorder.codec.parser import Parser
-from seqrecorder.wire.spans import Messages
+from seqrecorder.codec.decode import ColumnDecoder
+from seqrecorder.codec.flat_values import Broken
+from seqrecorder.codec.parse import Parser
+from seqrecorder.wire.byte_rows import Messages
 
 
 @sr.record

@@ -6,8 +6,8 @@ import io
 import os
 from unittest import mock
 
-from seqrecorder.storage import bad_sectors
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage import files as bad_sectors
+from seqrecorder.storage.files import on_fault_point
 
 
 def names(directory):

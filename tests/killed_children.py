@@ -5,7 +5,7 @@ import os, random, shutil, signal, sys
 from pathlib import Path
 import tensorflow  # imported once for all children; this process starts none of its threads
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 root = Path(sys.argv[1])
 

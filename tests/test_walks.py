@@ -13,7 +13,7 @@ import pytest
 import seqrecorder as sr
 
 PACKAGE = Path(sr.__file__).parent
-MOST = {"write": 39, "read": 38, "read_records": 32, "selection": 32, "verify": 28}
+MOST = {"write": 23, "read": 19, "read_records": 15, "selection": 15, "verify": 13}
 
 
 @sr.record

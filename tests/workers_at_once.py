@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from seqrecorder.writing import worker_pool
+from seqrecorder.writing import workers as worker_pool
 
 
 def at_once(patch: Callable[[Any, str, Any], None] = setattr) -> None:

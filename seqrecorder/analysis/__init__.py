@@ -1,3 +1,3 @@
 """What a dataset's records are like: statistics, vocabularies and pictures."""
 
-__all__ = ["kept_stats", "record_stats", "stats", "strategies"]
+__all__ = ["stats", "survey"]

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.content_digest import content_digest
-from seqrecorder.dataset.corpus import Corpus
-from seqrecorder.dataset.corpus import open as open_corpus
-from seqrecorder.dataset.partition import values_by
-from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.time_parts import times_of
+from seqrecorder.codec.records import content_digest
+from seqrecorder.dataset.selection import Corpus, Selection
+from seqrecorder.dataset.selection import open as open_corpus
+from seqrecorder.dataset.subsets import times_of, values_by
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import cut, html_table, text_table
 

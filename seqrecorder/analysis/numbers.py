@@ -5,16 +5,406 @@ Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that tw
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.distribution import Distribution, keys_of
 from seqrecorder.schema.dtypes import widen
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+
+RELATIVE_ERROR = 2.0**-8
+"""How far a quantile may be from the order statistics that it is of, relative to them, beyond the limit."""
+_BUCKETS = 1 << 16
+_LARGEST = float(np.finfo(np.float32).max)
+_DENSE = 1 << 15  # values from which on bincount, which makes all buckets anew, is faster than to add to some
+
+
+@attrs.define(eq=False, repr=False)
+class Distribution:
+    """How often which numbers came; NaN and infinities are none.
+
+    >>> import numpy as np
+    >>> counts = Distribution(limit=100)
+    >>> counts.add(np.array([3, 1, 3]))
+    >>> counts.top(1), counts.distinct, float(counts.quantile(0.5))
+    ([(3, 2)], 2, 3.0)
+
+    Attributes:
+        limit: of the distinct values that are counted one by one.
+        values: ascending, those that came; None beyond the limit.
+        counts: how often each came, int64; beyond the limit of the buckets `(65536,)`.
+    """
+
+    limit: int
+    values: NDArray[Any] | None = attrs.field(factory=lambda: np.empty(0, np.int64))
+    counts: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def total(self) -> int:
+        """How many values were counted."""
+        return int(self.counts.sum())
+
+    @property
+    def distinct(self) -> int | None:
+        """How many distinct values came; None where there are more than the limit."""
+        return None if self.values is None else self.values.size
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Count some values: int64, uint64 or float64 `(n,)`, always of one dtype, and finite."""
+        if self.values is not None:
+            if values.dtype.kind == "f" and np.unique(values[: 2 * self.limit]).size > self.limit:
+                self._spread()
+            else:
+                self._count(*_counted(values))
+                return
+        self.add_keys(keys_of(values))
+
+    def add_keys(self, keys: NDArray[np.uint16]) -> None:
+        """Count values, of which there have been more than the limit before, by their buckets (see `keys_of`)."""
+        if keys.size < _DENSE:
+            np.add.at(self.counts, keys.astype(np.intp), 1)
+        else:
+            self.counts += np.bincount(keys, minlength=_BUCKETS)
+
+    def merge(self, other: Distribution) -> None:
+        """Count what another has counted, too."""
+        if other.values is not None:
+            if self.values is not None:
+                self._count(other.values, other.counts)
+            else:
+                np.add.at(self.counts, keys_of(other.values), other.counts)
+        else:
+            self._spread()
+            self.counts += other.counts
+
+    def copy(self) -> Distribution:
+        """Return a distribution that counts on by itself."""
+        return attrs.evolve(self, counts=self.counts.copy())
+
+    def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
+        """Count distinct values, ascending, each so many times."""
+        if self.values is None or not self.values.size:
+            self.values, self.counts = values, counts
+        elif values.size:
+            united, places = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+            sums = np.zeros(united.size, np.int64)
+            np.add.at(sums, places.reshape(-1), np.concatenate([self.counts, counts]))
+            self.values, self.counts = united, sums
+        if self.values.size > self.limit:
+            self._spread()
+
+    def _spread(self) -> None:
+        """Count buckets instead of values from now on."""
+        if self.values is not None:
+            buckets = np.zeros(_BUCKETS, np.int64)
+            np.add.at(buckets, keys_of(self.values), self.counts)
+            self.values, self.counts = None, buckets
+
+    def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return values, ascending, and how often each came; the middles of buckets beyond the limit."""
+        if self.values is not None:
+            return self.values.astype(np.float64), self.counts
+        order = self._ascending()
+        middles = ((order.astype(np.uint32) << 16) | 0x8000).view(np.float32).astype(np.float64)
+        middles[(order & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
+        return middles, self.counts[order]
+
+    def buckets(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Return where each bucket begins and ends, ascending, and how many values it holds; beyond the limit only."""
+        order = self._ascending()
+        ends = np.stack([order, order + 1]).astype(np.uint32) << 16
+        low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
+        return low, high, self.counts[order]
+
+    def _ascending(self) -> NDArray[np.int64]:
+        """Return the buckets that hold a value, in the order of their values."""
+        order = np.concatenate([np.arange(_BUCKETS - 1, _BUCKETS // 2 - 1, -1), np.arange(_BUCKETS // 2)])
+        filled: NDArray[np.int64] = order[self.counts[order] > 0]
+        return filled
+
+    def quantile(self, q: Any) -> Any:
+        """Return quantiles as `numpy.quantile` interpolates them, from order statistics known to `RELATIVE_ERROR`.
+
+        Args:
+            q: one or more shares of the values, from 0 to 1.
+
+        Returns:
+            float64, of the shape of `q`; NaN where there are no values.
+        """
+        shares = np.asarray(q, np.float64)
+        values, counts = self.steps()
+        if not values.size:
+            return np.full(shares.shape, np.nan)[()]
+        ends = np.cumsum(counts)
+        places = shares * (ends[-1] - 1)
+        below = np.floor(places).astype(np.int64)
+        low, high = (
+            values[np.searchsorted(ends, at, side="right")] for at in (below, np.ceil(places).astype(np.int64))
+        )
+        part = places - below
+        with np.errstate(over="ignore"):
+            return np.where(part > 0, low * (1 - part) + high * part, low)[()]
+
+    def top(self, count: int) -> list[tuple[Any, int]]:
+        """Return the values that came most often, with how often; none beyond the limit."""
+        if self.values is None:
+            return []
+        order = np.argsort(-self.counts, kind="stable")[:count]
+        return list(zip(self.values[order].tolist(), self.counts[order].tolist(), strict=True))
+
+    def histogram(self, edges: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return how many values lie between some edges, ascending; the last edge belongs to the last bin."""
+        values, counts = self.steps()
+        return np.histogram(values, edges, weights=counts)[0].astype(np.int64)
+
+
+def keys_of(values: NDArray[Any]) -> NDArray[np.uint16]:
+    """Return the bucket of each value: the first sixteen bits of the nearest float32."""
+    with np.errstate(under="ignore"):
+        narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
+    return (np.ascontiguousarray(narrow).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct values, ascending, and how often each comes."""
+    if values.size and values.dtype.kind in "iu":
+        least, most = int(values.min()), int(values.max())
+        if most - least < max(1 << 16, 2 * values.size):  # codes: counting is many times faster than sorting
+            counts = np.bincount((values - values.dtype.type(least)).astype(np.intp))
+            codes = np.flatnonzero(counts)
+            return codes.astype(values.dtype) + values.dtype.type(least), counts[codes]
+    found, counts = np.unique(values, return_counts=True)
+    return found, counts.astype(np.int64)
+
+
+LIMIT = 1 << 16
+_LONGEST, _SHOWN = 256, 48
+
+
+@attrs.define(eq=False, repr=False)
+class Texts:
+    """How often which texts came.
+
+    >>> texts = Texts()
+    >>> texts.add(["to", "be", "or", "not", "to", "be"])
+    >>> texts.top(2), texts.distinct, texts.longest
+    ([('be', 2), ('to', 2)], 4, 3)
+
+    Attributes:
+        limit: of the distinct texts that are kept.
+        counts: how often each came; what is longer than 256 characters or bytes is known by its beginning and a digest.
+        total: how many came.
+        exceeded: whether there were more distinct ones than the limit.
+        error: by how much counts may be too low.
+        shortest: characters or bytes of the shortest text; None where there is none.
+        longest: of the longest.
+    """
+
+    limit: int = LIMIT
+    counts: Counter[Any] = attrs.field(factory=Counter)
+    total: int = 0
+    exceeded: bool = False
+    error: int = 0
+    shortest: int | None = None
+    longest: int | None = None
+
+    @property
+    def distinct(self) -> int | None:
+        """How many distinct texts came; None where there are more than the limit."""
+        return None if self.exceeded else len(self.counts)
+
+    @property
+    def empty(self) -> int:
+        """How many texts were empty, as far as they are counted."""
+        return self.counts[""] + self.counts[b""]
+
+    def add(self, values: Sequence[Any]) -> None:
+        """Count some texts."""
+        if not values:
+            return
+        found = Counter(values)
+        sizes = list(map(len, found))
+        self._reach(min(sizes), max(sizes))
+        if max(sizes) > _LONGEST:
+            for text in [text for text in found if len(text) > _LONGEST]:
+                found[_abbreviated(text)] = found.pop(text)
+        self.counts.update(found)
+        self.total += len(values)
+        self._prune()
+
+    def merge(self, other: Texts) -> None:
+        """Count what another has counted, too."""
+        if other.shortest is not None and other.longest is not None:
+            self._reach(other.shortest, other.longest)
+        self.counts.update(other.counts)
+        self.total += other.total
+        self.exceeded |= other.exceeded
+        self.error += other.error
+        self._prune()
+
+    def copy(self) -> Texts:
+        """Return the same, to be added to by itself."""
+        return attrs.evolve(self, counts=self.counts.copy())
+
+    def _reach(self, shortest: int, longest: int) -> None:
+        self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
+        self.longest = longest if self.longest is None else max(self.longest, longest)
+
+    def _prune(self) -> None:
+        if len(self.counts) <= self.limit:
+            return
+        self.exceeded = True
+        least = sorted(self.counts.values())[-self.limit - 1]
+        self.counts = Counter({text: count - least for text, count in self.counts.items() if count > least})
+        self.error += least
+
+    def top(self, count: int) -> list[tuple[Any, int]]:
+        """Return the texts that came most often, with how often; texts that came equally often in their order."""
+        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
+
+
+def _abbreviated(text: Any) -> Any:
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    end = f"... ({len(text):,} in all, {hashlib.blake2b(data, digest_size=8).hexdigest()})"
+    return text[:_SHOWN] + end.encode() if isinstance(text, bytes) else text[:_SHOWN] + end
+
+
+QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
+"""Those that are told of all numbers."""
+
+
+@attrs.frozen(repr=False)
+class Summary:
+    """Figures of whole numbers, such as lengths.
+
+    Attributes:
+        numbers: what is known of them.
+    """
+
+    numbers: Numbers
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return int(self.numbers.count[0])
+
+    @property
+    def minimum(self) -> int | None:
+        """The least; None where there are none."""
+        return int(self.numbers.minimum[0]) if self.count else None
+
+    @property
+    def maximum(self) -> int | None:
+        """The largest; None where there are none."""
+        return int(self.numbers.maximum[0]) if self.count else None
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return float(self.numbers.mean[0]) if self.count else float("nan")
+
+    @property
+    def std(self) -> float:
+        """Their standard deviation."""
+        return float(np.sqrt(self.numbers.variance[0]))
+
+    @property
+    def total(self) -> int:
+        """Their sum."""
+        values, counts = self.numbers.distributions[0].steps()
+        exact = self.numbers.distributions[0].values is not None
+        return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)
+
+    def quantile(self, q: float) -> float:
+        """Return a quantile, as `FieldStats.quantile`."""
+        if not self.count:
+            return float("nan")
+        return float(np.clip(self.numbers.distributions[0].quantile(q), self.minimum, self.maximum))
+
+    def brief(self) -> str:
+        """Return the least, the mean and the largest in a few characters."""
+        return f"{self.minimum:,} / {self.mean:,.1f} / {self.maximum:,}" if self.count else "none"
+
+    def __repr__(self) -> str:
+        return f"<Summary {self.count:,}: {self.brief()}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as what JSON holds."""
+        names = ("count", "minimum", "maximum", "mean", "std")
+        found = {name: getattr(self, name) for name in names}
+        return {**found, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
+
+
+_HISTOGRAM = 30
+_EXACT = 2.0**50
+"""Below, there is a float64 between any two whole numbers."""
+_GROUPED = 1e4
+
+
+def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return which share of the values is at most each of some points; values of a bucket lie evenly in it."""
+    total = max(1, distribution.total)
+    if distribution.values is not None:
+        ends = np.concatenate([[0], np.cumsum(distribution.counts)])
+        places = np.searchsorted(distribution.values.astype(np.float64), points, side="right")
+        return np.asarray(ends[places] / total, np.float64)
+    low, high, counts = distribution.buckets()
+    ends = np.cumsum(counts)
+    edges = np.stack([low, high], 1).ravel()
+    return np.interp(points, edges, np.stack([ends - counts, ends], 1).ravel() / total)
+
+
+def edges_of(distribution: Any, *, is_whole: bool) -> Any:
+    """Return edges of bins, float64, that hold all but the hundredth part of the values at the ends."""
+    low, high = (float(distribution.quantile(q)) for q in (0.005, 0.995))
+    if is_whole and max(-low, high) < _EXACT:
+        low, high = np.floor(low), np.ceil(high)
+        wide = max(1.0, np.ceil((high - low + 1) / (2 * _HISTOGRAM)))
+        return np.arange(low - 0.5, high + 0.5 + wide, wide)
+    return _between(low, high, _HISTOGRAM + 1) if high > low else np.array([low - 0.5, low + 0.5])
+
+
+def _between(low: float, high: float, count: int) -> Any:
+    """Return `numpy.linspace`, of ends whose difference may be too large for a float."""
+    parts = np.linspace(0, 1, count)
+    return low * (1 - parts) + high * parts
+
+
+def shares_of(distribution: Any, edges: Any) -> Any:
+    """Return which share of the values each bin holds; the outermost ones hold what is beyond, too."""
+    below = shares_below(distribution, edges)
+    below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
+    return np.diff(below)
+
+
+def ticks_of(edges: Any) -> list[tuple[float, str]]:
+    """Return round places on the axis of some bins, with what is written there."""
+    whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
+    low, high = float(edges[0]) + whole, float(edges[-1]) - whole
+    raw = max(high / 5 - low / 5, 1e-12 * max(-low, high), float(np.finfo(np.float64).tiny))
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(each * power for each in (1, 2, 5, 10) if each * power >= raw)
+    step = max(1.0, step) if whole else step
+    first, last = np.ceil(low / step), np.floor(high / step)
+    if last - first < 1:
+        return [(place, number(place)) for place in sorted({low, high})]
+    return [(place, f"{place:,.10g}") for place in (np.arange(first, last + 1) * step + 0.0).tolist()]
+
+
+def number(value: Any) -> str:
+    """Return a number in four digits."""
+    if value is None or not np.isfinite(value):
+        return "-"
+    return f"{float(value):,.4g}" if abs(value) < _GROUPED else f"{float(value):.4g}"
+
 
 MOST_CHANNELS = 64
 """Of so many channels each has quantiles of its own; of more, all have common ones."""

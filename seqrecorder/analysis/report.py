@@ -5,20 +5,579 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
-from seqrecorder.analysis.findings import LEVELS, Finding, find, tally
-from seqrecorder.analysis.report_page import page
-from seqrecorder.analysis.survey import survey
+from seqrecorder.analysis.findings import (
+    LABEL_VALUES,
+    LEAST,
+    LEVELS,
+    Finding,
+    codes_of,
+    find,
+    in_splits,
+    is_label,
+    length_shifts,
+    shifts_of,
+    tally,
+)
+from seqrecorder.analysis.numbers import Summary, Texts, edges_of, number, shares_of, ticks_of
+from seqrecorder.analysis.survey import BINS, survey
 from seqrecorder.errors import printable
-from seqrecorder.schema.display import cut, html_table
+from seqrecorder.schema.display import (
+    POINTS,
+    bars,
+    bytes_text,
+    curves,
+    cut,
+    html_table,
+    number_of,
+    outlines,
+    plain,
+    strips,
+)
+from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import write_file
-from seqrecorder.storage.paths import local_path
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from seqrecorder.analysis.record_stats import Stats
+    from seqrecorder.analysis.findings import Distance
+    from seqrecorder.analysis.leakage import Shared
+    from seqrecorder.analysis.stats import FieldStats, Stats
+    from seqrecorder.analysis.survey import Survey
+
+
+MOST_FIELDS = 40
+"""Of so many fields a report shows the values."""
+MOST_BARS = 10
+_MOST_SPLITS = 8
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
+    """Return a table, behind its summary if it has one; on a narrow page each row becomes a block: nothing is cut."""
+    head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
+    lines = "".join(
+        '<tr role="row">'
+        + "".join(
+            f'<td role="cell" data-h="{plain(head)}">{plain(cell, 80)}</td>'
+            for head, cell in zip(heads, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    body = (
+        f'<table role="table"><caption>{plain(caption, 120)}</caption><thead role="rowgroup"><tr role="row">{head}</tr>'
+        f'</thead><tbody role="rowgroup">{lines}</tbody></table>'
+    )
+    return f"<details><summary>{summary}</summary>{body}</details>" if summary else body
+
+
+def figure(picture: str, caption: str, table: str) -> str:
+    """Return a picture with its caption, and a table for those who do not see it."""
+    return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
+
+
+def told(shifts: Sequence[tuple[str, str, Distance]]) -> str:
+    """Return how far splits are apart."""
+    items = "".join(
+        f"<li{' class=differs' if far.differs else ''}>{plain(one, 30)} and {plain(other, 30)}: {far.measure} "
+        f"{far.value:.3f}{'' if far.channel is None else f' in channel {far.channel}'}, limit {far.threshold:.3f}"
+        f"{': differs' if far.differs else ''}</li>"
+        for one, other, far in shifts[: _MOST_SPLITS - 1]
+    )
+    return f"<ul class='told'>{items}</ul>" if items else ""
+
+
+def first_splits(stats: Stats) -> dict[str, Stats]:
+    """Return the splits that pictures have room for."""
+    return dict(list(stats.splits.items())[:_MOST_SPLITS])
+
+
+STYLE = """
+:root{--bg:#fff;--fg:#1a1c20;--muted:#525866;--soft:#767d8a;--line:#ccd2da;--card:#f6f7f9;--link:#0b4f9e;
+--c0:#0b5cad;--c1:#b3420a;--c2:#1b7340;--c3:#7a2aa8;--c4:#7a5600;--c5:#a01c4b;--c6:#0a6470;--c7:#5a5a5a;
+--error:#9b1c10;--error-bg:#fde8e6;--warning:#694700;--warning-bg:#fff1cf;--note:#14457c;--note-bg:#e6effb}
+@media screen and (prefers-color-scheme:dark){:root{--bg:#14161a;--fg:#e8eaed;--muted:#aeb5c0;--soft:#8a93a1;
+--line:#3b414b;
+--card:#1d2025;--link:#8cbcff;--c0:#7db4ff;--c1:#ff9d66;--c2:#6fd398;--c3:#d0a2ff;--c4:#e3c15c;--c5:#ff8fb3;
+--c6:#6ad0dd;--c7:#b8b8b8;--error:#ffb4aa;--error-bg:#44201d;--warning:#ffd980;--warning-bg:#3a3013;--note:#a9cdfb;
+--note-bg:#1b2f47}}
+*{box-sizing:border-box}
+html{scroll-behavior:smooth}
+body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+header,main{max-width:1240px;margin:0 auto;padding:0 16px}
+header p{margin:16px 0 0;color:var(--muted)}
+h1{font-size:1.5rem;line-height:1.25;margin:0 0 8px}
+h2{font-size:1.25rem;margin:40px 0 8px;border-bottom:1px solid var(--line);padding-bottom:4px}
+h3{font-size:1.05rem;margin:16px 0 4px}
+h4{font-size:1rem;margin:0}
+p{margin:4px 0 8px}
+.soft{color:var(--muted);font-size:.9rem;margin:0}
+a{color:var(--link)}
+nav{display:flex;flex-wrap:wrap;gap:4px 16px}
+nav a{padding:4px 0}
+.findings{padding-left:2.6em}
+.findings li{margin:6px 0;padding:6px 10px;border-radius:6px;background:var(--note-bg)}
+.findings .error{background:var(--error-bg)}
+.findings .warning{background:var(--warning-bg)}
+.level{font-weight:700;color:var(--note)}
+.error .level{color:var(--error)}
+.warning .level{color:var(--warning)}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:16px;align-items:start}
+.grid>*{min-width:0}
+.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px}
+.card h3{margin-top:0}
+figure{margin:8px 0}
+figcaption{color:var(--muted);font-size:.87rem}
+svg{display:block;width:100%}
+.told{margin:4px 0;padding-left:1.2em;font-size:.87rem;color:var(--muted)}
+.told .differs{color:var(--warning);font-weight:700}
+details{margin:4px 0}
+summary{cursor:pointer;color:var(--link);font-size:.87rem;padding:4px 0}
+table{border-collapse:collapse;min-width:min(100%,26em);margin:8px 0;font-size:.9rem}
+caption{text-align:left;color:var(--muted);padding:4px 0}
+th,td{text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid var(--line)}
+.grid table,.grid thead,.grid tbody,.grid tr,.grid td,.grid caption{display:block}
+.grid thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+.grid tr{border-bottom:2px solid var(--line);padding:4px 0}
+.grid td{border:0;padding:0}
+.grid td:empty{display:none}
+.grid td:first-child{font-weight:700}
+.grid td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}
+@media(max-width:640px){table,thead,tbody,tr,td,caption{display:block}
+thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
+tr{border-bottom:2px solid var(--line);padding:4px 0}td{border:0;padding:0}
+td:first-child{font-weight:700}
+td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}td:empty{display:none}}
+@media print{:root{--bg:#fff;--fg:#000;--muted:#444;--card:#fff;--link:#000}nav{display:none}
+.card,figure,tr,.findings li{break-inside:avoid}h2,h3{break-after:avoid}
+details::details-content{content-visibility:visible;block-size:auto}}
+""".strip().replace("\n", "")
+
+
+_MOST_CHANNELS = 16
+
+
+def lengths_section(found: Survey, stats: Stats) -> str:
+    """Return the lengths of the records by split, and what strategies of batching waste on them."""
+    if not stats.groups:
+        return "<p>There is no feature list, so that records have no lengths.</p>"
+    buckets = (
+        next((plan for plan in found.plans[1] if type(plan.strategy).__name__ == "Bucket"), None)
+        if found.plans
+        else None
+    )
+    marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
+    marks = marks if len(marks) <= BINS else []
+    parts = []
+    for at, group in enumerate(list(stats.groups)[:MOST_FIELDS]):
+        summaries = {name: Summary(part.groups[group]) for name, part in first_splits(stats).items()}
+        if not any(each.count for each in summaries.values()):
+            continue
+        whole = {name: each.numbers.distributions[0] for name, each in summaries.items()}
+        edges = edges_of(stats.groups[group].distributions[0], is_whole=True)
+        which = "" if len(stats.groups) == 1 else f" in {group}"
+        longest = max(each.maximum or 0 for each in summaries.values())
+        title = f"Length of records in steps{which}"
+        caption = f"{title}, as a share of each split's records."
+        caption += f" The last bin holds everything up to {longest:,}." if longest > edges[-1] else ""
+        caption += " Grey lines: boundaries of buckets." if marks and not at else ""
+        rows = [
+            (name, f"{s.count:,}", number(s.minimum), *(number(s.quantile(q)) for q in (0.25, 0.5, 0.75, 0.99)),
+             number(s.maximum), number(s.mean), f"{int(s.numbers.zeros[0]):,}")
+            for name, s in summaries.items()
+        ]  # fmt: skip
+        heads = ("split", "records", "shortest", "25%", "median", "75%", "99%", "longest", "mean", "empty")
+        drawn = outlines(
+            title, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
+        )
+        parts.append(figure(drawn, caption, table(title, heads, rows)) + told(length_shifts(stats, group)))
+    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(found)}</div>'
+    return body if found.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
+
+
+def _plans(found: Survey) -> str:
+    if found.plans is None:
+        return ""
+    split, plans = found.plans
+    heads, *rows = plans.lines()
+    caption = f"Padding: the share of each {split} batch that is filler, by strategy."
+    drawn = bars(caption, [row[0] for row in rows], {"padding": [1 - plan.efficiency for plan in plans]})
+    return f"<div>{figure(drawn, caption, table(caption, heads, rows))}</div>"
+
+
+def fields_section(stats: Stats, shown: Sequence[str]) -> str:
+    """Return the distribution of each field by split, and how far these are apart."""
+    rule = (
+        f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
+        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
+        "means: the same of normal distributions with these means. Jensen-Shannon: the root of the divergence in "
+        "bits. The first and the last bin also hold all values beyond.</p>"
+    )
+    more = len(stats.fields) - len(shown)
+    cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
+    return f'{rule}<div class="grid">{cards}</div>{f"<p>And {more:,} more fields.</p>" if more else ""}'
+
+
+def _field(stats: Stats, name: str) -> str:
+    field, parts = stats.fields[name], {split: part.fields[name] for split, part in first_splits(stats).items()}
+    codes = codes_of(field)
+    head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
+    if not np.any(field.count):
+        return f"{head}<p>No value at all.</p>"
+    title, caption = f"{name}: share of each split's values", "Share of each split's values"
+    if field.field.key:
+        return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
+    if codes is not None:
+        some = list(codes)[:MOST_BARS]
+        counts = {split: codes_of(part) or dict(part.top(LABEL_VALUES)) for split, part in parts.items()}
+        shares = {
+            split: [each.get(code, 0) / max(1, sum(each.values())) for code in some] for split, each in counts.items()
+        }
+        if field.distinct is None or field.distinct > len(some):
+            of = "" if field.distinct is None else f" of {field.distinct:,}"
+            sums = [f"{sum(each):.1%} of {split}" for split, each in shares.items()]
+            caption += f": the {len(some)} most frequent{of}, which are {' and '.join(sums)}"
+        names = [str(code) if str(code).strip() else repr(code) for code in some]
+        rows = [
+            (name, *(f"{counts[split].get(code, 0):,}" for split in parts))
+            for name, code in zip(names, some, strict=True)
+        ]
+        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *parts), rows))
+    else:
+        body = _histogram(title, caption, field, parts)
+    if field.field.element.is_time and len(parts) > 1:
+        body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
+    return head + body + told(shifts_of(stats, name)) + _channels(field)
+
+
+def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
+    whole = field.whole
+    assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
+    dtype = field.field.element.numpy
+    edges = edges_of(whole, is_whole=dtype.kind in "iu")
+    known = {split: part.whole for split, part in parts.items() if not isinstance(part.whole, Texts)}
+    shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
+    ticks = ticks_of(edges)
+    if dtype.kind in "mM":
+        texts = [str(np.array(int(place), np.int64).view(dtype)) for place in np.linspace(edges[0], edges[-1], 4)]
+        days = {text.partition("T")[0] for text in texts}
+        if len(days) == 1 and dtype.kind == "M":
+            caption += f", on {days.pop()}"
+            texts = [text.partition("T")[2] for text in texts]
+        brief = [text.partition(".")[0] for text in texts]
+        texts = brief if len({*brief}) == len(brief) else texts
+        ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
+    channels = ", all channels together" if np.size(field.count) > 1 else ""
+    heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
+    rows = [(split, *_figures(part)) for split, part in parts.items()]
+    return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
+
+
+def _figures(field: FieldStats) -> list[str]:
+    numbers = field.values.total() if not isinstance(field.values, Texts) else None
+    if numbers is None or not numbers.count[0]:
+        return ["0", f"{int(np.sum(field.missing)):,}", *["-"] * 7]
+    dtype, part = field.field.element.numpy, numbers.distributions[0]
+    values = [numbers.minimum[0], *(part.quantile(q) for q in (0.01, 0.5, 0.99)), numbers.maximum[0], numbers.mean[0]]
+    if dtype.kind in "mM":
+        cells = [str(np.array(round(float(value)), np.int64).view(dtype)) for value in values] + ["-"]
+    else:
+        cells = [number(value) for value in [*values, np.sqrt(numbers.variance[0])]]
+    return [f"{int(numbers.count[0]):,}", f"{int(numbers.nan[0]):,}", *cells]
+
+
+def _channels(field: FieldStats) -> str:
+    channels = np.atleast_1d(field.count).size
+    if isinstance(field.values, Texts) or channels == 1 or field.field.element.is_time:
+        return ""
+    figures = [np.atleast_1d(getattr(field, name)) for name in ("missing", "minimum", "mean", "maximum", "std")]
+    rows = [(str(at), *(number(each[at]) for each in figures)) for at in range(min(channels, _MOST_CHANNELS))]
+    caption = f"{field.name} by channel" + (
+        f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
+    )
+    return table(
+        caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows, summary="Channels as a table"
+    )
+
+
+_MOST_WORDS, _MOST_LISTS = 12, 3
+_NOTE = (
+    "<p>Headings name the split, the record's position in it, counting from 0, and its key. Of more than three "
+    "channels, the thick line is the mean, and the thin ones are the least and the largest. Bars at the bottom: steps "
+    "with missing values.</p>"
+)
+
+
+def records_section(found: Survey) -> str:
+    """Return the longest, emptiest and least complete records, and such as are there twice."""
+    blocks = [_NOTE]
+    for kind, (scores, positions) in found.worst.items():
+        facts = [_fact(kind, score) for score in scores.tolist()]
+        cards = "".join(
+            _record(found, position, fact) for position, fact in zip(positions.tolist(), facts, strict=True)
+        )
+        title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
+        blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
+    copies = "".join(
+        _record(found, group[0], f"{len(group):,} records hold the same, such as {_place(found, group[1])}")
+        for group in found.copies
+    )
+    blocks.append(f'<h3>Exact copies within a split</h3><div class="grid">{copies or "<p>None.</p>"}</div>')
+    return "".join(blocks)
+
+
+def _fact(kind: str, score: int) -> str:
+    if kind == "emptiest":
+        without = -(-score >> 40)
+        return f"{number_of((without << 40) - score, 'step')}, {number_of(without, 'field')} without a value"
+    return number_of(score, "step") + (" with missing values" if kind == "most missing" else "")
+
+
+def _place(found: Survey, position: int) -> str:
+    split, place = found.split_of(position)
+    return f"{split}, position {place:,}"
+
+
+def _record(found: Survey, position: int, fact: str) -> str:
+    record = found.record(position)
+    if record is None:
+        return ""
+    schema = Schema.of(record)
+    key = "" if schema.key_field is None else f", key {plain(getattr(record, schema.key_field.name), 40)}"
+    lists, rows = list[tuple[bool, str]](), list[tuple[str, str]]()
+    for field in schema.fields:
+        value = getattr(record, field.name)
+        if not field.is_list:
+            if not field.shape and field.sparse is None and not field.key and len(rows) < _MOST_LISTS:
+                rows.append((field.name, str(value)))
+        elif value is None or not len(value):
+            rows.append((field.name, "None" if value is None else "no steps"))
+        elif field.element.is_text or field.is_ragged or field.sparse is not None:
+            rows.append((field.name, f"{len(value):,}: " + " ".join(map(str, value[:_MOST_WORDS]))))
+        else:
+            numbers = _as_curves(value)
+            rows.append((field.name, _brief(numbers)))
+            some = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
+            drawing = f"<p class='soft'>{plain(field.name)}{some}</p>{curves(field.name, numbers)}"
+            lists.append((field.element.is_time, drawing))
+    drawn = "".join(text for _, text in sorted(lists, key=lambda pair: pair[0])[:_MOST_LISTS])
+    behind = table(f"values of {_place(found, position)}", ("field", "value"), rows[:MOST_BARS])
+    title = f"<h4>{plain(_place(found, position))}{key}</h4><p>{plain(fact, 120)}</p>"
+    return f'<div class="card">{title}{drawn}{behind}</div>'
+
+
+def _brief(numbers: Any) -> str:
+    known = numbers[np.isfinite(numbers)]
+    ends = f", {number(known.min())} to {number(known.max())}" if known.size else ""
+    missing = int(np.isnan(numbers).sum())
+    return f"{number_of(len(numbers), 'step')}{ends}" + (f", {missing:,} missing" if missing else "")
+
+
+def _as_curves(value: Any) -> Any:
+    array = np.asarray(value)
+    array = np.abs(array) if array.dtype.kind == "c" else array
+    if array.dtype.kind in "mM":
+        times = array.view(np.int64).astype(np.float64)
+        array = np.where(np.isnat(array), np.nan, times)
+    return array.reshape(len(array), -1).astype(np.float64)
+
+
+_MOST_FINDINGS, _MOST_PROBLEMS, _MOST_LABELS = 100, 50, 20
+_MOST_BYTES = 2_000_000
+_POLICY = "default-src 'none';style-src 'unsafe-inline';img-src data:"
+_SECTIONS = {
+    "findings": "Findings",
+    "contents": "What it holds",
+    "lengths": "Lengths and padding",
+    "fields": "Values, field by field",
+    "missing": "Missing values",
+    "labels": "Labels",
+    "leakage": "What splits share",
+    "worst": "The ten most extreme records",
+    "damage": "Damage",
+}
+
+
+def page(found: Survey, findings: Sequence[Finding]) -> str:
+    """Return the HTML of what was found: of so many fields that it has less than 2 MB."""
+    sizes = (_page(found, findings, most) for most in (MOST_FIELDS, 20, 10, 5))
+    return next((html for html in sizes if len(html.encode()) < _MOST_BYTES), _page(found, findings, 1))
+
+
+def _page(found: Survey, findings: Sequence[Finding], most: int) -> str:
+    bodies = {"findings": _findings(findings)}
+    if found.stats is not None and found.store is not None:
+        stats, shown = found.stats, _shown_fields(found.stats, findings, most)
+        bodies |= {
+            "contents": _contents(found, stats),
+            "lengths": lengths_section(found, stats),
+            "fields": fields_section(stats, shown),
+            "missing": _missing(found, stats, shown),
+            "labels": _labels(stats, shown),
+            "leakage": _leakage(found),
+            "worst": records_section(found),
+        }
+    bodies["damage"] = _damage(found)
+    links = "".join(f'<a href="#{name}">{_SECTIONS[name]}</a>' for name in bodies)
+    sections = "".join(
+        f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{_SECTIONS[name]}</h2>{body}</section>'
+        for name, body in bodies.items()
+    )
+    title = plain(found.where, 200)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>Report on {title}</title><style>{STYLE}</style></head><body>"
+        f'<header><p>seqrecorder report</p><h1>{title}</h1><nav aria-label="Sections">{links}</nav></header>'
+        f"<main>{sections}</main></body></html>\n"
+    )
+
+
+def _shown_fields(stats: Stats, findings: Sequence[Finding], most: int) -> list[str]:
+    """Return the fields that the report shows: those that something was found of first, where they are many."""
+    about = {finding.about.split(",")[0] for finding in findings}
+    ranked = sorted(stats.fields, key=lambda name: name not in about)[:most]
+    return [name for name in stats.fields if name in ranked]
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return "<p>Nothing remarkable was found.</p>"
+    items = "".join(
+        f'<li class="{each.level}"><span class="level">{LEVELS[each.level]}</span> '
+        f'<a href="#{each.section}">{plain(each.rule)}</a>'
+        f"{' <b>' + plain(each.about, 80) + '</b>' if each.about else ''}: {plain(each.message, 400)}</li>"
+        for each in findings[:_MOST_FINDINGS]
+    )
+    more = len(findings) - _MOST_FINDINGS
+    return (
+        f"<p>{tally(findings)}</p><ol class='findings'>{items}</ol>{f'<p>And {more:,} more.</p>' if more > 0 else ''}"
+    )
+
+
+def _contents(found: Survey, stats: Stats) -> str:
+    assert found.store is not None  # noqa: S101 - the page has no such section else
+    manifest = found.store.manifest
+    rows = []
+    for name, part in first_splits(stats).items():
+        info = manifest.splits[name]
+        lost = found.lost.get(name, 0)
+        rows.append((name, f"{part.records:,}", f"{lost:,}", f"{part.records / max(1, stats.records):.1%}",
+                     f"{info.steps:,}", bytes_text(info.bytes), f"{len(info.shards):,}"))  # fmt: skip
+    fields = [
+        (field.name, field.kind.replace("_", " "), field.element.name, str(field.shape) if field.shape else "scalar",
+         ", ".join(option for option in ("key", "chunk", "optional") if getattr(field, option)))
+        for field in stats.schema.fields[:MOST_FIELDS]
+    ]  # fmt: skip
+    of = len(stats.schema.fields)
+    heads = ("split", "records read", "not readable", "share of records", "steps", "size", "shards")
+    return (
+        table(f"{number_of(stats.records, 'readable record')} (class {stats.schema.name})", heads, rows, summary="")
+        + table(
+            f"{number_of(of, 'field')}" + (f", the first {MOST_FIELDS}" if of > MOST_FIELDS else ""),
+            ("field", "kind", "dtype", "shape", "options"),
+            fields,
+            summary="",
+        )
+    )  # fmt: skip
+
+
+def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
+    rows, strip = [], {}
+    for name in shown:
+        field = stats.fields[name]
+        if field.none or np.sum(field.missing):
+            parts = {split: part.fields[name] for split, part in first_splits(stats).items()}
+            missing = {split: int(np.sum(part.missing)) for split, part in parts.items()}
+            without = {split: part.none for split, part in parts.items()}
+            rows.append((name, *(in_splits(each) if any(each.values()) else "none" for each in (missing, without))))
+        counts = found.missing.get(name)
+        if counts is not None and counts.any() and field.sizes is not None:
+            steps = found.steps_of_bins(field.sizes)
+            strip[name] = (counts / np.maximum(1, steps))[: max(1, np.count_nonzero(steps))]
+    if not rows:
+        return "<p>No value is missing, and no field is None.</p>"
+    counted = table(
+        "What is missing, by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
+    )
+    if not strip:
+        return counted
+    caption = "Share of the steps with a missing value, from the first step on"
+    last = max(map(len, strip.values()))
+    heads = ("steps from", *strip)
+    cells = [
+        (f"{at * found.width:,}", *(f"{each[at]:.1%}" if at < len(each) else "-" for each in strip.values()))
+        for at in range(last)
+    ]
+    on = "and later" if last == BINS else f"to {last * found.width - 1:,}"
+    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * found.width:,} {on}"))
+    darkest = max(float(each.max()) for each in strip.values())
+    scale = (
+        f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers step {(last - 1) * found.width:,} {on}"
+    )
+    return figure(drawn, f"{caption}. {scale}.", table(caption, heads, cells)) + counted
+
+
+def _labels(stats: Stats, shown: Sequence[str]) -> str:
+    names = [name for name in shown if is_label(stats, name)]
+    if not names:
+        return f"<p>No scalar context field has 2 to {LABEL_VALUES} values.</p>"
+    parts = first_splits(stats)
+    blocks = []
+    for name in names:
+        counts = {split: dict(part.fields[name].top(LABEL_VALUES)) for split, part in parts.items()}
+        rows = [
+            (str(value), *(_counted(each, value) for each in counts.values()))
+            for value, _ in stats.fields[name].top(_MOST_LABELS)
+        ]
+        more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
+        title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
+        blocks.append(table(title, ("value", *parts), rows, summary="") + told(shifts_of(stats, name)))
+    return "".join(blocks)
+
+
+def _counted(counts: Mapping[Any, int], value: Any) -> str:
+    return f"{counts.get(value, 0):,} ({counts.get(value, 0) / max(1, sum(counts.values())):.1%})"
+
+
+def _leakage(found: Survey) -> str:
+    if found.leakage is None:
+        return "<p>There is one split alone.</p>"
+    looked = ", ".join(found.leakage.looked_for)
+    if found.leakage.is_clean:
+        return f"<p>Splits share nothing of what was looked for: {plain(looked)}.</p>"
+    rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in found.leakage.shared]
+    kinds = {each.what for each in found.leakage.shared}
+    pairs = "<p>Each pair gives the record's position in the first split, then in the second, counting from 0.</p>"
+    looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in found.leakage.looked_for)
+    heads = ("splits", "what", "how many", "examples")
+    return (pairs if "contents" in kinds else "") + table(f"Checked: {looked}.", heads, rows, summary="")
+
+
+def _examples(shared: Shared) -> str:
+    more = shared.what != "times" and shared.count > len(shared.examples)
+    return ", ".join(map(str, shared.examples)) + (
+        f" (first {len(shared.examples)} of {shared.count:,})" if more else ""
+    )
+
+
+def _damage(found: Survey) -> str:
+    lost = {split: count for split, count in found.lost.items() if count}
+    if not found.problems and not lost:
+        return "<p>Every file is as the manifest says, and every record can be read.</p>"
+    rows = [(problem.path, problem.message) for problem in found.problems[:_MOST_PROBLEMS]]
+    more = len(found.problems) - len(rows)
+    unread = "".join(
+        f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
+    )
+    listed = table(number_of(len(found.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
+    advice = "<p><code>seqrecorder salvage</code> writes what is whole to a new place.</p>"
+    return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice
 
 
 @attrs.frozen(repr=False)

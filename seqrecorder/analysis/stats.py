@@ -2,30 +2,745 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import json
 import logging
+import zlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.kept_stats import kept_stats, to_bytes
-from seqrecorder.analysis.record_stats import Stats
-from seqrecorder.analysis.sources import columns_of, selections_of, watched
-from seqrecorder.codec.columns import Column
-from seqrecorder.dataset.corpus import open as open_corpus
-from seqrecorder.dataset.statistics_file import write_statistics
+from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edges_of, shares_of, ticks_of
+from seqrecorder.codec.columns import Column, group_lengths
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers
+from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
+from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.selection import (
+    Corpus,
+    Selection,
+    open,  # noqa: A004 - as `seqrecorder.open`
+)
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
+from seqrecorder.schema.display import html_table, number_of, outlines, some, text_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from seqrecorder.analysis.numbers import Distribution
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.progress import Progress
-    from seqrecorder.dataset.selection import Selection
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
+
+
+def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]:
+    """Return the records of a dataset's directory, a corpus or a selection, by split, in the manifest's order.
+
+    Args:
+        source: where they are.
+        split: the one that is wanted; all by default.
+
+    Raises:
+        DatasetNotFoundError: there is no such dataset or split.
+        OptionError: a split of a selection, which says itself what is selected.
+    """
+    if not isinstance(source, Selection):
+        corpus = source if isinstance(source, Corpus) else open(source)
+        return {name: corpus[name] for name in (corpus if split is None else [split])}
+    if split is not None:
+        raise OptionError(f"split: a selection is of its splits already, got {split!r}; select of corpus[{split!r}]")
+    positions, found = source.positions, {}
+    for name, places in source.store.splits.items():
+        mask = (positions >= places.start) & (positions < places.stop)
+        if mask.any():
+            found[name] = source if mask.all() else source[mask]
+    return found
+
+
+@contextlib.contextmanager
+def watched(progress: bool | None, label: str, parts: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
+    """Show how many records of some selections are through: see `Progress`."""
+    bar = Progress(progress, label)
+    bar.expect(sum(map(len, parts.values())))
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+def columns_of(
+    selection: Selection, fields: Sequence[str] | None, bar: Progress | None = None
+) -> tuple[Schema, Iterator[tuple[dict[str, Column], int]]]:
+    """Return the schema of some fields, and the columns of the selected records with how many these are."""
+    schema = selection.schema.select(fields)
+
+    def chunks() -> Iterator[tuple[dict[str, Column], int]]:
+        for columns in selection.columns(fields):
+            records = _records(schema, columns)
+            yield columns, records
+            if bar is not None:
+                bar.advance(records)
+
+    return schema, chunks()
+
+
+def _records(schema: Schema, columns: Mapping[str, Column]) -> int:
+    """Return of how many records columns are."""
+    field = schema.fields[0]
+    column = columns[field.name]
+    if column.present is not None:
+        return int(column.present.size)
+    lengths = column.steps if field.is_list else column.counts
+    return int(np.size(column.values, 0) if lengths is None else lengths.size)
+
+
+_TOP = 10
+
+
+@attrs.define(eq=False, repr=False)
+class FieldFigures:
+    """The figures of a field; its attributes are those of `FieldStats`."""
+
+    field: Field
+    records: int
+    none: int
+    empty: int
+    values: Numbers | Texts
+    sizes: Numbers | None = None
+    inner: Numbers | None = None
+    gaps: Numbers | None = None
+    backwards: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the field."""
+        return self.field.name
+
+    @property
+    def present(self) -> int:
+        """How many records have a value."""
+        return self.records - self.none
+
+    @property
+    def lengths(self) -> Summary | None:
+        """Steps of feature lists, values of ragged and sparse context fields; of records that have a value."""
+        return None if self.sizes is None else Summary(self.sizes)
+
+    @property
+    def count(self) -> Any:
+        """How many elements there are that are finite, or texts."""
+        return self.values.total if isinstance(self.values, Texts) else self._of(self.values.count)
+
+    @property
+    def mean(self) -> Any:
+        """Mean of the finite elements; NaN where there are none."""
+        numbers = self._numbers("mean")
+        return self._of(np.where(numbers.count > 0, numbers.mean, np.nan))
+
+    @property
+    def variance(self) -> Any:
+        """Mean squared distance from the mean (`numpy.var`)."""
+        return self._of(self._numbers("variance").variance)
+
+    @property
+    def std(self) -> Any:
+        """Standard deviation (`numpy.std`)."""
+        return self._of(np.sqrt(self._numbers("std").variance))
+
+    @property
+    def minimum(self) -> Any:
+        """The least finite element, exactly; NaN or NaT where there are none."""
+        return self._extreme(self._numbers("minimum").minimum)
+
+    @property
+    def maximum(self) -> Any:
+        """The largest finite element, exactly; NaN or NaT where there are none."""
+        return self._extreme(self._numbers("maximum").maximum)
+
+    @property
+    def zeros(self) -> Any:
+        """How many elements are 0, or False; how many texts are empty."""
+        return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
+
+    @property
+    def missing(self) -> Any:
+        """How many elements are NaN, or NaT."""
+        return 0 if isinstance(self.values, Texts) else self._of(self.values.nan)
+
+    @property
+    def infinities(self) -> Any:
+        """How many elements are infinite."""
+        if isinstance(self.values, Texts):
+            return 0
+        return self._of(self.values.positive_infinity + self.values.negative_infinity)
+
+    @property
+    def constant(self) -> Any:
+        """Whether there is one element, over and over."""
+        if isinstance(self.values, Texts):
+            return self.values.distinct == 1
+        return self._of((self.values.count > 0) & (self.values.minimum == self.values.maximum))
+
+    @property
+    def distinct(self) -> int | None:
+        """How many distinct elements there are; None where they are more than were counted."""
+        return self.whole.distinct
+
+    def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
+        """Return the elements that come most often, with how often; none where too many are distinct.
+
+        Of more than 65,536 distinct texts it returns those that were counted most often.
+        """
+        if isinstance(self.values, Texts):
+            return self.values.top(count)
+        return [(self._native(value), times) for value, times in self.whole.top(count)]
+
+    def quantile(self, q: float) -> Any:
+        """Return a quantile of each channel, interpolated as `numpy.quantile` does it.
+
+        It is exact where at most 4,096 distinct floats, or 65,536 distinct integers, came. Beyond, it is within 0.4 %
+        of the elements that it lies between; of times there is none then (NaT). Of more than 64 channels, each has that
+        of all.
+
+        Raises:
+            OptionError: `q` is no share, or the field is text.
+        """
+        if not 0 <= q <= 1:
+            raise OptionError(f"q: expected a share from 0 to 1, got {q!r}")
+        numbers = self._numbers("quantile")
+        if self.field.element.is_time:
+            part = numbers.distributions[0]
+            exact = part.quantile(q) if part.values is not None and numbers.count[0] else None
+            return self._native(np.iinfo(np.int64).min if exact is None else int(exact))
+        found = np.array([part.quantile(q) for part in numbers.distributions])
+        found = np.broadcast_to(found, numbers.count.shape)
+        with np.errstate(invalid="ignore"):
+            return self._of(np.clip(found, *(end.astype(np.float64) for end in (numbers.minimum, numbers.maximum))))
+
+    @property
+    def whole(self) -> Texts | Distribution:
+        """What counts the elements of all channels."""
+        return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
+
+    def _numbers(self, what: str) -> Numbers:
+        if isinstance(self.values, Texts):
+            raise OptionError(f"{what}: field {self.name!r} is text; it has `top`, `distinct` and `zeros`")
+        return self.values
+
+    def _of(self, figures: NDArray[Any]) -> Any:
+        return figures if self.field.rest else figures[0].item()
+
+    def _extreme(self, ends: NDArray[Any]) -> Any:
+        numbers = self._numbers("minimum")
+        if self.field.element.is_time:
+            ends = np.where(numbers.count > 0, ends, np.iinfo(np.int64).min).view(self.field.element.numpy)
+            return ends if self.field.rest else ends[0]
+        if not numbers.count.all():
+            ends = np.where(numbers.count > 0, ends, np.nan)
+        return self._of(ends)
+
+    def _native(self, value: Any) -> Any:
+        """Return an element as the field has it."""
+        element = self.field.element
+        if element.is_time:
+            return np.array(value, np.int64).view(element.numpy)[()]
+        return bool(value) if element.name == "bool" else value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as what JSON holds, with lists for channels."""
+        found: dict[str, Any] = {
+            "dtype": self.field.element.name,
+            "kind": self.field.kind,
+            "records": self.records,
+            "none": self.none,
+            "empty": self.empty,
+            "count": self.count,
+            "zeros": self.zeros,
+            "constant": self.constant,
+            "distinct": self.distinct,
+            "top": [[value, times] for value, times in self.top()],
+        }
+        if isinstance(self.values, Texts):
+            found |= {"shortest": self.values.shortest, "longest": self.values.longest, "top_error": self.values.error}
+        else:
+            names = ("missing", "infinities", "minimum", "maximum", "mean", "std")
+            found |= {name: getattr(self, name) for name in names}
+            found["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
+        for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
+            if numbers is not None:
+                found[name] = Summary(numbers).to_dict()
+        if self.gaps is not None:
+            duplicates = int(self.gaps.zeros[0])
+            found["gaps"] = {**Summary(self.gaps).to_dict(), "duplicates": duplicates, "backwards": self.backwards}
+        return found
+
+
+HEADS = (
+    "field", "dtype", "None", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top"
+)  # fmt: skip
+"""What the cells of `FieldStats.line` are."""
+
+_LENGTH = np.dtype(np.int64)
+_DRAWN = 6
+
+
+@attrs.define(eq=False, repr=False)
+class FieldStats(FieldFigures):
+    """What is known of the values of one field.
+
+    What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
+    the channels are; of scalars it is a number. NaN and NaT are missing, and in no other figure.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     price: np.ndarray = sr.feature_list("float64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Series([1.0, 2.0]), Series([float("nan"), 6.0])], corpus)
+    >>> price = sr.stats(corpus)["price"]
+    >>> price.mean, price.missing, price.quantile(0.5), price.lengths.maximum
+    (3.0, 1, 2.0, 2)
+
+    Attributes:
+        field: its declaration.
+        records: how many records there are.
+        none: how many have None.
+        empty: how many have a value without steps or elements.
+        values: what is known of the elements of all values.
+        sizes: steps of feature lists, values of ragged and sparse context fields; None for others.
+        inner: values of each step, of ragged and sparse steps; None for others.
+        gaps: of feature lists of times: the differences of consecutive steps, in the unit; None for others.
+        backwards: how many of these are negative.
+        splits: the same of each split alone, where it was asked of several.
+    """
+
+    splits: Mapping[str, FieldStats] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_nothing(cls, field: Field) -> FieldStats:
+        """Return what is known of a field over no records."""
+        counted = field.is_list or field.is_ragged or field.sparse is not None
+        values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
+        inner = field.is_list and (field.is_ragged or field.sparse is not None)
+        gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
+        return cls(
+            field,
+            0,
+            0,
+            0,
+            values,
+            Numbers.empty(_LENGTH) if counted else None,
+            Numbers.empty(_LENGTH) if inner else None,
+            Numbers.empty(_LENGTH) if gaps else None,
+        )
+
+    def add(self, column: Column, records: int) -> None:
+        """Take in the values of some records."""
+        self.records += records
+        self.none += 0 if column.present is None else int(records - np.count_nonzero(column.present))
+        if self.sizes is not None:
+            sizes = np.asarray(column.counts if column.steps is None else column.steps, np.int64)
+            self.empty += int(np.count_nonzero(sizes == 0))
+            self.sizes.add(sizes[:, np.newaxis])
+            if self.inner is not None:
+                self.inner.add(np.asarray(column.counts, np.int64)[:, np.newaxis])
+            if self.gaps is not None:
+                self._add_gaps(column.values.view(np.int64), sizes)
+        if isinstance(self.values, Texts):
+            self.values.add(column.values.ravel().tolist())
+        else:
+            self.values.add(np.reshape(column.values, (-1, _channels(self.field))))
+
+    def _add_gaps(self, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        inside = np.ones(times.size, bool)
+        starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+        inside[starts] = False
+        inside[1:] &= (times[1:] != np.iinfo(np.int64).min) & (times[:-1] != np.iinfo(np.int64).min)
+        gaps = np.diff(times, prepend=times[:1])[inside]
+        self.backwards += int(np.count_nonzero(gaps < 0))
+        if self.gaps is not None:
+            self.gaps.add(gaps[:, np.newaxis])
+
+    def merge(self, other: FieldStats) -> None:
+        """Take in what another knows of the same field over other records."""
+        for name in ("records", "none", "empty", "backwards"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("values", "sizes", "inner", "gaps"):
+            if getattr(self, name) is not None:
+                getattr(self, name).merge(getattr(other, name))
+
+    def copy(self) -> FieldStats:
+        """Return the same, to be added to by itself."""
+        parts = {name: getattr(self, name) for name in ("values", "sizes", "inner", "gaps")}
+        return attrs.evolve(self, **{name: part and part.copy() for name, part in parts.items()})
+
+    def normalization(self, split: str | None = None) -> Any:
+        """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
+
+        Args:
+            split: of whose records; by default of `train`, where there is such a split, else of all.
+
+        Raises:
+            OptionError: the field is no number, there is no such split, or nothing in it.
+        """
+        import keras
+
+        chosen = self.of_split(split)
+        if self.field.element.numpy.kind not in "fiuV" or chosen.values.total == 0:
+            raise OptionError(f"normalization: expected numbers, got field {self.name!r} of {self.field.element.name}")
+        axis = -1 if self.field.rest else None
+        return keras.layers.Normalization(axis=axis, mean=chosen.mean, variance=chosen.variance)
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return what `read(..., normalize=...)` does to a field: as `normalization`, with padding that stays 0.
+
+        Raises:
+            OptionError: the field is no number, or has other channels.
+        """
+        if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
+            raise OptionError(f"normalize: expected statistics of {field!r}, got those of {self.field!r}")
+        chosen = self.of_split(None)
+        wide = "float64" if field.element.name == "float64" else "float32"
+        scale = np.maximum(chosen.std, 1e-7)  # as keras.layers.Normalization has it
+        if not np.isfinite([chosen.mean, scale]).all():
+            raise OptionError(f"normalize: the statistics of {self.field.name!r} have a channel without finite values")
+
+        def normalized(values: Any) -> Any:
+            import tensorflow as tf
+
+            return (tf.cast(values, wide) - tf.constant(chosen.mean, wide)) / tf.constant(scale, wide)
+
+        return FieldMap(field.name, as_numbers(field, wide), normalized)
+
+    def of_split(self, split: str | None) -> FieldStats:
+        """Return the statistics of a split; for None those of `train`, where there is such a split, else of all.
+
+        Raises:
+            OptionError: there is no such split.
+        """
+        if split is None:
+            return self.splits.get("train", self)
+        if split not in self.splits:
+            raise OptionError(f"split: expected one of {', '.join(self.splits) or 'none'}, got {split!r}")
+        return self.splits[split]
+
+    def line(self) -> tuple[str, ...]:
+        """Return the cells of a table's line."""
+        several = bool(self.field.rest)
+
+        def shown(figure: Any) -> str:
+            if several:
+                figures = np.asarray(figure, np.float64)
+                ends = {f"{end:.4g}" for end in (np.nanmin(figures), np.nanmax(figures))} if figures.size else set()
+                return " to ".join(sorted(ends, key=float))
+            return f"{figure:.4g}" if isinstance(figure, float) else str(figure)
+
+        text, known = isinstance(self.values, Texts), bool(np.any(self.count))
+        sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
+        top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3)) if self._is_coded else ""
+        numeric = known and not text
+        return (
+            self.name,
+            self.field.element.name,
+            f"{self.none:,}",
+            f"{self.empty:,}",
+            sizes,
+            f"{int(np.sum(self.missing)):,}",
+            *(shown(figure) if numeric else "" for figure in self._line_figures()),
+            shown(self.std) if numeric and not self.field.element.is_time else "",
+            "more" if self.distinct is None else f"{self.distinct:,}",
+            top,
+        )
+
+    def _line_figures(self) -> tuple[Any, Any, Any]:
+        """Return minimum, mean and maximum, all of them times where the field is of such."""
+        if isinstance(self.values, Texts) or not np.any(self.count):
+            return None, None, None
+        is_time = self.field.element.is_time and not self.field.rest
+        mean = self._native(round(self.mean)) if is_time else self.mean
+        return self.minimum, mean, self.maximum
+
+    @property
+    def _is_coded(self) -> bool:
+        """Whether elements are texts or codes, whose frequencies say something."""
+        return self.field.element.is_text or self.field.element.numpy.kind in "iub"
+
+    def __repr__(self) -> str:
+        cells = [f"{head} {cell}" for head, cell in zip(HEADS, self.line(), strict=True) if cell not in ("", "0")]
+        return f"<FieldStats {', '.join(cells[:1] + cells[2:])}>"
+
+    def _repr_html_(self) -> str:
+        named = {"all": self, **self.splits}
+        drawn = self._drawn({"all": self} if len(self.splits) < 2 else self.splits)  # noqa: PLR2004 - to compare
+        return (
+            html_table(self.name, ("", *HEADS[1:]), [(name, *part.line()[1:]) for name, part in named.items()]) + drawn
+        )
+
+    def _drawn(self, parts: Mapping[str, FieldStats]) -> str:
+        """Return the distribution of the values of some splits; nothing of texts."""
+        whole = self.whole
+        if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
+            return ""
+        edges = edges_of(whole, is_whole=self.field.element.numpy.kind in "iu")
+        shares = {
+            name: shares_of(part.whole, edges)
+            for name, part in list(parts.items())[:_DRAWN]
+            if not isinstance(part.whole, Texts)
+        }
+        return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
+
+
+def _named(value: Any) -> str:
+    """Return a value in a line: as it is, if it can be seen."""
+    text = str(value)
+    return text if text.isprintable() and text.strip() else repr(value)
+
+
+def _channels(field: Field) -> int:
+    return field.rest[-1] if field.rest else 1
+
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@attrs.define(eq=False, repr=False)
+class Stats:
+    """What is known of some records.
+
+    Those of two sets of records are added: `a + b` is what `stats` gives of both.
+
+    Attributes:
+        schema: of the records.
+        records: how many there are.
+        fields: by name, what is known of each field.
+        groups: by alignment group, the lengths of the records.
+        splits: the same of each split alone.
+        by: where it was asked for, the same for each value of a field.
+    """
+
+    schema: Schema
+    records: int
+    fields: dict[str, FieldStats]
+    groups: dict[str, Numbers]
+    splits: dict[str, Stats] = attrs.field(factory=dict)
+    by: dict[Any, Stats] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_nothing(cls, schema: Schema) -> Stats:
+        """Return what is known of no records."""
+        groups = {group: Numbers.empty(np.dtype(np.int64)) for group in schema.groups}
+        return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
+
+    def __getitem__(self, name: str) -> FieldStats:
+        """Return what is known of a field, with that of each split."""
+        field = self.schema[name]
+        splits = {split: part.fields[field.name] for split, part in self.splits.items()}
+        return attrs.evolve(self.fields[field.name], splits=splits)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields
+
+    def lengths(self, group: str | None = None) -> Summary:
+        """Return the lengths of the records in an alignment group, the first one by default.
+
+        Raises:
+            OptionError: there is no feature list, or no such group.
+        """
+        name = next(iter(self.groups), None) if group is None else group
+        if name not in self.groups:
+            raise OptionError(f"group: expected one of {', '.join(self.groups) or 'none'}, got {group!r}")
+        return Summary(self.groups[name])
+
+    def add(self, columns: Mapping[str, Column], records: int) -> None:
+        """Take in the columns of some records."""
+        self.records += records
+        for name, field in self.fields.items():
+            field.add(columns[name], records)
+        lengths = group_lengths(self.schema, dict(columns), records)
+        for at, group in enumerate(self.groups):
+            self.groups[group].add(lengths[:, at : at + 1])
+
+    def merge(self, other: Stats) -> None:
+        """Take in what another knows of other records.
+
+        Raises:
+            OptionError: it is of other fields.
+        """
+        if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
+            differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
+            raise OptionError(f"statistics of the same fields can be added, got others: {some([*map(str, differs)])}")
+        self.records += other.records
+        for name, field in self.fields.items():
+            field.merge(other.fields[name])
+        for group, lengths in self.groups.items():
+            lengths.merge(other.groups[group])
+        for mine, its in ((self.splits, other.splits), (self.by, other.by)):
+            for name, part in its.items():
+                if name in mine:
+                    mine[name].merge(part)
+                else:
+                    mine[name] = part.copy()
+
+    def copy(self) -> Stats:
+        """Return the same, to be added to by itself."""
+        return attrs.evolve(
+            self,
+            fields={name: field.copy() for name, field in self.fields.items()},
+            groups={name: lengths.copy() for name, lengths in self.groups.items()},
+            splits={name: part.copy() for name, part in self.splits.items()},
+            by={value: part.copy() for value, part in self.by.items()},
+        )
+
+    def __add__(self, other: Stats) -> Stats:
+        both = self.copy()
+        both.merge(other)
+        return both
+
+    def normalizers(self) -> dict[str, FieldStats]:
+        """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
+        return {field.name: self[field.name] for field in self.schema.fields if field.element.name in _FLOATS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain dictionaries."""
+        found: dict[str, Any] = {
+            "schema": self.schema.name,
+            "records": self.records,
+            "lengths": {group: self.lengths(group).to_dict() for group in self.groups},
+            "fields": {name: field.to_dict() for name, field in self.fields.items()},
+        }
+        if self.splits:
+            found["splits"] = {name: part.to_dict() for name, part in self.splits.items()}
+        if self.by:
+            found["by"] = {str(value): part.to_dict() for value, part in self.by.items()}
+        return found
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the figures as JSON; NaN and infinities are null, bytes are text with escapes."""
+        return json.dumps(_plain(self.to_dict()), indent=indent, allow_nan=False)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the lines of the table of fields, whose heads are `seqrecorder.analysis.stats.HEADS`."""
+        return [field.line() for field in self.fields.values()]
+
+    def __repr__(self) -> str:
+        splits = [f"{name} {part.records:,}" for name, part in self.splits.items()]
+        lengths = f", steps {self.lengths().brief()}" if self.groups else ""
+        of = f" ({some(splits)})" if splits else ""
+        return f"<Stats {self.schema.name}: {number_of(self.records, 'record')}{of}{lengths}, {len(self)} fields>"
+
+    def __str__(self) -> str:
+        columns = [(head, *cells) for head, *cells in zip(HEADS, *self.rows(), strict=True)]
+        filled = [column for column in columns if not {"", "0"}.issuperset(column[1:])]
+        right = [head for head, *_ in filled if head not in ("field", "dtype", "steps", "top")]
+        return f"{repr(self)[1:-1]}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
+
+    def _repr_html_(self) -> str:
+        lengths = {}
+        if self.groups:
+            group = next(iter(self.groups))
+            for name, part in self.splits.items() or (("all", self),):
+                values, counts = part.groups[group].distributions[0].steps()
+                lengths[name] = list(zip(values.astype(int).tolist(), counts.tolist(), strict=True))
+        return html_table(repr(self)[1:-1], HEADS, self.rows()) + lengths_picture(lengths)
+
+
+def _plain(value: Any) -> Any:
+    """Return figures as what JSON holds."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+_FOLLOWING = ("schema", "field", "dtype", "splits", "by")
+
+
+def kept_stats(source: Any, split: str | None = None) -> Stats | None:
+    """Return the statistics that are kept for a dataset, or for one split; None where there are none, or of others.
+
+    Args:
+        source: as for `stats`.
+        split: as for `stats`.
+
+    Raises:
+        ManifestError: they are damaged.
+    """
+    if isinstance(source, Selection):
+        return None
+    corpus = source if isinstance(source, Corpus) else open_corpus(source)
+    data = read_statistics(corpus.manifest.path, corpus.manifest.to_json().encode())
+    if data is None or corpus.schema.fields != corpus.manifest.schema.fields:
+        return None
+    parts = from_bytes(data, corpus.schema)
+    chosen = parts if split is None else {corpus.manifest.split(split).name: parts[split]}
+    total = Stats.of_nothing(corpus.schema)
+    for name, part in chosen.items():
+        total.merge(attrs.evolve(part, splits={name: part}))
+    return total
+
+
+def to_bytes(parts: dict[str, Stats]) -> bytes:
+    """Return the statistics of splits as bytes."""
+    return zlib.compress(json.dumps(_state(parts)).encode())
+
+
+def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
+    """Return the statistics of splits."""
+    parts = json.loads(zlib.decompress(data))
+    return {split: _restored(Stats.of_nothing(schema), state) for split, state in parts.items()}
+
+
+def _state(part: Any) -> Any:
+    """Return what JSON can hold of statistics, but for what follows from the schema."""
+    if attrs.has(type(part)):
+        return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
+    if isinstance(part, np.ndarray):
+        return [part.dtype.str, base64.b64encode(zlib.compress(part.tobytes())).decode()]
+    if isinstance(part, Counter):
+        return [[_state(value), count] for value, count in part.items()]
+    if isinstance(part, dict):
+        return {name: _state(item) for name, item in part.items()}
+    if isinstance(part, tuple):
+        return list(map(_state, part))
+    return [base64.b64encode(part).decode()] if isinstance(part, bytes) else part
+
+
+def _restored(empty: Any, state: Any) -> Any:
+    """Return what a state is of, made as nothing of it is."""
+    if attrs.has(type(empty)):
+        return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
+    if isinstance(empty, Counter):
+        return Counter({base64.b64decode(item[0]) if isinstance(item, list) else item: n for item, n in state})
+    if isinstance(empty, dict):
+        return {name: _restored(empty[name], each) for name, each in state.items()}
+    if isinstance(empty, tuple):
+        return tuple(map(_restored, empty, state))
+    if isinstance(state, list):
+        return np.frombuffer(zlib.decompress(base64.b64decode(state[1])), state[0]).copy()
+    return state
+
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 1000

@@ -9,14 +9,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.leakage import leakage
-from seqrecorder.analysis.record_stats import Stats
-from seqrecorder.analysis.sources import selections_of, watched
-from seqrecorder.analysis.strategies import compare
-from seqrecorder.codec.content_digest import content_digest
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.analysis.stats import Stats, selections_of, watched
+from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.verify import verify
 from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
+from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.pack import Pack
+from seqrecorder.reading.batching.pad import Pad
+from seqrecorder.reading.batching.token_budget import TokenBudget
+from seqrecorder.reading.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,12 +29,36 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.leakage import Leakage
     from seqrecorder.analysis.numbers import Numbers
     from seqrecorder.codec.columns import Column
-    from seqrecorder.codec.decoder import RecordDecoder
+    from seqrecorder.codec.decode import RecordDecoder
     from seqrecorder.dataset.progress import Progress
     from seqrecorder.dataset.record_store import RecordStore
-    from seqrecorder.dataset.verify_report import Problem
+    from seqrecorder.dataset.verify import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
+
+
+def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:
+    """Return what `Pad`, `Bucket`, `TokenBudget` and `Pack` give for some records, in batches of about one size.
+
+    Args:
+        selection: the records.
+        batch_size: records to a batch; budgets are what batches of so many average records hold.
+        shuffle: as for `read`.
+        seed: as for `read`.
+
+    Raises:
+        ShardReadError: lengths cannot be read.
+    """
+    lengths = selection.lengths() if selection.schema.groups else np.zeros(1, np.int64)
+    longest = max(1, int(lengths.max(initial=0)))
+    budget = max(longest, -(-int(lengths.sum()) * batch_size // max(1, lengths.size)))
+    others: list[Any] = [TokenBudget(budget)]
+    lists = [field for field in selection.schema.fields if field.is_list]
+    if not any(field.is_ragged or field.sparse is not None for field in lists):  # steps that cannot be cut
+        others.append(Pack(longest, max(1, budget // longest)))
+    buckets = Bucket(batch_size), Bucket(batch_size, boundaries="sorted")
+    return plan(selection, Pad(batch_size), *buckets, *others, shuffle=shuffle, seed=seed)
+
 
 BINS = 48
 """Into so many parts the steps of all but the longest records are divided to say where values are missing."""

@@ -3,28 +3,255 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.count_tokens import Tokens, count_tokens
-from seqrecorder.analysis.coverage import Coverage
-from seqrecorder.analysis.sources import selections_of
-from seqrecorder.analysis.token_lookup import bucket_of, keras_layer, lookup, text_of
-from seqrecorder.codec.derivation import FieldMap, as_numbers
+from seqrecorder.analysis.stats import columns_of, selections_of, watched
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
-from seqrecorder.schema.display import html_table, number_of, some
-from seqrecorder.schema.svg import bars
-from seqrecorder.storage.digests import sealed, unsealed
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.paths import local_path
+from seqrecorder.schema.display import bars, html_table, number_of, some
+from seqrecorder.storage.files import sealed, unsealed, write_file
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
+
+
+_TOGETHER = 1 << 16
+
+
+@attrs.define
+class Tokens:
+    """How often which tokens came.
+
+    Attributes:
+        prune: how many distinct ones are remembered at most; None for all.
+        counts: by token; too low by at most a `prune`th of all tokens where rare ones were forgotten.
+        total: how many came.
+    """
+
+    prune: int | None = None
+    counts: Counter[Any] = attrs.field(factory=Counter)
+    total: int = 0
+
+    def add(self, tokens: Sequence[Any]) -> None:
+        """Count some tokens."""
+        self.counts.update(tokens)
+        self.total += len(tokens)
+        if self.prune is not None and len(self.counts) > self.prune:
+            least = sorted(self.counts.values())[-self.prune - 1]
+            self.counts = Counter({token: count - least for token, count in self.counts.items() if count > least})
+
+    def top(self) -> list[tuple[Any, int]]:
+        """Return all tokens with their counts, the frequent ones first, and equally frequent ones in their order."""
+        try:
+            return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        except TypeError:
+            kinds = ", ".join(sorted({type(token).__name__ for token in self.counts}))
+            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {kinds}") from None
+
+
+def count_tokens(
+    source: Any,
+    field: str | None,
+    pieces: Callable[[Any], Sequence[Any]] | None,
+    prune: int | None,
+    progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
+) -> Tokens:
+    """Return how often which tokens come.
+
+    Args:
+        source: a dataset, a selection, or several by name; without a field tokens, or sequences of them.
+        field: name of the field whose elements they are.
+        pieces: makes tokens of each element.
+        prune: as for `Tokens`.
+        progress: as for `write`.
+
+    Raises:
+        OptionError: the field has no tokens, or the source none.
+        SchemaError: there is no field of that name.
+    """
+    tokens = Tokens(prune)
+    for values in _values_of(source) if field is None else _stored(source, field, progress):
+        tokens.add(values if pieces is None else list(chain.from_iterable(map(pieces, values))))
+    return tokens
+
+
+def _stored(source: Any, name: str, progress: bool | None) -> Iterator[list[Any]]:  # noqa: FBT001 - see `sr.write`
+    parts = source if isinstance(source, Mapping) else selections_of(source)
+    with watched(progress, "counting tokens", parts) as bar:
+        for selection in parts.values():
+            _check_field(selection.schema[name])
+            for columns, _ in columns_of(selection, [name], bar)[1]:
+                yield columns[name].values.ravel().tolist()
+
+
+def _check_field(field: Field) -> None:
+    if not (field.element.is_text or field.element.numpy.kind in "iub"):
+        raise OptionError(f"expected a field of text, bytes or whole numbers, got {field!r}")
+
+
+def _values_of(source: Any) -> Iterator[list[Any]]:
+    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
+        raise OptionError(f"expected tokens, or sequences of tokens, got {source!r:.100}; a dataset takes a field, too")
+    items = iter(source)
+    while some := list(islice(items, _TOGETHER)):
+        yield list(chain.from_iterable(map(_flat, some)))
+
+
+def _flat(item: Any) -> list[Any]:
+    if isinstance(item, np.ndarray):
+        return list(item.ravel().tolist())
+    if isinstance(item, (list, tuple)):
+        return list(chain.from_iterable(map(_flat, item)))
+    return [item.item() if isinstance(item, np.generic) else item]
+
+
+_KEYS = 2**63 - 1
+
+
+def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Callable[[Any], Any]:
+    """Return the function from a tensor of tokens to one of ids, int64.
+
+    Args:
+        ids: by token.
+        first: the first id of unknown tokens.
+        buckets: how many of these ids there are; with none, unknown tokens are an error.
+        where: what the error calls the field.
+    """
+    import tensorflow as tf
+
+    with tf.device("CPU:0"):
+        tokens = tf.constant(list(ids), None if isinstance(next(iter(ids)), (str, bytes)) else tf.int64)
+        salt = 0
+        keys = np.asarray(_keys(tokens, salt))
+        while np.unique(keys).size < keys.size:  # two tokens have one hash: another hash
+            salt += 1
+            keys = np.asarray(_keys(tokens, salt))
+        order = np.argsort(keys)
+        table, by_key = keys[order], tf.gather(tokens, order)
+    numbers = np.fromiter(ids.values(), np.int64, len(ids))[order]
+
+    def to_ids(values: Any) -> Any:
+        flat = tf.reshape(values, [-1])
+        if not flat.dtype.is_floating and flat.dtype != tf.string:
+            flat = tf.cast(flat, tf.int64)
+        place = tf.minimum(tf.searchsorted(table, _keys(flat, salt), out_type=tf.int64), len(table) - 1)
+        known = tf.gather(by_key, place) == flat
+        found = tf.gather(numbers, place)
+        if buckets:
+            other = first + _bucket(flat, buckets)
+            found = tf.where(known, found, other)
+        else:
+            unknown = tf.boolean_mask(flat, tf.logical_not(known))
+            message = f"field {where!r}: unknown tokens, of which the vocabulary has no bucket (oov_buckets=0):"
+            found = checked(found, known, message, unknown)
+        return tf.ensure_shape(tf.reshape(found, tf.shape(values)), values.shape)
+
+    return to_ids
+
+
+def keras_layer(tokens: Sequence[Any], padding: Any, unknown: Any, buckets: int, *, invert: bool) -> Any:
+    """Return the Keras layer from tokens to ids, or the one from ids to tokens.
+
+    Args:
+        tokens: in the order of their ids.
+        padding: the token of id 0; None for none.
+        unknown: what stands for unknown tokens.
+        buckets: how many ids they have.
+        invert: whether it goes from ids to tokens.
+
+    Raises:
+        OptionError: a token is no text.
+    """
+    import keras
+
+    options: dict[str, Any] = {"num_oov_indices": buckets, "invert": invert}
+    if isinstance(tokens[0], int):
+        whole = list(map(int, tokens))
+        return keras.layers.IntegerLookup(vocabulary=whole, mask_token=padding, oov_token=unknown, **options)
+    try:
+        texts = list(map(text_of, tokens))
+    except UnicodeDecodeError as error:
+        raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+    padding, unknown = text_of(padding), text_of(unknown)
+    return keras.layers.StringLookup(vocabulary=texts, mask_token=padding, oov_token=unknown, **options)
+
+
+def text_of(token: Any) -> Any:
+    """Return bytes as text, and any other token as it is."""
+    return token.decode() if isinstance(token, bytes) else token
+
+
+def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:
+    """Return the bucket of each unknown token, as Keras' lookup layers have it, int64."""
+    if buckets == 1:
+        return np.zeros(len(tokens), np.int64)
+    if not isinstance(tokens[0], (str, bytes)):
+        return np.asarray(tokens, np.int64) % buckets
+    import tensorflow as tf
+
+    with tf.device("CPU:0"):
+        found: NDArray[np.int64] = _bucket(tf.constant(list(tokens)), buckets).numpy()
+    return found
+
+
+def _bucket(values: Any, buckets: int) -> Any:
+    import tensorflow as tf
+
+    if buckets == 1:
+        return tf.zeros_like(values, tf.int64)
+    if values.dtype != tf.string:
+        return tf.math.floormod(values, tf.constant(buckets, values.dtype))
+    return tf.strings.to_hash_bucket_fast(values, buckets)
+
+
+def _keys(values: Any, salt: int) -> Any:
+    """Return what tokens are sorted by, int64."""
+    import tensorflow as tf
+
+    if values.dtype != tf.string:
+        return values
+    return (
+        tf.strings.to_hash_bucket_strong(values, _KEYS, [salt, 1])
+        if salt
+        else tf.strings.to_hash_bucket_fast(values, _KEYS)
+    )
+
+
+@attrs.frozen(eq=False, repr=False)
+class Coverage:
+    """How many of the tokens of some records a vocabulary knows.
+
+    Attributes:
+        tokens: how many there are.
+        known: how many of them are in the vocabulary.
+        unknown: the unknown ones that come most often, with how often.
+    """
+
+    tokens: int
+    known: int
+    unknown: tuple[tuple[Any, int], ...]
+
+    @property
+    def share(self) -> float:
+        """The share of tokens that are known, 1.0 where there are none."""
+        return self.known / self.tokens if self.tokens else 1.0
+
+    def __repr__(self) -> str:
+        rest = f"; unknown: {some([f'{token} ({count:,})' for token, count in self.unknown])}" if self.unknown else ""
+        return f"<Coverage {self.share:.2%} of {number_of(self.tokens, 'token')}{rest}>"
+
 
 UNKNOWN = "[UNK]"
 """What stands for unknown tokens of text, as in Keras."""

@@ -68,7 +68,7 @@ def add_commands(commands: Any) -> None:
 def _plan(options: argparse.Namespace) -> tuple[Any, str]:
     quieten_tensorflow()
     import seqrecorder as sr
-    from seqrecorder.analysis.strategies import compare
+    from seqrecorder.analysis.survey import compare
 
     corpus = sr.open(options.path)
     split = "train" if options.split is None and "train" in corpus else corpus.manifest.split(options.split).name

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli import selection_arguments
 from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
-from seqrecorder.dataset.read_manifest import dataset_at
+from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
-from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.paths import is_url
+from seqrecorder.storage.names import MANIFEST, is_url
 
 if TYPE_CHECKING:
     import argparse
@@ -144,7 +143,7 @@ def _are_tables(options: argparse.Namespace) -> bool:
     Raises:
         OptionError: some are, and some are not; or options of tables are given with other files.
     """
-    from seqrecorder.sources.table_files import is_table_file
+    from seqrecorder.sources.tables import is_table_file
 
     found = {is_table_file(path) for path in options.paths}
     if found == {True}:
@@ -172,7 +171,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     from seqrecorder.cli.report import manifest_line, manifest_summary
     from seqrecorder.sources.rows import from_rows
     from seqrecorder.sources.tables import from_table
-    from seqrecorder.writing.write import write
+    from seqrecorder.writing.writer import write
 
     if options.raw or options.shape or options.leave_out:
         raise OptionError("--raw, --shape and --leave-out are for TFRecord files")
@@ -200,7 +199,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
 
 
 def _inferred(options: argparse.Namespace) -> Schema:
-    from seqrecorder.sources.infer_tables import infer_table
+    from seqrecorder.sources.infer import infer_table
 
     return infer_table(options.paths, by=options.by, order=options.order, name=options.name, key=options.key)
 

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.read_manifest import dataset_at, read_manifest
+from seqrecorder.dataset.manifest import dataset_at, read_manifest
 from seqrecorder.errors import DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.foreign.infer import infer_profile
-from seqrecorder.sources.foreign.profile import EXAMPLE, SEQUENCE_EXAMPLE, array_of, profile
+from seqrecorder.sources.foreign.infer import EXAMPLE, SEQUENCE_EXAMPLE, array_of, infer_profile, profile
 from seqrecorder.storage.shard import peek
-from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
-from seqrecorder.wire.message_objects import message_of
+from seqrecorder.storage.tfrecord import detect_compression, walk_frames
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.selection import Selection
-    from seqrecorder.sources.foreign.profile import FeatureDescription
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.sources.foreign.infer import FeatureDescription
+    from seqrecorder.storage.tfrecord import Compression
 
 _PEEKED = 1000
 _PEEKED_BYTES = 64 << 20

@@ -124,8 +124,6 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
 
 
-
-
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import FORMAT_VERSION
-from seqrecorder.dataset.shard_info import bins_of
+from seqrecorder.dataset.manifest import FORMAT_VERSION, bins_of
 from seqrecorder.errors import SeqrecorderError, printable
+from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of, text_table
-from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,12 +28,11 @@ if TYPE_CHECKING:
 
     from seqrecorder.cli.inspect import Head, ShardDescription
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.salvage_result import Salvage
-    from seqrecorder.dataset.verify_report import VerifyReport
+    from seqrecorder.dataset.salvage import Salvage
+    from seqrecorder.dataset.verify import VerifyReport
     from seqrecorder.schema.field import Field
     from seqrecorder.sources.foreign.convert import Conversion
-    from seqrecorder.sources.foreign.infer import Inference
-    from seqrecorder.sources.foreign.profile import Range
+    from seqrecorder.sources.foreign.infer import Inference, Range
 
 WIDTH = 80
 """Columns that the text is meant for."""

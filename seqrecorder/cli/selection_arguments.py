@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.command import add
 from seqrecorder.errors import OptionError, SourceError, printable
-from seqrecorder.sources.text_values import value_of_text
+from seqrecorder.sources.text import value_of_text
 
 if TYPE_CHECKING:
     import argparse
 
-    from seqrecorder.dataset.corpus import Corpus
-    from seqrecorder.dataset.selection import Selection
+    from seqrecorder.dataset.selection import Corpus, Selection
     from seqrecorder.schema.field import Field
 
 _FORM = re.compile(r"(?P<splits>[^\[\]]*)(?:\[(?P<places>[-+:,\d\s]*)\])?")

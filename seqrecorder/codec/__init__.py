@@ -1,25 +1,3 @@
 """Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
 
-__all__ = [
-    "arrow",
-    "columns",
-    "construct",
-    "content_digest",
-    "cropping",
-    "decoder",
-    "derivation",
-    "dictionaries",
-    "element_encoder",
-    "encoder",
-    "graph_ops",
-    "message_layout",
-    "padding",
-    "parser",
-    "parsing_spec",
-    "pieces",
-    "process_state",
-    "record_index",
-    "tables",
-    "to_arrow",
-    "to_json",
-]
+__all__ = ["arrow", "columns", "decode", "elements", "encode", "flat_values", "graph_ops", "json", "parse", "records"]

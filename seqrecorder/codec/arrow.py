@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.errors import OptionError
-from seqrecorder.schema.casting import cast_values
-from seqrecorder.schema.dtypes import element_type
+from seqrecorder.errors import OptionError, SourceError
+from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
+from seqrecorder.schema.dtypes import element_type, widen
 from seqrecorder.schema.field import Field
-from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.times import ADVICE, NO_ZONE, zone_of
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.feature_bytes import features_of_texts
+from seqrecorder.wire.write import features_of_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from seqrecorder.schema.dtypes import ElementType
+    from seqrecorder.schema.schema import Schema
 
 
 def columns_of_table(given: Any) -> dict[str, Any]:
@@ -339,3 +341,284 @@ def _may_be_floats(kind: Any) -> bool:
 
 def _first_null(array: Any) -> int:
     return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+
+
+BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 16 << 20
+_HUB_ROWS = 8192
+_HELD = ("pandas", "polars", "pyarrow")  # libraries whose tables lie in memory, where they have a length
+
+
+@attrs.frozen
+class Table:
+    """Columns by name, whose rows come in record batches of pyarrow.
+
+    Attributes:
+        name: what messages call it.
+        names: of the columns.
+        again: whether its rows can be gone through more than once.
+        open: gives the batches of some columns.
+        is_sorted: whether they come in the order of the columns that somebody wants them in.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    again: bool
+    open: Callable[[Sequence[str]], Iterator[Any]]
+    is_sorted: bool = False
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """Yield the rows of some columns, in batches of a bounded size.
+
+        Raises:
+            SourceError: the library that gives them failed, or the rows came already and cannot come again.
+        """
+        pa = pyarrow()
+        try:
+            for batch in self.open(names):
+                plain = [without_views(column) for column in batch.columns]
+                yield from cut_batch(pa.record_batch(plain, names=batch.schema.names))
+        except (pa.ArrowException, TypeError, ValueError, OSError) as error:
+            if isinstance(error, (SourceError, OptionError)):
+                raise
+            raise SourceError(f"{self.name}: {error}") from error
+
+
+def is_arrow(given: object) -> bool:
+    """Whether an object is given out through the Arrow C interface.
+
+    >>> is_arrow([1, 2])
+    False
+    """
+    kind = type(given)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
+
+
+def _is_series_of_lists(given: Any) -> bool:
+    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
+    kind = type(given)
+    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
+        return False
+    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
+
+
+def is_table(given: object) -> bool:
+    """Whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
+
+    >>> is_table([1, 2])
+    False
+    """
+    return is_arrow(given) or _is_hub_dataset(given)
+
+
+def table_of(given: Any) -> Table:
+    """Return a table in memory, or a stream, as batches.
+
+    Args:
+        given: what `is_table` knows.
+
+    Raises:
+        OptionError: it is no table, or pyarrow is not installed.
+        SourceError: the library that gives it failed.
+    """
+    pa = pyarrow()
+    name = type(given).__name__
+    if _is_hub_dataset(given):
+        return _hub_dataset(given)
+    if type(given).__module__.partition(".")[0] in _HELD and hasattr(given, "__len__"):
+        names = getattr(given, "column_names", None) or getattr(given, "columns", None)
+        if isinstance(given, pa.RecordBatch):
+            names = given.schema.names
+        if names is None:
+            raise OptionError(f"expected a table, got {name}: an array has no columns")
+        texts = tuple(str(column) for column in names)
+        is_pandas = type(given).__module__.startswith("pandas")
+
+        def held(wanted: Sequence[str]) -> Iterator[Any]:
+            part = given
+            if is_pandas:  # which converts what it gives
+                part = given[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
+            return iter(pa.table(part).select(list(wanted)).to_batches())
+
+        return Table(name, texts, again=True, open=held)
+    try:
+        reader = pa.RecordBatchReader.from_stream(given)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        raise OptionError(f"expected a table, got {name}: {error}") from error
+    return Table(name, tuple(reader.schema.names), again=False, open=once(name, reader))
+
+
+def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
+    """Return the function that gives some columns of a stream of batches, which refuses to be called twice."""
+    left = [reader]
+
+    def read(wanted: Sequence[str]) -> Iterator[Any]:
+        if not left:
+            raise SourceError(f"{name}: a stream gives its rows once, and they were taken: make another one")
+        return (batch.select(list(wanted)) for batch in left.pop())
+
+    return read
+
+
+def cut_batch(batch: Any) -> Iterator[Any]:
+    """Yield the slices of a record batch that are no larger than a batch should be."""
+    each = max(1, batch.nbytes // max(1, batch.num_rows))
+    rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // each))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
+
+
+def _is_hub_dataset(given: object) -> bool:
+    return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")
+
+
+def _hub_dataset(given: Any) -> Table:
+    names = given.column_names
+    if not isinstance(names, list):
+        raise OptionError(f"expected a dataset with known columns, got {type(given).__name__} with {names!r}")
+
+    def read(wanted: Sequence[str]) -> Iterator[Any]:
+        # The tables inside of it know nothing of what was selected and shuffled; these batches do.
+        for table in given.select_columns(list(wanted)).with_format("arrow").iter(_HUB_ROWS):
+            yield from table.to_batches()
+
+    return Table(type(given).__name__, tuple(names), again=True, open=read)
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def arrow_schema(schema: Schema) -> Any:
+    """Return the schema of pyarrow of tables with these fields.
+
+    Of a sparse field there are two columns, `<field>/indices` and `<field>/values`.
+
+    Raises:
+        OptionError: Arrow has no type that holds the values of a field.
+    """
+    pa = pyarrow()
+    columns = []
+    for field in schema.fields:
+        leaf = arrow_type(field.element, field.name)
+        if field.sparse is not None:
+            columns += [
+                (f"{field.name}/indices", _nested(field, pa.int64())),
+                (f"{field.name}/values", _nested(field, leaf)),
+            ]
+        else:
+            columns.append((field.name, _nested(field, leaf)))
+    return pa.schema(columns)
+
+
+def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
+    """Return the record batch of pyarrow that holds columns, exactly.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> ids = sr.Column(np.array([1, 2, 3]), steps=np.array([2, 1]))
+    >>> arrow_batch(sr.Schema.of(Sentence), {"ids": ids}).to_pydict()
+    {'ids': [[1, 2], [3]]}
+
+    Args:
+        schema: what the records are.
+        columns: of each field.
+
+    Raises:
+        OptionError: Arrow has no type that holds the values of a field.
+    """
+    kinds = arrow_schema(schema)
+    arrays = []
+    for field in schema.fields:
+        column = columns[field.name]
+        if field.sparse is not None:
+            indices = pyarrow().array(np.asarray(column.indices, np.int64))
+            arrays.append(_whole(column, _rows(field, column, indices)))
+        arrays.append(_whole(column, _rows(field, column, _leaf(field.element, column.values))))
+    arrays = [
+        array.cast(kind) if array.type != kind else array for array, kind in zip(arrays, kinds.types, strict=True)
+    ]
+    return pyarrow().record_batch(arrays, schema=kinds)
+
+
+def arrow_type(element: ElementType, name: str) -> Any:
+    """Return the type of pyarrow for an element type; bfloat16, which it lacks, is widened to float32.
+
+    Args:
+        element: the element type.
+        name: of its field, for messages.
+
+    Raises:
+        OptionError: there is none.
+    """
+    pa = pyarrow()
+    if element.name == "bfloat16":
+        return pa.float32()
+    if element.is_text:
+        return pa.large_string() if element.name == "str" else pa.large_binary()
+    if element.is_time:
+        unit = np.datetime_data(element.numpy)[0]
+        if element.name == "datetime64[D]":
+            return pa.date32()
+        if unit in _UNITS:
+            return pa.timestamp(unit, element.zone) if element.numpy.kind == "M" else pa.duration(unit)
+    elif element.numpy.kind != "c":
+        return pa.from_numpy_dtype(element.numpy)
+    raise OptionError(
+        f"field {name!r}: Arrow has no type for {element.name}; leave the field out (fields=), or declare "
+        + ("real and imaginary parts as two fields" if element.numpy.kind == "c" else "a unit of D, s, ms, us or ns")
+    )
+
+
+def _leaf(element: ElementType, values: Any) -> Any:
+    """Return flat values as an array without nulls: NaN and NaT stay what they are."""
+    pa = pyarrow()
+    kind = arrow_type(element, "")
+    if isinstance(values, Blob):
+        return pa.Array.from_buffers(
+            kind, len(values), [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
+        )
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if element.is_text:
+        return pa.array(flat.tolist(), kind)
+    if element.name == "bfloat16":
+        return pa.array(widen(flat))
+    if element.name == "bool":
+        return pa.array(flat)
+    if element.name == "datetime64[D]":
+        days = flat.view(np.int64)
+        if days.size and (days != days.astype(np.int32)).any():
+            raise OptionError(f"{element.name}: Arrow's days reach {2**31 - 1} from 1970: one is further, or NaT")
+        flat = days.astype(np.int32)
+    # By its bits: pyarrow would make nulls of NaT.
+    return pa.Array.from_buffers(kind, flat.size, [None, pa.py_buffer(flat)])
+
+
+def _rows(field: Field, column: Column, array: Any) -> Any:
+    """Return the rows of records of flat values, from the inside outwards."""
+    pa = pyarrow()
+    for size in reversed(field.rest):
+        array = pa.FixedSizeListArray.from_arrays(array, size)
+    for lengths in (column.counts, column.steps):
+        if lengths is not None:
+            array = pa.LargeListArray.from_arrays(pa.array(bounds(np.asarray(lengths, np.int64))), array)
+    return array
+
+
+def _whole(column: Column, array: Any) -> Any:
+    """Return an array with a null for each record that has no value."""
+    if column.present is None:
+        return array
+    present = np.asarray(column.present)
+    places = np.cumsum(present) - 1
+    return array.take(pyarrow().array(np.where(present, places, 0), mask=~present))
+
+
+def _nested(field: Field, leaf: Any) -> Any:
+    pa = pyarrow()
+    for size in reversed(field.rest):
+        leaf = pa.list_(leaf, size)
+    for _ in range(int(field.is_list) + int(field.is_ragged or field.sparse is not None)):
+        leaf = pa.large_list(leaf)
+    return leaf

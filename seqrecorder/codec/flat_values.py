@@ -2,27 +2,328 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.broken_record import Broken
-from seqrecorder.codec.buffer_values import from_buffer, images_of, tensor_contents, viewed
-from seqrecorder.errors import FieldProblem
-from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.many_messages import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
-from seqrecorder.wire.spans import Spans
-from seqrecorder.wire.varints import integers
+from seqrecorder.codec.columns import check_threads_of_tensorflow
+from seqrecorder.codec.elements import decode_images
+from seqrecorder.codec.encode import tensor_header
+from seqrecorder.codec.graph_ops import wire_filler, wire_type
+from seqrecorder.errors import FieldProblem, OptionError, SchemaMismatchError, did_you_mean
+from seqrecorder.schema.field import feature_names, value_features
+from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
+from seqrecorder.wire.read import fixed_steps, message_of, octets_at, parts, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
 
+if TYPE_CHECKING:
     Check = Callable[[NDArray[np.bool_]], None]
+
+
+class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an error of it
+    """A record that cannot be decoded.
+
+    Args:
+        record: its number.
+        field: the name of the field; "" where it is no message.
+        message: what was expected and what came.
+        problem: what is wrong with the value; None where nothing is to be said beside the message.
+    """
+
+    def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
+        super().__init__(message)
+        self.record, self.field, self.message, self.problem = record, field, message, problem
+
+
+Spec = tuple[dict[str, Any], dict[str, Any]]
+"""What the op is asked for: context features and feature lists, by name."""
+
+Layout = Literal["steps", "packed", "example"]
+"""How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
+Feature of a flat `tf.train.Example`."""
+
+
+def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
+    """Raise `OptionError` for steps whose bounds a layout cannot hold."""
+    names = [field.name for field in fields if field.is_list and (field.is_ragged or field.sparse is not None)]
+    if layout != "steps" and names:
+        raise OptionError(
+            f"{where}layout {layout!r} cannot hold the bounds of ragged or sparse steps ({', '.join(names)}); "
+            "if there is one feature per step, say layout='steps'"
+        )
+
+
+class Specs:
+    """The specs of one schema and layout.
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in the messages.
+        cropped: the alignment groups of whose sequences not all steps are wanted.
+        flattened: the fields that are wanted flat, whatever the op could do.
+    """
+
+    def __init__(
+        self, schema: Schema, layout: Layout, cropped: Container[str] = (), flattened: Container[str] = ()
+    ) -> None:
+        self.schema, self.cropped, self.flattened = schema, cropped, flattened
+        self.layout: Layout = layout
+
+    def padded_by_op(self, field: Field) -> bool:
+        """Whether the op pads a feature list by itself."""
+        by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
+        return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
+
+    def whole_by_op(self, field: Field) -> bool:
+        """Whether the op gives a context field by itself, with its default in the records that lack it."""
+        return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
+
+    def in_one_feature(self, field: Field) -> bool:
+        """Whether a sequence is one Feature, or one to a FeatureList."""
+        return self.layout != "steps" or field.packed
+
+    def public(self) -> Spec:
+        """Return context and sequence features for TensorFlow's own parse functions."""
+        import tensorflow as tf
+
+        context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
+        # Lists, so that specs can be compared; a signalling NaN survives in arrays only.
+        for name, spec in context.items():
+            if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
+                context[name] = spec._replace(default_value=spec.default_value.tolist())
+        return context, lists
+
+    def flat(self) -> Spec:
+        """Return the features that give every field flat."""
+        return self._build(lambda _: False, padded=False)
+
+    def batch(self) -> Spec:
+        """Return the features of the fastest way to a padded batch."""
+        return self._build(self.whole_by_op)
+
+    def _build(self, whole: Any, *, padded: bool = True) -> Spec:
+        import tensorflow as tf
+
+        context: dict[str, Any] = {}
+        lists: dict[str, Any] = {}
+        for field in self.schema.fields:
+            target = lists if field.is_list and self.layout != "example" else context
+            kind = wire_type(field)
+            if field.sparse is not None:
+                target[f"{field.feature}/indices"] = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+                target[f"{field.feature}/values"] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
+            elif whole(field):
+                target[field.feature] = strict_spec(field)
+            elif padded and self.padded_by_op(field):
+                target[field.feature] = tf.io.FixedLenSequenceFeature(field.rest, kind, allow_missing=field.may_lack)
+            else:
+                target[field.feature] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
+            if field.presence and self.layout == "steps":
+                context[field.presence] = tf.io.FixedLenFeature((), tf.int64, -1)
+        return context, lists
+
+
+def strict_spec(field: Field) -> Any:
+    """Return the spec of a context field of known shape by which the op refuses any other number of values."""
+    import tensorflow as tf
+
+    if field.in_items:
+        return tf.io.FixedLenFeature((), tf.string, b"" if field.may_lack else None)
+    return tf.io.FixedLenFeature(field.rest, wire_type(field), wire_filler(field) if field.may_lack else None)
+
+
+def _in_shape(field: Field) -> bool:
+    return field.sparse is None and not field.is_ragged and not field.in_items
+
+
+def from_buffer(
+    field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the values of buffers that lie one behind the other."""
+    dtype = field.element.numpy
+    if dtype.kind == "b" and (octets > 1).any():
+        place = int((octets > 1).argmax())
+        row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
+        raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
+    return viewed(octets, dtype)
+
+
+def viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
+    """Return bytes as numbers that can be changed, without a copy if they begin at a multiple of their size."""
+    numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
+    return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
+
+
+def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
+    """Return where the buffers in serialized tensors are, which must be as `tf.io.serialize_tensor` gives them."""
+    dtype, width = field.element.graph, field.count * field.element.itemsize
+    sizes, heads = items.sizes, np.zeros(len(items), np.int64)
+    wrong = np.zeros(len(items), bool)
+    for size in np.unique(sizes).tolist():  # all of one size have one header
+        some = np.flatnonzero(sizes == size)
+        header = _header_of(field, dtype, width, size)
+        if header is None:
+            wrong[some] = True
+            continue
+        octets = items.data[items.starts[some][:, None] + np.arange(len(header))]
+        wrong[some] = (octets != np.frombuffer(header, np.uint8)).any(1)
+        heads[some] = len(header)
+    if wrong.any():
+        place = int(wrong.argmax())
+        start = items.data[items.starts[place] : items.stops[place]][:_SHOWN].tolist()
+        message = (
+            f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
+            f"gives them; got {sizes[place]} bytes, which begin with {start}"
+        )
+        raise Broken(int(rows[place]), field.name, message)
+    return Spans(items.data, items.starts + heads, items.stops)
+
+
+def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
+    """Return the header of a tensor that has so many bytes in all; None where none has."""
+    if not field.is_ragged:
+        header = tensor_header(dtype, field.rest, width)
+        return header if len(header) + width == size else None
+    longest = len(tensor_header(dtype, (1 << 31, *field.rest), 1 << 31))
+    for count in range(max(0, (size - longest) // width), size // width + 1):
+        header = tensor_header(dtype, (count, *field.rest), count * width)
+        if len(header) + count * width == size:
+            return header
+    return None
+
+
+def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Return images, which TensorFlow decodes, all of one size."""
+    import tensorflow as tf
+
+    check_threads_of_tensorflow("decode images")
+    octets = items.data.data
+    encoded = [bytes(octets[i:j]) for i, j in zip(items.starts.tolist(), items.stops.tolist(), strict=True)]
+    with tf.device("CPU:0"):
+        try:
+            images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
+        except tf.errors.OpError as error:
+            for row, one in zip(rows.tolist(), encoded, strict=True):
+                try:
+                    decode_images(tf.constant([one]), field)
+                except tf.errors.OpError as own:
+                    raise Broken(row, field.name, str(own.message)) from None
+            raise Broken(int(rows[0]), field.name, str(error.message)) from None
+    return images
+
+
+_NAMES_SHOWN = 12
+PEEKED = 8
+"""How many records are looked at to detect a layout."""
+
+
+def has_feature(message: Any, field: Field, layout: Layout) -> bool:
+    """Whether a message holds the features of a field's values at all, be they empty."""
+    return message is not None and all(name in _place(message, field, layout) for name in value_features(field))
+
+
+def _place(message: Any, field: Field, layout: Layout) -> Any:
+    """Return the features, or feature lists, among which a field is."""
+    in_lists = field.is_list and layout != "example"
+    return message.feature_lists.feature_list if in_lists else message.context.feature
+
+
+def describe_message(data: bytes) -> str:
+    """Return what a serialized message holds, in words for an error."""
+    message = message_of(data)
+    if message is None:
+        return "the bytes are neither a SequenceExample nor an Example"
+    context, lists = message.context.feature, message.feature_lists.feature_list
+    if not context and not lists:
+        return "the message is empty"
+    if not lists:
+        return f"the message has the context features {_list_names(context)} and no lists (a flat tf.train.Example?)"
+    return f"the message has the context features {_list_names(context)} and the feature lists {_list_names(lists)}"
+
+
+def _list_names(features: Any) -> str:
+    names = sorted(features)
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "") if names else "(none)"
+
+
+def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layout:
+    """Return how sequences lie in some serialized messages.
+
+    Raises:
+        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
+        OptionError: the layout cannot be told.
+    """
+    found = [message_of(data) for data in samples]
+    messages = [message for message in found if message is not None]
+    if len(messages) < len(found):
+        raise SchemaMismatchError(f"{where}: {describe_message(samples[found.index(None)])}")
+    layout = likely_layout(messages, schema)
+    check_layout(samples, schema, layout, where)
+    return layout
+
+
+def likely_layout(messages: Sequence[Any], schema: Schema) -> Layout:
+    """Return the layout that some messages show, `steps` where they show none."""
+    lists = [field for field in schema.fields if field.is_list]
+    if lists and messages and not any(message.feature_lists.feature_list for message in messages):
+        return "example"
+    sizes = [size for message in messages for size in _sizes(message, lists)]
+    is_packed = any(features == 1 and values > 1 for features, values in sizes)
+    return "packed" if is_packed and all(features < 2 for features, _ in sizes) else "steps"  # noqa: PLR2004
+
+
+def _sizes(message: Any, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
+    """Yield the features, and the values in the first feature, of each feature list that can show packing."""
+    for field in lists:
+        held = message.feature_lists.feature_list.get(field.feature)
+        if held is None or field.is_ragged or field.packed or field.sparse is not None:
+            continue
+        kind = held.feature[0].WhichOneof("kind") if held.feature else None
+        if kind:
+            items = getattr(held.feature[0], kind).value
+            if field.buffered and kind == "bytes_list":
+                yield len(held.feature), sum(map(len, items)) / (field.element.itemsize * field.count)
+            else:
+                yield len(held.feature), len(items) / (1 if field.in_items else field.count)
+
+
+def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
+    """Raise unless some serialized messages hold the required fields of a schema, in a layout.
+
+    Raises:
+        SchemaMismatchError: a required field is missing from all of them; the message says what there is.
+        OptionError: ragged steps in a layout that cannot hold their bounds.
+    """
+    require_bounds(schema.fields, layout, f"{where}: ")
+    messages = [message for message in map(message_of, samples) if message is not None]
+    problems = []
+    for field in schema.fields:
+        if field.may_lack:
+            continue
+        in_lists = field.is_list and layout != "example"
+        held = [_place(message, field, layout) for message in messages]
+        for name in feature_names(field):
+            if held and not any(name in features for features in held):
+                everywhere = {key for m in messages for key in [*m.context.feature, *m.feature_lists.feature_list]}
+                hint = did_you_mean(name, everywhere - {name})
+                if name in everywhere:
+                    hint = f" (it is there as a {'context feature' if in_lists else 'feature list'})"
+                problems.append(f"{field.name}: no {field.kind} {name!r}{hint}")
+    if problems:
+        raise SchemaMismatchError(
+            f"{where} cannot be read as {schema.name}: {describe_message(samples[0])}; name the features as in the "
+            "data (`name=`), or declare defaults or optional=True for:",
+            problems,
+        )
+
 
 _FLOAT_BYTES = 4
 _HEAD = 6  # bytes before a short text in a step

@@ -7,16 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from typing import TYPE_CHECKING, Any
+import functools
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import attrs
 import numpy as np
 
+from seqrecorder.errors import OptionError
+from seqrecorder.schema.conversion import Mismatch, exact_scalar
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field
+from seqrecorder.schema.schema import Schema
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from seqrecorder.schema.field import Field
+    from seqrecorder.codec.columns import Column
 
 
 _record = contextvars.ContextVar("record", default="")
@@ -112,7 +121,7 @@ def rows_at(values: Any, places: Any) -> Any:
     return tf.raw_ops.Gather(params=values, indices=places)
 
 
-def numbers(stop: Any, start: Any = None) -> Any:
+def index_range(stop: Any, start: Any = None) -> Any:
     """Return the integers up to a scalar tensor, from 0 or another on, of its dtype."""
     import tensorflow as tf
 
@@ -341,8 +350,8 @@ def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any
     vector = tf.repeat(tf.range(rows), counts)
     places = tf.stack([vector, indices], 1)
     shape = tf.stack([rows, tf.constant(size, tf.int64)])
-    numbers = tf.sparse.SparseTensor(places, tf.range(tf.size(indices)), shape)
-    order = tf.sparse.reorder(numbers).values
+    index_range = tf.sparse.SparseTensor(places, tf.range(tf.size(indices)), shape)
+    order = tf.sparse.reorder(index_range).values
     indices = tf.gather(indices, order)
     distinct = (indices[1:] > indices[:-1]) | (vector[1:] > vector[:-1])
     indices = checked(indices, distinct, f"field {field.name!r}: distinct indices are expected, got", indices)
@@ -363,3 +372,482 @@ def first_of_sparse(value: Any, shape: list[Any]) -> Any:
     import tensorflow as tf
 
     return tf.SparseTensor(value.indices[:, 1:], value.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))
+
+
+@attrs.frozen(eq=False)
+class Stretch:
+    """So many steps, from a place of its own in each sequence.
+
+    Attributes:
+        starts: int64, `(n,)`: the first step that is kept of each sequence.
+        length: how many are kept, or as many as there are.
+    """
+
+    starts: Any
+    length: int
+    step: ClassVar[None] = None
+
+
+@attrs.frozen
+class Margins:
+    """One step more before and behind those that are kept, as far apart as these are, where the sequence has it."""
+
+
+MARGINS = Margins()
+
+Crop = tuple[slice | Stretch | Margins, ...]
+"""Parts of the steps of a sequence, applied one after the other; `MARGINS` last, if at all."""
+
+
+def check_steps(steps: Any) -> Crop:
+    """Return the crop of one slice.
+
+    >>> check_steps(slice(0, 100, 2))
+    (slice(0, 100, 2),)
+
+    Raises:
+        OptionError: it is not a slice of ints, or goes backwards.
+    """
+    parts = (steps.start, steps.stop, steps.step) if isinstance(steps, slice) else ("",)
+    if not all(part is None or (isinstance(part, int) and not isinstance(part, bool)) for part in parts):
+        raise OptionError(f"steps: expected a slice of ints, such as slice(0, 100, 2), got {steps!r}")
+    if steps.step is not None and steps.step < 1:
+        raise OptionError(f"steps: expected a slice that goes forwards, got {steps!r}")
+    return (steps,)
+
+
+def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:
+    """Return the first step that is kept of sequences of some lengths, and how many."""
+    if isinstance(part, Stretch):
+        start = xp.minimum(part.starts, lengths)
+        return start, xp.minimum(lengths - start, part.length)
+
+    def position(index: int) -> Any:
+        return xp.maximum(lengths + index, 0) if index < 0 else xp.minimum(lengths, index)
+
+    start = position(part.start or 0)
+    stop = lengths if part.stop is None else position(part.stop)
+    step = part.step or 1
+    return start, xp.maximum(stop - start + step - 1, 0) // step
+
+
+def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
+    """Return how many steps are kept of sequences of some lengths.
+
+    >>> import numpy as np
+    >>> cropped_lengths(np.array([0, 3, 9]), (slice(1, None, 2), slice(3)), np).tolist()
+    [0, 1, 3]
+
+    Args:
+        lengths: int64, an array or a tensor.
+        crop: what is kept.
+        xp: numpy or TensorFlow, whichever the lengths are of.
+    """
+    for part in crop:
+        if not isinstance(part, Margins):
+            lengths = _bounds(lengths, part, xp)[1]
+    return lengths
+
+
+def kept_of(length: int, crop: Crop) -> slice:
+    """Return which steps are kept of one sequence, for which nothing is drawn.
+
+    >>> kept_of(9, (slice(2, 8, 3), MARGINS))
+    slice(2, 11, 3)
+    """
+    kept = range(length)
+    for part in crop:
+        if isinstance(part, slice):
+            kept = kept[part]
+        elif isinstance(part, Margins) and kept:
+            more = range(kept[0] - kept.step, kept[-1] + 2 * kept.step, kept.step)
+            kept = more[int(more[0] < 0) : len(more) - int(more[-1] >= length)]
+    return slice(kept.start, kept.stop, kept.step)
+
+
+def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
+    """Return how many steps are kept of each of several sequences, and where they are among the steps of all.
+
+    Args:
+        lengths: int64 tensor `(n,)`.
+        crop: what is kept; `MARGINS` count among it.
+
+    Returns:
+        `(kept: int64 [n], positions: int64 [sum of kept])`; positions count through all sequences, one after the other.
+    """
+    import tensorflow as tf
+
+    kept, first, step = cropped_stretches(lengths, crop)
+    first += tf.cumsum(lengths, exclusive=True)
+    return kept, tf.ragged.range(first, first + kept * step, step).flat_values
+
+
+def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
+    """Return how many steps are kept of each of several sequences, the first of these, and how far apart they are.
+
+    Args:
+        lengths: int64 tensor `(n,)`.
+        crop: what is kept.
+    """
+    start, kept, step, (before, after) = _place(lengths, crop)
+    return kept + before + after, start - before * step, step
+
+
+def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tuple[Any, Any]:
+    """Return how many steps are kept of each of several sequences, and those of `values`, which have margins.
+
+    Args:
+        values: what was made of the steps at `cropped_positions`, one after the other.
+        lengths: int64 tensor `(n,)`, of the sequences before they were cropped.
+        crop: what is kept, with `MARGINS`.
+        present: bool `(n,)`: which sequences are there at all; None for all.
+    """
+    import tensorflow as tf
+
+    _, kept, _, (before, after) = _place(lengths, crop)
+    if present is not None:
+        kept, before, after = (tf.boolean_mask(part, present) for part in (kept, before, after))
+    first = tf.cumsum(before + kept + after, exclusive=True) + before
+    return kept, tf.gather(values, tf.ragged.range(first, first + kept).flat_values)
+
+
+def _place(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
+    """Return the first step that is kept, how many, how far apart they are, and how many margins there are."""
+    import tensorflow as tf
+
+    start, kept, step = tf.zeros_like(lengths), lengths, 1
+    for part in crop:
+        if not isinstance(part, Margins):
+            first, kept = _bounds(kept, part, tf)
+            start += first * step
+            step *= part.step or 1
+    if MARGINS not in crop:
+        return start, kept, step, (tf.zeros_like(lengths), tf.zeros_like(lengths))
+    before, after = (kept > 0) & (start >= step), (kept > 0) & (start + kept * step < lengths)
+    return start, kept, step, (tf.cast(before, tf.int64), tf.cast(after, tf.int64))
+
+
+_FEATURE = "seqrecorder/index"
+_DIGITS = 19
+"""Digits of the largest int64: a fixed width makes the message around the number a constant."""
+
+NOTHING = -1
+"""The number of a place in a batch that holds no record."""
+
+
+def numbered(serialized: Any, numbers: Any) -> Any:
+    """Return serialized records that hold their numbers.
+
+    Args:
+        serialized: string, `(n,)`: `tf.train.SequenceExample` or `tf.train.Example`.
+        numbers: int64, `(n,)`, not negative.
+    """
+    import tensorflow as tf
+
+    digits = tf.strings.as_string(numbers, width=_DIGITS, fill="0")
+    return tf.strings.join([serialized, tf.fill(tf.shape(serialized), _header()), digits])
+
+
+@functools.cache
+def _header() -> bytes:
+    """Return the message up to the digits, which end it."""
+    import tensorflow as tf
+
+    message = tf.train.SequenceExample()
+    message.context.feature[_FEATURE].bytes_list.value.append(b"0" * _DIGITS)
+    serialized: bytes = message.SerializeToString()
+    return serialized[:-_DIGITS]
+
+
+def with_number(schema: Schema, name: str) -> Schema:
+    """Return a schema that has the number too, as text under some name."""
+    return Schema(schema.name, (*schema.fields, Field(name, _FEATURE, "context", element_type("bytes"), ())))
+
+
+def to_numbers(digits: Any) -> Any:
+    """Return the numbers that were parsed, int64, and -1 where there is no record."""
+    import tensorflow as tf
+
+    return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
+
+
+@attrs.frozen
+class Derivation(ABC):
+    """What is made of one field: other values for it, fields beside it, or both.
+
+    Attributes:
+        source: name of the field, stored or derived itself.
+    """
+
+    source: str
+
+    looks_around: ClassVar[bool] = False
+    """Whether what stands at a step is made of the steps beside it."""
+
+    @abstractmethod
+    def fields(self, field: Field) -> tuple[Field, ...]:
+        """Return what stands in the place of a field: itself, changed or not, and the fields that are made of it.
+
+        Raises:
+            OptionError: none can be made of it.
+        """
+
+    @abstractmethod
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
+        """Return the columns of `fields(field)`.
+
+        Args:
+            field: the declaration.
+            column: its values, tensors, cropped and with defaults in their places.
+        """
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields that are made beside the source."""
+
+    @property
+    def padded_alike(self) -> tuple[str, ...]:
+        """Names of the fields that are made whose padding is that of the source."""
+        return ()
+
+
+def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
+    """Return a schema with what some derivations, one after the other, make of its fields.
+
+    Raises:
+        SchemaError: there is no field of a name.
+        OptionError: nothing can be made of a field.
+    """
+    fields = list(schema.fields)
+    for derivation in derivations:
+        field = Schema(schema.name, tuple(fields))[derivation.source]
+        at = fields.index(field)
+        fields[at : at + 1] = derivation.fields(field)
+    return attrs.evolve(schema, fields=tuple(fields)) if derivations else schema
+
+
+def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequence[Derivation]) -> None:
+    """Add the columns of derived fields to those of stored ones.
+
+    Args:
+        schema: the stored fields.
+        columns: by name; at least of the fields of which something is made.
+        derivations: one after the other.
+    """
+    known = {field.name: field for field in schema.fields}
+    for derivation in derivations:
+        field = known[derivation.source]
+        fields = derivation.fields(field)
+        known |= {made.name: made for made in fields}
+        columns.update(zip((made.name for made in fields), derivation.columns(field, columns[field.name]), strict=True))
+
+
+def sources_of(derivations: Sequence[Derivation]) -> dict[str, str]:
+    """Return, by derived field, the stored one of which it is made."""
+    sources: dict[str, str] = {}
+    for derivation in derivations:
+        sources |= dict.fromkeys(derivation.names, sources.get(derivation.source, derivation.source))
+    return sources
+
+
+def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[Derivation]:
+    """Return those derivations that make something of the fields of a schema, in their order."""
+    sources, stored = sources_of(derivations), {field.name for field in schema.fields}
+    return [each for each in derivations if sources.get(each.source, each.source) in stored]
+
+
+# Other values in the place of a field's -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class FieldMap(Derivation):
+    """Other values in the place of a field's, one for each; what is padding afterwards is zeros.
+
+    Attributes:
+        made: what the values are afterwards.
+        tensor: from a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
+    """
+
+    made: Field
+    tensor: Callable[[Any], Any] = attrs.field(eq=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields that are made beside the source: none."""
+        return ()
+
+    def fields(self, field: Field) -> tuple[Field, ...]:  # noqa: ARG002 - as every derivation has it
+        """Return what a field becomes (see `Derivation`)."""
+        return (self.made,)
+
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+        """Return what its column becomes (see `Derivation`)."""
+        return (attrs.evolve(column, values=self.tensor(column.values)),)
+
+
+class MapsField(Protocol):
+    """What fields can be mapped by: vocabularies, and statistics."""
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return what becomes of the values of a field.
+
+        Raises:
+            OptionError: the field is not one of its kind.
+        """
+        ...
+
+
+def as_numbers(field: Field, dtype: str) -> Field:
+    """Return a field whose values have become others, of a number's dtype."""
+    return attrs.evolve(
+        field,
+        element=element_type(dtype),
+        storage="auto",
+        default=attrs.NOTHING,
+        key=False,
+        chunk=False,
+        deferred=False,
+    )
+
+
+def to_longest(_: str, lengths: Any) -> Any:
+    """Return the longest of a batch, and 1 where all are empty."""
+    return longest_of(lengths)
+
+
+@attrs.frozen(eq=False)
+class Padding:
+    """How the steps of a batch are filled up.
+
+    Attributes:
+        values: by field, what is put where there is no step; zeros (empty text) where none is named.
+        width: from the name of an alignment group and the lengths of a batch, to the steps of the padded sequences.
+        left: the alignment groups whose padding comes first.
+        ragged: whether ragged values are padded too, each dimension to the longest of the batch; else they stay ragged.
+        static: by alignment group, the steps that `width` gives for every batch, where that is known.
+    """
+
+    values: Mapping[str, Any] = attrs.field(factory=dict)
+    width: Callable[[str, Any], Any] = to_longest
+    left: frozenset[str] = frozenset()
+    ragged: bool = False
+    static: Mapping[str, int] = attrs.field(factory=dict)
+
+    def filler(self, field: Field) -> Any:
+        """Return what padding of a field consists of, as a scalar tensor."""
+        import tensorflow as tf
+
+        dtype = tf.as_dtype(field.element.graph)
+        if field.name not in self.values:
+            return tf.zeros([], dtype)
+        value = self.values[field.name]
+        if not field.element.is_text:
+            value = field.element.to_graph(np.asarray(value, field.element.numpy))
+        return tf.constant(value, dtype)
+
+    def fill(self, field: Field, value: Any, lengths: Any) -> Any:
+        """Return a padded field `(B, T, ...)` with its filler after `lengths` steps, where it has one of its own."""
+        import tensorflow as tf
+
+        if field.name not in self.values:
+            return value
+        real = tf.sequence_mask(lengths, tf.shape(value)[1])
+        real = tf.reshape(real, tf.concat([tf.shape(real), [1] * (value.shape.rank - 2)], 0))
+        return tf.where(real, value, self.filler(field))
+
+    def place(self, field: Field, value: Any, lengths: Any) -> Any:
+        """Return a padded field with its padding on the side where it belongs."""
+        import tensorflow as tf
+
+        if field.group not in self.left:
+            return value
+        width = tf.shape(value, tf.int64)[1]
+        at = tf.math.floormod(tf.range(width) + lengths[:, tf.newaxis], width)
+        return tf.ensure_shape(tf.gather(value, at, batch_dims=1), value.shape)
+
+
+def of_all_rows(column: Column, sizes: Any) -> Any:
+    """Return sizes of all records, 0 where there is no value."""
+    import tensorflow as tf
+
+    if column.present is None:
+        return sizes
+    return tf.scatter_nd(tf.where(column.present), sizes, tf.shape(column.present, tf.int64))
+
+
+def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Padding) -> Any:
+    """Return a flat field as a tensor of a batch.
+
+    Args:
+        field: the declaration.
+        column: the values, flat.
+        rows: int64 scalar: records of the batch.
+        longest: int64 scalar: steps of the padded sequences; of no concern to context.
+        padding: how.
+    """
+    import tensorflow as tf
+
+    if field.sparse is not None:
+        sparse = _sparse_tensor(field, column, rows, longest)
+        return sparse_to_dense(sparse, field) if field.dense else sparse
+    if not field.is_list and not field.is_ragged:
+        return _fill(field, column)
+    values, inner = column.values, []
+    if field.is_ragged and field.is_list:
+        values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
+        # At least one element wide, for the same reason as T >= 1.
+        inner = [longest_of(column.counts)]
+    sizes = of_all_rows(column, column.steps if field.is_list else column.counts)
+    ragged = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
+    if field.is_ragged and not padding.ragged:
+        return ragged
+    width = longest if field.is_list else longest_of(sizes)
+    # A vector, since lengths are tensors in a graph; -1 stands for the batch's size.
+    shape = tf.stack([tf.cast(n, tf.int64) for n in [-1, width, *inner, *field.rest]])
+    dense = ragged.to_tensor(shape=shape, default_value=padding.filler(field))
+    return tf.ensure_shape(dense, [None, None, *([None] if inner else []), *field.rest])
+
+
+def _fill(field: Field, column: Column) -> Any:
+    """Return context values of known shape of all records: zeros or empty text for None."""
+    import tensorflow as tf
+
+    values = column.values
+    if column.present is not None:
+        values = spread_rows(values, column.present, zero(field))
+    return tf.ensure_shape(values, [None, *field.rest])
+
+
+def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any:
+    import tensorflow as tf
+
+    if field.is_list:
+        steps = of_all_rows(column, column.steps)
+        record = tf.repeat(tf.range(rows), steps)
+        step = tf.range(tf.shape(record, tf.int64)[0]) - tf.gather(tf.cumsum(steps, exclusive=True), record)
+        positions = [tf.repeat(record, column.counts), tf.repeat(step, column.counts), column.indices]
+        shape = [rows, longest, field.sparse]
+    else:
+        positions = [tf.repeat(tf.range(rows), of_all_rows(column, column.counts)), column.indices]
+        shape = [rows, field.sparse]
+    return tf.SparseTensor(tf.stack(positions, 1), column.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))
+
+
+def check_values(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return padding values as their fields hold them.
+
+    Raises:
+        OptionError: a value does not fit its field, or the field is not padded.
+        SchemaError: there is no field of a name.
+    """
+    exact = {}
+    for name, value in values.items():
+        field = schema[name]
+        if field.sparse is not None or not (field.is_list or field.is_ragged):
+            raise OptionError(f"padding_values: field {name!r} is not padded; leave it out")
+        try:
+            exact[name] = exact_scalar(value, field.element)
+        except Mismatch as problem:
+            raise OptionError(f"padding_values: field {name!r}: {problem}") from None
+    return exact

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.codec.encoder import RecordEncoder
+from seqrecorder.codec.encode import RecordEncoder
+from seqrecorder.wire.read import Unusual, message_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from seqrecorder.codec.decoder import RecordDecoder
-    from seqrecorder.codec.parser import Parser
+    from seqrecorder.codec.decode import RecordDecoder
+    from seqrecorder.codec.parse import Parser
     from seqrecorder.schema.schema import Schema
 
 
@@ -31,13 +33,13 @@ class RecordCodec:
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
-        from seqrecorder.codec.decoder import RecordDecoder  # who declares or writes needs none of its modules
+        from seqrecorder.codec.decode import RecordDecoder  # who declares or writes needs none of its modules
 
         return RecordDecoder(self.schema)
 
     @functools.cached_property
     def _parser(self) -> Parser:
-        from seqrecorder.codec.parser import Parser  # all that it takes is for graphs
+        from seqrecorder.codec.parse import Parser  # all that it takes is for graphs
 
         return Parser(self.schema)
 
@@ -72,3 +74,36 @@ def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) 
 
     tensors: dict[str, Any] = tf.autograph.experimental.do_not_convert(parse)(serialized)
     return tensors
+
+
+def content_digest(schema: Schema, data: bytes) -> bytes:
+    """Return 16 bytes that depend on the encoded fields of a record, but for its key and the number of its chunk.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     key: str = sr.context(str, key=True)
+    ...     text: str = sr.context(str)
+    >>> schema = sr.Schema.of(Word)
+    >>> digests = [content_digest(schema, schema.encode(Word(key, "to"))) for key in "ab"]
+    >>> digests[0] == digests[1]
+    True
+
+    Args:
+        schema: of the record.
+        data: the serialized record.
+    """
+    names = {field.feature.encode() for field in schema.fields if field.key or field.chunk}
+    digest = hashlib.blake2b(digest_size=16)
+    try:
+        context, lists = message_spans(data)
+    except Unusual:  # of others' writing: then equal is what has the same bytes
+        digest.update(data)
+        return digest.digest()
+    for features in (context, lists):
+        for name in sorted(features.keys() - names):
+            start, stop = features[name]
+            digest.update(b"%d %s %d " % (len(name), name, stop - start))
+            digest.update(data[start:stop])
+        digest.update(b"/")
+    return digest.digest()

@@ -1,6 +1,6 @@
 """The `examples.csv` of a split: its lines, and those that are left of them after the shards have changed.
 
-Lines begin with the shard, the number of the record in it, and its steps (see `seqrecorder.writing.split_writer`); what
+Lines begin with the shard, the number of the record in it, and its steps (see `seqrecorder.writing.splits`); what
 follows is the user's, and stays as it is.
 """
 

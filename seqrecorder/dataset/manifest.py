@@ -6,35 +6,430 @@ data give equal manifests. It is data of unknown origin when read: every name is
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Sequence
+from types import NoneType
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
+import numpy as np
 
-from seqrecorder.dataset.lengths_picture import lengths_picture
-from seqrecorder.dataset.shard_info import COLUMNS, ShardTable, bins_of, column
-from seqrecorder.dataset.shard_info import ShardInfo as ShardInfo  # noqa: PLC0414 - one of the manifest's words
-from seqrecorder.dataset.split_shares import Shares, missed_shares, shares_of
-from seqrecorder.errors import DatasetNotFoundError, OptionError, did_you_mean
-from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, some
-from seqrecorder.storage.names import ASSETS, inside
-from seqrecorder.storage.object_cache import Wanted, fetch_cached
-from seqrecorder.storage.paths import is_same_directory
-from seqrecorder.storage.place import Place
+from seqrecorder.dataset.splits import Ratios, Shares, Stratum, TimeRule, missed_shares, shares_of
+from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
+from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, outlines, some
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.cache import Wanted, cached, fetch_cached
+from seqrecorder.storage.files import sha256, write_file
+from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.names import (
+    ASSETS,
+    MANIFEST,
+    STATISTICS,
+    check_names,
+    inside,
+    is_same_directory,
+    is_special,
+    is_url,
+    lengths_name,
+    local_path,
+    origin_of,
+)
+from seqrecorder.storage.places import Place
 from seqrecorder.storage.shard import read_lengths
+from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from seqrecorder.dataset.strata import Stratum
-    from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
+
+
+_MOST_SPLITS = 6
+_BINS = 30
+
+
+def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
+    """Return which share of the records of each part has how many steps; nothing where there are none.
+
+    Args:
+        parts: by name, lengths with how many records have each.
+    """
+    known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(parts.items())[:_MOST_SPLITS]}
+    longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
+    if not longest:
+        return ""
+    edges = np.linspace(0, longest + 1, _BINS + 1)
+    counts = {name: np.histogram(pairs[:, 0], edges, weights=pairs[:, 1])[0] for name, pairs in known.items()}
+    shares = {name: each / max(1.0, float(each.sum())) for name, each in counts.items()}
+    ticks = [(0.0, "0"), (longest / 2, "steps"), (longest, f"{longest:,.0f}")]
+    return outlines("steps of the records, by split", edges, shares, ticks)
+
+
+_LEAST = 1 << 16
+"""Bytes of a manifest that is worth it."""
+
+_BETWEEN = b'", "'
+_DIGEST_WIDTH = 64 + len(_BETWEEN)
+_COLUMN_HEAD = re.compile(rb' *"((?:lengths_)?sha256|histogram)": \["')
+_TAIL = re.compile(rb'"\],?')
+
+
+@attrs.frozen(slots=False, eq=False, repr=False)
+class TextColumn(Sequence[str]):
+    """Texts, of which none is made before one is asked for.
+
+    Attributes:
+        text: what stands between the first quotation mark and the last.
+        size: how many there are.
+    """
+
+    text: bytes
+    size: int
+
+    @classmethod
+    def of(cls, name: str, text: bytes) -> TextColumn | None:
+        """Return a column of that name, None where it must be parsed to know that it is one.
+
+        Of digests everything is looked at; of histograms, that there is nothing but numbers between marks.
+        """
+        if name == "histogram":
+            marks = text.translate(None, b"0123456789: ")
+            count = len(marks) // 3 + 1
+            return cls(text, count) if marks == b'","' * (count - 1) else None
+        count = (len(text) + len(_BETWEEN)) // _DIGEST_WIDTH
+        apart = all(text[64 + n :: _DIGEST_WIDTH] == _BETWEEN[n : n + 1] * (count - 1) for n in range(len(_BETWEEN)))
+        digits = len(text) - len(text.translate(None, b"0123456789abcdef"))
+        return cls(text, count) if apart and digits == 64 * count == len(text) - 4 * (count - 1) else None
+
+    @functools.cached_property
+    def items(self) -> list[str]:
+        """All of them.
+
+        Raises:
+            ManifestError: it is no column.
+        """
+        items: list[str] = self.text.decode().split('", "')
+        if len(items) != self.size:
+            try:
+                items = json.loads(f'["{self.text.decode()}"]')
+            except ValueError as error:
+                raise ManifestError(f"expected histograms, pairs of counts, got {self.text[:100]!r}: {error}") from None
+        return items
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.items)
+
+
+def without_columns(text: bytes) -> tuple[bytes, dict[tuple[str, int], TextColumn]]:
+    """Return the text of a manifest with a number in place of each column that can stay text, and these.
+
+    >>> text = ' "histogram": ["3:2", "1:1 5:1"],'.encode() + bytes([10]) + b'"steps": [6, 6]' + b" " * 2**16
+    >>> rest, columns = without_columns(text)
+    >>> rest.decode().split(), list(columns["histogram", 0])
+    (['"histogram":', '0,', '"steps":', '[6,', '6]'], ['3:2', '1:1 5:1'])
+
+    Returns:
+        The text, and the columns by their names and numbers.
+    """
+    columns: dict[tuple[str, int], TextColumn] = {}
+    parts, done, start = [], 0, 0
+    while len(text) > _LEAST and (end := text.find(b"\n", start)) >= 0:
+        head = _COLUMN_HEAD.match(text, start, end)
+        tail = head and _TAIL.match(text, text.rfind(b'"', start, end), end)
+        column = TextColumn.of(head[1].decode(), text[head.end() : tail.start()]) if head and tail else None
+        if head and tail and column is not None:
+            parts += [text[done : head.end() - 2], b"%d" % len(columns)]
+            done = tail.start() + 2
+            columns[head[1].decode(), len(columns)] = column
+        start = end + 1
+    return b"".join([*parts, text[done:]]), columns
+
+
+_MAGIC = b"SRSTAT01"
+_HEAD = len(_MAGIC) + 64
+
+
+def read_statistics(directory: Path, text: bytes) -> bytes | None:
+    """Return the statistics that are kept for a manifest; None where there are none for it.
+
+    Args:
+        directory: of the dataset.
+        text: of its manifest.
+
+    Raises:
+        ManifestError: they are damaged.
+    """
+    try:
+        data = (directory / STATISTICS).read_bytes()
+    except OSError:
+        return None
+    owner = _MAGIC + hashlib.sha256(text).digest()
+    if not data.startswith(owner):
+        return None
+    if hashlib.sha256(data[_HEAD:]).digest() != data[len(owner) : _HEAD]:
+        raise ManifestError(f"{directory / STATISTICS} is damaged; remove it: statistics are made again when asked for")
+    return data[_HEAD:]
+
+
+def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
+    """Keep statistics for a manifest, unless the dataset has changed meanwhile.
+
+    Raises:
+        DatasetNotFoundError: the dataset is gone.
+        ShardWriteError: the file could not be written.
+    """
+    head = _MAGIC + hashlib.sha256(text).digest() + hashlib.sha256(data).digest()
+    with exclusive(directory) as held:
+        if held.read(MANIFEST) == text:
+            held.replace(STATISTICS, head + data, like=MANIFEST)
+
+
+_DIGESTS = ("sha256", "lengths_sha256")
+TEXTS = (*_DIGESTS, "histogram")
+_COUNTS = ("records", "steps", "bytes", "start", "step")
+_NO_BINS = bytes(range(128)).translate(None, b"0123456789: ")
+_NO_HEX = bytes(range(128)).translate(None, b"0123456789abcdef")
+
+
+@attrs.frozen
+class ShardInfo:
+    """One shard of a split.
+
+    Attributes:
+        name: file name inside the split's directory.
+        records: number of records.
+        steps: sum of the records' lengths in the first alignment group.
+        bytes: size of the file.
+        sha256: of the file, in hex.
+        lengths_sha256: of the lengths file beside it, in hex.
+        histogram: `(largest length, records)` of each bin of lengths, ascending.
+        start: position in the split of the shard's first record, in written order.
+        step: distance in positions between two records of the shard.
+    """
+
+    name: str
+    records: int
+    steps: int
+    bytes: int
+    sha256: str = attrs.field(repr=False)
+    lengths_sha256: str = attrs.field(repr=False)
+    histogram: tuple[tuple[int, int], ...] = attrs.field(repr=False)
+    start: int = attrs.field(repr=False)
+    step: int = attrs.field(repr=False)
+
+    @property
+    def lengths_name(self) -> str:
+        """File name of the lengths, inside the split's directory."""
+        return lengths_name(self.name)
+
+    def files(self, split: str) -> list[Wanted]:
+        """Return the shard and its lengths, as files of the dataset."""
+        lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
+        return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
+
+
+COLUMNS = tuple(each.name for each in attrs.fields(ShardInfo))
+
+
+@attrs.frozen(eq=False, repr=False)
+class ShardTable(Sequence[ShardInfo]):
+    """The shards of a split, as columns with an item for each; the attributes are those of `ShardInfo`.
+
+    Attributes:
+        name: names.
+        records: int64 `(n,)`, like all other counts.
+        steps: likewise.
+        bytes: likewise.
+        sha256: in hex.
+        lengths_sha256: in hex.
+        histogram: each as text, as in `3:2 5:1`.
+        start: int64 `(n,)`.
+        step: likewise.
+        together: the histogram of all shards, as text.
+    """
+
+    name: list[str]
+    records: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    sha256: Sequence[str]
+    lengths_sha256: Sequence[str]
+    histogram: Sequence[str]
+    start: NDArray[np.int64]
+    step: NDArray[np.int64]
+    together: str
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> ShardTable:
+        """Return the table of data of unknown origin, by the names of the attributes.
+
+        Raises:
+            ValueError: they are not those of shards, or a name is no plain one.
+            KeyError: one is missing.
+            OverflowError: a count is too large.
+        """
+        values: dict[str, Any] = {name: data[name] for name in COLUMNS}
+        names, histograms, together = data["name"], data["histogram"], data["together"]
+        if set(map(type, values.values())) - {list, TextColumn} or len(set(map(len, values.values()))) != 1:
+            raise ValueError("expected columns of shards, lists of one length")
+        check_names(names, "shard")
+        for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
+            lengths_name(name)  # which raises where it is not a shard's
+        for each in _DIGESTS:
+            if not isinstance(values[each], TextColumn):
+                _check_digests(values[each])
+        for each in _COUNTS:
+            values[each] = _counts(values[each])
+        values["step"] = np.maximum(values["step"], 1)
+        if isinstance(histograms, list) and not (
+            set(map(type, histograms)) <= {str} and _only("".join(histograms), _NO_BINS)
+        ):
+            raise ValueError(f"expected histograms, pairs of counts, got {histograms!r:.100}")
+        _numbers(together)
+        return cls(**values, together=together)
+
+    @classmethod
+    def of(cls, shards: Sequence[ShardInfo]) -> ShardTable:
+        """Return the table of some shards, the same one where they are a table."""
+        if isinstance(shards, ShardTable):
+            return shards
+        values: dict[str, Any] = {name: [getattr(shard, name) for shard in shards] for name in COLUMNS}
+        values["histogram"] = list(map(bins_text, values["histogram"]))
+        values |= {name: np.array(values[name], np.int64) for name in _COUNTS}
+        return cls(**values, together=bins_text(bins_of(shards)))
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns as lists, in the order of `COLUMNS`."""
+        values = {name: getattr(self, name) for name in COLUMNS}
+        return values | {name: values[name].tolist() for name in _COUNTS} | {name: list(values[name]) for name in TEXTS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `parse` takes."""
+        return {**self.columns(), "together": self.together}
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @overload
+    def __getitem__(self, index: int) -> ShardInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ShardInfo, ...]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        item: dict[str, Any] = {name: getattr(self, name)[index] for name in COLUMNS}
+        item |= {name: int(item[name]) for name in _COUNTS} | {"histogram": _bins(item["histogram"])}
+        return ShardInfo(**item)
+
+    def __iter__(self) -> Iterator[ShardInfo]:
+        """Yield the shards.
+
+        Raises:
+            ManifestError: the text of a histogram is none.
+        """
+        columns = self.columns()
+        columns["histogram"] = map(_bins, self.histogram)
+        yield from map(ShardInfo, *columns.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.sha256))
+
+
+def column(shards: Sequence[Any], name: str) -> list[Any]:
+    """Return an attribute of each of some shards, or of their files: of a table without making an object of each."""
+    found = getattr(shards, name, None)
+    if found is None:
+        return [getattr(shard, name) for shard in shards]
+    return found.tolist() if isinstance(found, np.ndarray) else list(found)
+
+
+def bins_of(shards: Sequence[ShardInfo]) -> list[tuple[int, int]]:
+    """Return `(largest length, records)` of the bins of all shards together, ascending.
+
+    Raises:
+        ManifestError: the text of a histogram is none.
+    """
+    if isinstance(shards, ShardTable):
+        return list(_bins(shards.together))
+    pairs = [pair for shard in shards for pair in shard.histogram]
+    lengths, records = np.array(pairs, np.int64).reshape(-1, 2).T
+    values, places = np.unique(lengths, return_inverse=True)
+    counts = np.zeros(values.size, np.int64)
+    np.add.at(counts, places, records)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def longest_of(shards: Sequence[ShardInfo]) -> int:
+    """Return about the most steps of a record of some shards, in the first alignment group."""
+    bins = bins_of(shards) if isinstance(shards, ShardTable) else [pair for shard in shards for pair in shard.histogram]
+    return max((length for length, _ in bins), default=0)
+
+
+def bins_text(bins: Any) -> str:
+    """Return a histogram as text.
+
+    >>> bins_text([(3, 2), (5, 1)])
+    '3:2 5:1'
+    """
+    return " ".join(f"{length!r}:{records!r}" for length, records in bins)
+
+
+def _bins(text: str) -> tuple[tuple[int, int], ...]:
+    numbers = iter(_numbers(text))
+    return tuple(zip(numbers, numbers, strict=True))
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of a histogram, in the order of the text.
+
+    Raises:
+        ManifestError: the text is none.
+    """
+    try:
+        pairs = [tuple(map(int, pair.split(":"))) for pair in text.split()]
+    except (ValueError, AttributeError):
+        pairs = [()]
+    numbers = [number for pair in pairs for number in pair]
+    if {*map(len, pairs)} - {2} or min(numbers, default=0) < 0 or max(numbers, default=0) >> 63:
+        raise ManifestError(f"expected a histogram, pairs of counts such as '3:2 5:1', got {text!r:.100}")
+    return numbers
+
+
+def _only(text: str, others: bytes) -> bool:
+    """Return whether a text is ASCII and has none of some characters."""
+    return text.isascii() and len(text.encode().translate(None, others)) == len(text)
+
+
+def _check_digests(values: list[Any]) -> None:
+    wrong = [value for value in values if not isinstance(value, str) or len(value) != 64]  # noqa: PLR2004 - SHA-256
+    if wrong or not _only("".join(values), _NO_HEX):
+        raise ValueError(f"expected SHA-256s in hex, got {(wrong or values)[0]!r:.100}")
+
+
+def _counts(values: list[Any]) -> NDArray[np.int64]:
+    if set(map(type, values)) - {int} or not 0 <= min(values, default=0) <= max(values, default=0) < 1 << 63:
+        wrong = [value for value in values if type(value) is not int or not 0 <= value < 1 << 63]
+        raise ValueError(f"expected a count, got {wrong[0]!r:.100}")
+    return np.array(values, np.int64)
 
 
 FORMAT = "seqrecorder"
@@ -399,3 +794,289 @@ def _sealed(text: str) -> str:
     checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     unfinished = text.removesuffix("\n}")
     return f'{unfinished}{_SEAL}{checksum}"\n}}\n'
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
+    """Return the manifest of a dataset.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        ManifestError: the manifest is damaged, or of a newer format.
+    """
+    path = dataset_at(directory) if is_url(directory) else local_path(directory)
+    return parse_manifest(manifest_bytes(path), path)
+
+
+def dataset_at(given: Any) -> Path:
+    """Return the directory of a dataset that is named by itself, by its manifest, or by a URL: then that in the cache.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset at the URL.
+        DatasetError: the place cannot be asked.
+        OptionError: it is no path.
+    """
+    if not is_url(given):
+        path = local_path(given)
+        return path.parent if path.name == MANIFEST and not path.is_dir() else path
+    place = Place.of(given)
+    text = place.read(MANIFEST)
+    if text is None:
+        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
+    return cached(place, text)
+
+
+def manifest_bytes(path: Path) -> bytes:
+    """Return what the manifest of a dataset holds; raises what `read_manifest` does where there is none."""
+    file = path / MANIFEST
+    if is_special(file):
+        raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
+    try:
+        return file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        if path.is_dir():
+            why = f"{path} is a directory without {MANIFEST}, so not a finished dataset; for bare shards pass "
+            why += "their paths (or a glob) and `schema=`"
+        else:
+            why = f"there is no dataset at {path}"
+        raise DatasetNotFoundError(why, path=path) from None
+    except OSError as error:
+        raise ManifestError(f"{file}: cannot be read: {error}", path=file) from error
+
+
+@contextlib.contextmanager
+def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
+    """Say that a dataset was replaced, where that is why its shards cannot be read: then nothing is damaged.
+
+    Args:
+        manifest: as it was when the dataset was opened; None for bare shards.
+
+    Raises:
+        ShardReadError: the body raised it.
+    """
+    try:
+        yield
+    except ShardReadError as error:
+        if manifest is None or not was_replaced(manifest):
+            raise
+        raise ShardReadError(
+            f"{manifest.where} was replaced or removed since it was opened, so that {error.path} is not what it was; "
+            "nothing is damaged: open it again",
+            path=error.path,
+        ) from error
+
+
+def was_replaced(manifest: Manifest) -> bool:
+    """Whether shards that a manifest names are not of the dataset any more; whatever is appended leaves them there."""
+    try:
+        now = read_manifest(manifest.path)
+    except DatasetNotFoundError:
+        return True
+    except ManifestError:
+        return False
+    return not _shards(manifest) <= _shards(now)
+
+
+def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
+    """Return the split, name and digest of each shard: written again, equal records have other names."""
+    columns = (
+        (name, column(split.shards, "name"), column(split.shards, "sha256")) for name, split in manifest.splits.items()
+    )
+    return {(name, *shard) for name, *both in columns for shard in zip(*both, strict=True)}
+
+
+def parse_manifest(text: str | bytes, path: Path) -> Manifest:
+    """Return the manifest of a dataset at `path` from what its file holds.
+
+    Raises:
+        ManifestError: it is damaged, or of a newer format.
+    """
+    file = path / MANIFEST
+    try:
+        with _uncollected():
+            data = text.encode() if isinstance(text, str) else text
+            rest, apart = without_columns(data)
+            manifest = _manifest(rest, path, apart)
+            return manifest if not apart else _manifest(data, path, {})  # a user's own text may look like a column
+    except ManifestError as error:
+        raise ManifestError(f"{file}: {error}", path=file) from None
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
+
+
+def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextColumn]) -> Manifest:
+    """Return the manifest of JSON in which numbers stand for columns, which are taken from those that are apart."""
+    text = json_text.decode()
+    data = json.loads(text, parse_constant=_refuse_constant)
+    if "\\u" in text and _SURROGATE.search(text):  # the first is found to be so a hundred times faster
+        json.dumps(data, ensure_ascii=False).encode()
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError("not a manifest of seqrecorder")
+    version = data["format_version"]
+    if version != FORMAT_VERSION:
+        raise ValueError(f"format version {version!r}, where this release reads {FORMAT_VERSION}; update seqrecorder")
+    schema = Schema.from_dict(data["schema"])
+    if data["fingerprint"] != schema.fingerprint:
+        raise ValueError("the schema does not have the fingerprint that stands beside it")
+    check_names(data["splits"], "split")
+    check_names(data["assets"], "asset")
+    return Manifest(
+        path=path,
+        schema=schema,
+        splits={name: _split(name, split, apart) for name, split in data["splits"].items()},
+        compression=check_compression(data["compression"]),
+        generation=_count(data["generation"]),
+        skipped=_count(data["skipped"]),
+        splitting=_splitting(data["splitting"]),
+        metadata=_metadata(data["metadata"]),
+        asset_infos={
+            name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
+            for name, info in data["assets"].items()
+        },
+        url=origin_of(path),
+    )
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the garbage collector from going through millions of values, none of which is garbage, while they come."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _metadata(value: Any) -> Any:
+    if is_too_deep(value):
+        raise ValueError(f"metadata of more than {DEEPEST} levels")
+    return value
+
+
+def _split(name: str, data: Mapping[str, Any], apart: dict[tuple[str, int], TextColumn]) -> SplitInfo:
+    given = data["shards"]
+    if isinstance(given, dict):
+        given |= {each: apart.pop((each, given[each])) for each in TEXTS if isinstance(given[each], int)}
+        return SplitInfo(name, ShardTable.parse(given))
+    columns = {column: [shard[column] for shard in given] for column in COLUMNS}
+    columns["histogram"] = list(map(bins_text, columns["histogram"]))
+    return SplitInfo(name, tuple(ShardTable.parse(columns | {"together": ""})))
+
+
+def _splitting(data: Mapping[str, Any]) -> Splitting:
+    """Return what `Splitting.to_dict` gave; a `ValueError` says what is damaged."""
+    seed, shares, by = data["seed"], data["shares"], data["by"]
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
+    if shares is not None:
+        shares = dict(Ratios(shares).shares)
+    if not isinstance(by, (str, NoneType)):
+        raise ValueError(f"expected the name of what was hashed, got {by!r}")  # noqa: TRY004 - as above
+    groups = data.get("groups")
+    if groups is not None:
+        groups = {str(name): _hashes(text) for name, text in groups.items()}
+        if shares is None or set(groups) - set(shares):
+            raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
+    stratify, strata = data.get("stratify"), data.get("strata")
+    if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
+        raise ValueError(f"expected strata, and the name of what they go by, got {stratify!r}")
+    if strata is not None:
+        if shares is None:
+            raise ValueError("expected shares beside strata")
+        strata = {_hash(value): _stratum(name, counts, len(shares)) for value, name, counts in strata}
+    rule = data.get("time")
+    if rule is not None:
+        TimeRule(**rule)
+    return Splitting(seed, shares, by, _count(data["sources"]), groups, stratify, strata, rule)
+
+
+def _stratum(name: Any, counts: Any, splits: int) -> Stratum:
+    if not isinstance(name, str) or not isinstance(counts, list) or len(counts) != splits:
+        raise ValueError(f"expected a stratum and its counts, got {name!r:.80} and {counts!r:.80}")
+    return Stratum(name, list(map(_count, counts)))
+
+
+def _hash(text: Any) -> int:
+    (value,) = _hashes(text)
+    return value
+
+
+def _hashes(text: Any) -> tuple[int, ...]:
+    if not isinstance(text, str) or len(text) % 16 or not set(text) <= set("0123456789abcdef"):
+        raise ValueError(f"expected hashes of 16 hexadecimal digits each, got {text!r:.80}")
+    return tuple(int(text[start : start + 16], 16) for start in range(0, len(text), 16))
+
+
+def _digest(value: Any) -> str:
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        raise ValueError(f"expected a SHA-256 in hex, got {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise ValueError(f"expected a count, got {value!r}")
+    return value
+
+
+def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
+    """Write assets into a staging directory, and return what the manifest says of each.
+
+    Args:
+        assets: by name, text, bytes, or the path of a file.
+        staging: where the dataset is made.
+        generation: of the dataset that is appended to; 0 for a new one.
+
+    Raises:
+        DatasetNotFoundError: a file cannot be read.
+    """
+    infos = {}
+    for name, content in assets.items():
+        info = AssetInfo("", generation)
+        path = staging / info.relative(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, _contents(name, content))
+        infos[name] = attrs.evolve(info, sha256=sha256(path))
+    return infos
+
+
+def _contents(name: str, content: Any) -> bytes:
+    if isinstance(content, (bytes, str)):
+        return content.encode() if isinstance(content, str) else content
+    try:
+        return local_path(content).read_bytes()
+    except OSError as error:
+        raise DatasetNotFoundError(
+            f"asset {name!r}: {content} cannot be read: {error.strerror}", path=content
+        ) from error
+
+
+def check_metadata(value: Any) -> None:
+    """Raise `OptionError` for what would not come back from JSON as it is."""
+    try:
+        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
+    if is_too_deep(value):
+        raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
+    inner = [value]
+    while inner:
+        item = inner.pop()
+        if isinstance(item, dict):
+            strange = next((key for key in item if not isinstance(key, str)), None)
+            if strange is not None:
+                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
+            inner += item.values()
+        elif isinstance(item, (list, tuple)):
+            inner += item

@@ -15,18 +15,25 @@ from typing import TYPE_CHECKING, BinaryIO
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.message_layout import PEEKED, likely_layout
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.flat_values import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.file_state import FileState, remember
-from seqrecorder.storage.scratch import scratch
+from seqrecorder.storage.files import FileState, remember, sha256
 from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
-from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
-from seqrecorder.storage.tfrecord.scan import UNKNOWN, Loss, find_records, opened, read_found
-from seqrecorder.wire.message_objects import message_of
-from seqrecorder.wire.spans import Messages
+from seqrecorder.storage.tfrecord import (
+    FOOTER,
+    HEADER,
+    UNKNOWN,
+    Loss,
+    advice,
+    find_records,
+    open_stream,
+    read_found,
+    walk_frames,
+)
+from seqrecorder.storage.threads import scratch
+from seqrecorder.wire.byte_rows import Messages
+from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,10 +41,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
+    from seqrecorder.codec.flat_values import Layout
     from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord.format import Compression
-    from seqrecorder.storage.tfrecord.scan import Findings
+    from seqrecorder.storage.tfrecord import Compression, Findings
 
 _LOG = logging.getLogger("seqrecorder")
 _SHOWN = 5
@@ -107,7 +113,7 @@ def recover_shard(
         ShardReadError: the shard cannot be opened.
         ShardWriteError: the disk is full, or failed.
     """
-    with opened(source, compression) as shard:
+    with open_stream(source, compression) as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
         layout = layout or _detect_layout(shard.file, findings, schema)
         keys, lengths, reasons = _look(shard.file, findings, schema, layout)

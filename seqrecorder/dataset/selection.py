@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from seqrecorder.dataset.lengths_picture import lengths_picture
-from seqrecorder.dataset.selected_shards import resolve_selection, whole_splits
-from seqrecorder.dataset.selected_values import ascends
+from seqrecorder.dataset.manifest import lengths_picture
+from seqrecorder.dataset.record_store import RecordStore, resolve_selection, whole_splits
 from seqrecorder.dataset.shard_set import Selected
-from seqrecorder.dataset.subsets import Subsets
+from seqrecorder.dataset.subsets import Subsets, ascends
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import os
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
+    from seqrecorder.schema.schema import Schema
+
 
 _SHOWN = 10
 _WIDTH = 40
@@ -205,7 +208,7 @@ class Selection(Subsets, Selected):
         on_corrupt: OnCorrupt = "error",
         lengths_only: bool = False,
     ) -> Origin:
-        """Return the shards that `read` reads; see `seqrecorder.dataset.selected_shards`."""
+        """Return the shards that `read` reads; see `seqrecorder.dataset.record_store`."""
         options: Any = {"check": check, "on_corrupt": on_corrupt, "lengths_only": lengths_only}
         return resolve_selection(self._store, self._positions, schema=schema, **options)
 
@@ -241,3 +244,87 @@ class Selection(Subsets, Selected):
             ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
             return len(split) > 0 and ends[0] < split.stop and ends[1] >= split.start
         return bool(((positions >= split.start) & (positions < split.stop)).any())
+
+
+class Corpus:
+    """A dataset whose records are to be selected: `seqrecorder.open` makes it.
+
+    Args:
+        store: its records.
+    """
+
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the dataset contains."""
+        return self._store.manifest
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the records."""
+        return self._store.schema
+
+    def __repr__(self) -> str:
+        return f"<Corpus: {repr(self.manifest)[1:-1]}>"
+
+    def _repr_html_(self) -> str:
+        return self.manifest._repr_html_()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self._store,))
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the splits."""
+        return iter(self._store.splits)
+
+    def __len__(self) -> int:
+        """Return how many splits there are."""
+        return len(self._store.splits)
+
+    def __contains__(self, split: object) -> bool:
+        return split in self._store.splits
+
+    def __getitem__(self, splits: str | tuple[str, ...]) -> Selection:
+        """Return the records of a split, or of several, one after the other.
+
+        Raises:
+            DatasetNotFoundError: there is no split of a name.
+            OptionError: it is no name.
+        """
+        names = splits if isinstance(splits, tuple) else (splits,)
+        parts = [self._store.splits[self.manifest.split(name).name] for name in names]
+        if len(parts) == 1:
+            return Selection(self._store, parts[0])
+        each = [np.arange(part.start, part.stop) for part in parts]
+        return Selection(self._store, np.concatenate([np.empty(0, np.int64), *each]))
+
+    def all(self) -> Selection:
+        """Return all records, split by split in the manifest's order."""
+        return Selection(self._store, range(self._store.order.records))
+
+
+def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus:  # noqa: A001 - as `gzip.open` is
+    """Open a dataset to select records from; only its manifest is read until more is needed.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> path = tempfile.mkdtemp()
+    >>> _ = sr.write({"train": [Word("to"), Word("be")], "eval": [Word("or")]}, path)
+    >>> corpus = sr.open(path)
+    >>> [len(corpus["train"]), len(corpus["train", "eval"]), len(corpus.all())]
+    [2, 3, 3]
+
+    Args:
+        path: the dataset's directory, or its URL.
+        schema: the record class to read as; by default one that is rebuilt from the manifest.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        ManifestError: its manifest is damaged, or of a newer format.
+        SchemaMismatchError: the data cannot be read as `schema`.
+    """
+    return Corpus(RecordStore(path, schema))

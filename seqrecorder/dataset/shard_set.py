@@ -4,30 +4,52 @@ from __future__ import annotations
 
 import abc
 import functools
-from typing import TYPE_CHECKING, Any, Literal
+import glob
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.message_layout import PEEKED
-from seqrecorder.dataset.read_manifest import explaining_replacement
-from seqrecorder.dataset.shard_info import column, longest_of
-from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.flat_values import PEEKED, check_layout, detect_layout
+from seqrecorder.dataset.manifest import (
+    ShardTable,
+    bins_of,
+    column,
+    dataset_at,
+    explaining_replacement,
+    longest_of,
+    read_manifest,
+)
+from seqrecorder.dataset.recovery import Expected, without_damage
+from seqrecorder.errors import OptionError, RecordError, ShardReadError
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.files import sha256
+from seqrecorder.storage.names import files_named, inside, is_url, lengths_name
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
-from seqrecorder.storage.tfrecord.check import check_frames
-from seqrecorder.wire.spans import Messages
+from seqrecorder.storage.tfrecord import (
+    advice,
+    check_compression,
+    check_frames,
+    check_size,
+    check_walk,
+    count_records,
+    detect_compression,
+    is_packed_with_zlib,
+)
+from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.parsing_spec import Layout
-    from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.schema.schema import Schema
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.dataset.manifest import Manifest, ShardInfo
+    from seqrecorder.storage.tfrecord import Compression
+
 
 Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]
@@ -300,3 +322,321 @@ class Selected(abc.ABC):
     @abc.abstractmethod
     def resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
         """Return what is to be read; takes and raises what the function `resolve` does."""
+
+
+@attrs.frozen(eq=False)
+class FileTable(Sequence[ShardFile]):
+    """Files of the shards of a split, with the attributes of `ShardFile` as columns.
+
+    Attributes:
+        directory: of the split.
+        shards: all of the split.
+        chosen: which of these.
+    """
+
+    directory: Path
+    shards: ShardTable = attrs.field(repr=False)
+    chosen: slice = slice(None)
+
+    @classmethod
+    def of(cls, manifest: Manifest, split: str, shards: ShardTable) -> FileTable:
+        """Return the files of a split, none of which is reached by a link that leads out of the dataset.
+
+        Raises:
+            ManifestError: one is.
+        """
+        directory = inside(manifest.path, split)
+        if directory.is_dir():
+            with os.scandir(directory) as entries:
+                odd = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
+            known = {*shards.name, *map(lengths_name, shards.name)} if odd else ()
+            for name in sorted({*odd}.intersection(known)):
+                inside(manifest.path, f"{split}/{name}")
+        return cls(directory, shards)
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    @overload
+    def __getitem__(self, index: int) -> ShardFile: ...
+    @overload
+    def __getitem__(self, index: slice) -> FileTable: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        places = range(len(self.shards))[self.chosen][index]
+        if isinstance(places, range):
+            return attrs.evolve(self, chosen=slice(places.start, places.stop, places.step))
+        name = self.shards.name[places]
+        records, size, start, step = (
+            int(column[places])
+            for column in (self.shards.records, self.shards.bytes, self.shards.start, self.shards.step)
+        )
+        return ShardFile(
+            self.directory / name,
+            self.directory / lengths_name(name),
+            records,
+            size,
+            start,
+            step,
+            lengths_sha256=str(self.shards.lengths_sha256[places]),
+        )
+
+    @property
+    def name(self) -> list[str]:
+        """Names of the shards, which all end as `shard_name` ends them."""
+        return self.shards.name[self.chosen]
+
+    @property
+    def path(self) -> list[str]:
+        """Paths of the shards."""
+        return [f"{self.directory}{os.sep}{name}" for name in self.name]
+
+    @property
+    def lengths_path(self) -> list[str]:
+        """Paths of their lengths."""
+        return list(map(lengths_name, self.path))
+
+    @property
+    def records(self) -> NDArray[np.int64]:
+        """Numbers of records."""
+        return self.shards.records[self.chosen]
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        """Sizes."""
+        return self.shards.bytes[self.chosen]
+
+    @property
+    def start(self) -> NDArray[np.int64]:
+        """Positions of the first records."""
+        return self.shards.start[self.chosen]
+
+    @property
+    def step(self) -> NDArray[np.int64]:
+        """Distances of two records."""
+        return self.shards.step[self.chosen]
+
+    @property
+    def runs(self) -> list[None]:
+        """None for each: files are read."""
+        return [None] * len(self)
+
+
+_LAYOUTS = ("auto", "steps", "packed", "example")
+
+
+def resolve(
+    path: Any,
+    split: str | None,
+    *,
+    schema: object = None,
+    compression: str | None = None,
+    layout: str = "auto",
+    check: Check = "manifest",
+    on_corrupt: OnCorrupt = "error",
+    lengths_only: bool = False,
+) -> Origin:
+    """Find what is to be read and check that it can be.
+
+    Args:
+        path: a dataset's directory; a selection; or a shard, a glob of shards or a list of shards.
+        split: of the dataset; None for its only one.
+        schema: class or schema to read as; needed for bare shards.
+        compression: of bare shards; None looks at their first bytes.
+        layout: of bare shards.
+        check: `manifest` trusts shards whose size is as the manifest says, but for the lengths of their frames, which
+            `Origin.check_frames` follows when a file is opened, and for the files of lengths (`Origin.check_lengths`);
+            and walks over the frames of bare ones. `full` reads all, whatever was found before. `none` looks at
+            nothing.
+        on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
+        lengths_only: whether nothing but lengths is asked for; then the records of a selection are not copied.
+
+    Raises:
+        DatasetNotFoundError: there is nothing there.
+        ShardReadError: a shard is missing, cut, of another size or compression.
+        SchemaMismatchError: the data cannot be read as the schema.
+        OptionError: arguments make no sense.
+    """
+    if check not in ("manifest", "full", "none"):
+        raise OptionError(f"check: expected 'manifest', 'full' or 'none', got {check!r}")
+    if on_corrupt not in ("error", "skip"):
+        raise OptionError(f"on_corrupt: expected 'error' or 'skip', got {on_corrupt!r}")
+    if layout not in _LAYOUTS:
+        raise OptionError(f"layout: expected one of {', '.join(_LAYOUTS)}, got {layout!r}")
+    wanted = check_compression(compression)
+    if isinstance(path, Selected):
+        if split is not None or compression is not None or layout not in ("auto", "steps"):
+            raise OptionError(
+                "a selection says itself what is read: leave split, compression and layout out, as in "
+                "read(corpus['train'])"
+            )
+        return path.resolve(schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only)
+    directory = _dataset_directory(path)
+    if directory is None:
+        if split is not None:
+            raise OptionError(f"bare shards have no splits, got {split!r}; pass the paths alone")
+        return _resolve_bare(path, schema, wanted=wanted, layout=layout, check=check, on_corrupt=on_corrupt)
+    manifest = read_manifest(directory)
+    if compression is not None and wanted != manifest.compression:
+        raise OptionError(
+            f"{directory}: compression is {manifest.compression!r}, as its manifest says, not {compression!r}"
+        )
+    if layout not in ("auto", "steps"):
+        raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
+    with explaining_replacement(manifest):
+        return resolve_dataset(manifest, split, schema, check, on_corrupt)
+
+
+def _dataset_directory(path: Any) -> Path | None:
+    if isinstance(path, Sequence) and not isinstance(path, str):
+        return None
+    candidate = dataset_at(path)
+    if candidate.is_dir() or is_url(path):
+        return candidate
+    if candidate.exists() or glob.has_magic(str(path)):
+        return None
+    return candidate  # reading its manifest says what is missing
+
+
+def resolve_dataset(
+    manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt
+) -> Origin:
+    """Find the shards of a split; takes and raises what `resolve` does."""
+    info = manifest.split(split)
+    where = f"{manifest.where}, split {info.name!r}"
+    wanted = manifest.schema
+    if check == "full" or on_corrupt == "skip":  # else each reader fetches its share alone
+        manifest.fetch([(info.name, shard) for shard in info.shards])
+    if schema is not None:
+        wanted = Schema.of(schema)
+        wanted.require_readable(manifest.schema, where)
+        wanted = wanted.reading(manifest.schema)
+    if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
+        bins = tuple(bins_of(info.shards))
+        exact = (sum(n for _, n in bins), sum(length * n for length, n in bins)) == (info.records, info.steps)
+        files = FileTable.of(manifest, info.name, info.shards)
+        origin = Origin(
+            where, wanted, "steps", manifest.compression, files, manifest, check, bins=bins if exact else None
+        )
+        for file in files if check == "manifest" and not origin.is_large else ():
+            check_size(file.path, file.bytes, manifest.path)
+        return origin
+    found = []
+    for shard in info.shards:
+        path = manifest.shard_path(info.name, shard)
+        lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
+        file = ShardFile(
+            path,
+            lengths_path,
+            shard.records,
+            shard.bytes,
+            shard.start,
+            shard.step,
+            lengths_sha256=shard.lengths_sha256,
+        )
+        if on_corrupt == "skip":
+            found.append(_without_damage(file, lengths_path, shard, manifest))
+            continue
+        found.append(file)
+        if check != "none" and (manifest.url is None or check == "full"):
+            check_size(path, shard.bytes, manifest.path)
+        if check == "full":
+            walk = check_walk(path, manifest.compression, shard.records, manifest.path)
+            RecordReader(path, manifest.compression, walk.window).read_all()
+            if sha256(path) != shard.sha256:
+                raise ShardReadError(
+                    f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
+                    f"was written; {advice(manifest.where)}",
+                    path=path,
+                )
+    found.sort(key=lambda file: file.is_damaged)  # behind the others, which so keep their order
+    return Origin(where, wanted, "steps", manifest.compression, tuple(found), manifest, check)
+
+
+def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manifest: Manifest) -> ShardFile:
+    expected = Expected(shard.records, shard.sha256, lengths_path, shard.lengths_sha256)
+    schema, is_unique = manifest.schema, manifest.schema.key_field is not None
+    copy = without_damage(file.path, manifest.compression, schema=schema, expected=expected, is_unique=is_unique)
+    if copy is None:
+        return file
+    return attrs.evolve(
+        file,
+        path=copy.path,
+        lengths_path=copy.lengths_path,
+        lengths_sha256=None,  # they were worked out anew
+        records=copy.records,
+        bytes=copy.path.stat().st_size,
+        step=1,  # records are not dealt to it any more
+        is_damaged=True,
+    )
+
+
+def _resolve_bare(
+    path: Any, schema: object, *, wanted: Compression, layout: str, check: Check, on_corrupt: OnCorrupt
+) -> Origin:
+    paths = files_named(path)
+    if schema is None:
+        raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
+    compression = common_compression(paths, wanted, on_corrupt)
+    target = Schema.of(schema)
+    start, files, is_unique = 0, [], target.key_field is not None
+    for given in paths:
+        copy = without_damage(given, compression, is_unique=is_unique) if on_corrupt == "skip" else None
+        shard = given if copy is None else copy.path
+        records = -1
+        if check == "manifest":
+            records = count_records(shard, compression)
+        elif check == "full":
+            walk = check_walk(shard, compression, -1, shard)
+            RecordReader(shard, compression, walk.window).read_all()
+            records = walk.lengths.size
+        files.append(ShardFile(shard, None, records, shard.stat().st_size, start, is_damaged=copy is not None))
+        start += max(records, 0)
+    where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    samples: list[bytes] = []
+    for file in files:
+        samples = peek(file.path, compression, PEEKED)
+        if samples:
+            break
+    found: Any = layout
+    if samples and layout == "auto":
+        found = detect_layout(samples, target, where)
+    elif samples:
+        check_layout(samples, target, found, where)
+    elif layout == "auto":
+        found = "steps"
+    return Origin(where, target, found, compression, tuple(files))
+
+
+def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
+    """Return the compression that all shards have; with `skip`, all of those whose first bytes can be read.
+
+    Raises:
+        ShardReadError: they have several, or not the one that is wanted; or one cannot be read.
+    """
+    kinds = {}
+    for path in paths:
+        try:
+            kinds[path] = detect_compression(path)
+            is_zlib = kinds[path] is None and is_packed_with_zlib(path)
+        except ShardReadError:
+            if on_corrupt == "skip":
+                continue
+            raise
+        if is_zlib:
+            raise ShardReadError(
+                f"{path}: expected a plain file or one in GZIP, got ZLIB; copy its records to a new file, which "
+                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads",
+                path=path,
+            )
+    first = next(iter(kinds.values()), None) if wanted is None else wanted
+    for path, kind in kinds.items():
+        if kind != first:
+            raise ShardReadError(
+                f"{path}: expected compression {first!r}"
+                + (", as asked for" if wanted is not None else f", as {paths[0]} has")
+                + f", got a file with {kind!r}; "
+                + ("leave `compression` out to have it found" if wanted is not None else "read the two kinds apart"),
+                path=path,
+            )
+    return first

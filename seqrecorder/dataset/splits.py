@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 import struct
 from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
 
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.schema.conversion import Mismatch, exact_scalar
+from seqrecorder.schema.display import cut, html_table, text_table
 from seqrecorder.storage.names import check_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
 
 _HASHES = 1 << 64
 _SUM_TOLERANCE = 1e-9
@@ -324,3 +331,473 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
         column[rest] = into
         merged.append(column)
     return merged[0], merged[1]
+
+
+_FAR = 1 / 4  # of a share
+_DEVIATIONS = 3
+_POINTS, _FEW = 0.05, 5  # of a stratum's share
+
+
+@attrs.frozen
+class Balanced:
+    """Deals whole groups so that the splits come near their shares, also where there are few groups or large ones.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Verse:
+    ...     book: str = sr.context(str)
+    >>> verses = [Verse(f"book {number}") for number in range(10) for _ in range(5)]
+    >>> shares = {"train": 0.8, "eval": 0.2}
+    >>> manifest = sr.write(verses, tempfile.mkdtemp(), splits=shares, split_by=sr.Balanced("book"))
+    >>> {name: split.records for name, split in manifest.splits.items()}
+    {'train': 40, 'eval': 10}
+
+    A group goes to the split that is furthest below its share when its first record comes, but for chance of one
+    record, and stays there: the
+    manifest keeps where each group went (16 characters a group), and an append goes on from there. So splits depend on
+    the order of the records, other than those of a hash; they come nearest where records of a group stand together.
+
+    Attributes:
+        by: the name of a field, or a function of the record, that gives the group.
+    """
+
+    by: Any
+
+
+def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
+    """Return the splits that miss their shares widely: the share asked for, and that of the records.
+
+    That is by more than a quarter of the share, and by more than three standard deviations of as many records that are
+    dealt one by one.
+
+    >>> missed_shares({"train": 0.8, "eval": 0.2}, {"train": 970, "eval": 30})
+    {'eval': (0.2, 0.03)}
+    """
+    total = sum(counts.get(name, 0) for name in shares)
+    missed = {}
+    for name, share in shares.items():
+        off = abs(counts.get(name, 0) - share * total)
+        if off > _FAR * share * total and off > _DEVIATIONS * math.sqrt(total * share * (1 - share)):
+            missed[name] = share, counts.get(name, 0) / total
+    return missed
+
+
+def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> list[tuple[float, str, str, int, float]]:
+    """Return the strata whose shares are missed by more than 5 points and 5 records, as only whole groups miss them.
+
+    Returns:
+        Of each the points, its name, the split that is furthest off, the records of the stratum, and the split's share
+        of them; the largest misses first.
+    """
+    missed = []
+    for stratum in strata:
+        total = sum(stratum.counts)
+        for (name, share), count in zip(shares.items(), stratum.counts, strict=True):
+            off = abs(count - share * total)
+            if off > max(_FEW, _POINTS * total):
+                missed.append((off / total, stratum.name, name, total, count / total))
+    return sorted(missed, reverse=True)
+
+
+_WIDTH = 40
+
+
+@attrs.frozen(repr=False)
+class Shares:
+    """How near parts came to their shares, in all and in each stratum: print it.
+
+    Attributes:
+        wanted: the share of each part that was asked for.
+        got: the share of the records that it has.
+        strata: by stratum, the share of its records that each part has; empty where nothing was stratified.
+        left_out: how many records are in no part, as those that straddle a time.
+    """
+
+    wanted: Mapping[str, float]
+    got: Mapping[str, float]
+    strata: Mapping[Any, Mapping[str, float]] = attrs.field(factory=dict)
+    left_out: int = 0
+
+    @property
+    def missed(self) -> float:
+        """By how much the share of a part is missed at most, in all or in a stratum."""
+        parts = [self.got, *self.strata.values()]
+        return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows = [("wanted", self.wanted), ("all", self.got)]
+        rows += [(cut(str(stratum), _WIDTH), part) for stratum, part in self.strata.items()]
+        return [(head, *(f"{part[name]:.3f}" for name in self.wanted)) for head, part in rows]
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{cut(name, _WIDTH)} {self.got[name]:.3f} of {self.wanted[name]:.3f}" for name in self.wanted
+        )
+        return f"<Shares: {parts}; missed by at most {self.missed:.3f}>"
+
+    def __str__(self) -> str:
+        return text_table([("share", *self.wanted), *self._rows()], right=True)
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self)[1:-1], ("share", *self.wanted), self._rows())
+
+
+def shares_of(names: Mapping[str, float], counts: Sequence[int]) -> dict[str, float]:
+    """Return the share of each part, of how many records each has."""
+    total = max(1, sum(counts))
+    return {name: count / total for name, count in zip(names, counts, strict=True)}
+
+
+_WINDOW = 1 << 15
+"""Records whose ranks are worked out at a time: so many stay in a cache of the processor."""
+
+GAMMA = 0x9E3779B97F4A7C15
+"""By how much the state of SplitMix64 grows."""
+
+
+def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Return a random number for each record, of the seed, its split and its position in that: uint64 `(n,)`."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise OptionError(f"seed: expected an int, got {seed!r}")
+    out = np.zeros(positions.size, np.uint64)
+    for name, split in splits.items():
+        drawn = int.from_bytes(hashlib.sha256(f"{int(seed)} {name}".encode()).digest()[:8], "little")
+        salt = np.uint64((drawn - split.start) % (1 << 64))
+        if positions.size and split.start <= positions.min() and positions.max() < split.stop:  # as most often
+            return mixed(positions.astype(np.uint64) + salt)
+        here = (positions >= split.start) & (positions < split.stop)
+        out[here] = mixed(positions[here].astype(np.uint64) + salt)
+    return out
+
+
+def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int64], seed: int, count: int) -> Any:
+    """Return the places of the records of the lowest ranks, ascending: int64 `(count,)`, fewer than `positions` has.
+
+    Ranks are spread evenly, so those of about `count` records lie below a limit, and no others are kept.
+    """
+    share = (count + 8 * count**0.5 + 64) / len(positions)
+    while True:
+        limit = np.uint64(min(share, 1) * (2**64 - 2**12))  # the largest float below 2**64, and less
+        places, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        for start in range(0, len(positions), _WINDOW):
+            part = positions[start : start + _WINDOW]
+            own = ranked(
+                splits, np.arange(part[0], part[-1] + part.step, part.step) if isinstance(part, range) else part, seed
+            )
+            low = np.flatnonzero(own <= limit) if share < 1 else np.arange(own.size)
+            places.append(start + low)
+            ranks.append(own[low])
+        found, drawn = np.concatenate(places), np.concatenate(ranks)
+        if found.size > count:
+            return np.sort(found[np.argpartition(drawn, count)[:count]])
+        share *= 2
+
+
+def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return SplitMix64 (https://prng.di.unimi.it/splitmix64.c) of each number."""
+    return finalized(numbers * np.uint64(GAMMA))
+
+
+def finalized(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return what SplitMix64 makes of each of its states, in their place."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        numbers ^= numbers >> np.uint64(shift)
+        numbers *= np.uint64(factor)
+    return numbers
+
+
+def time_field(schema: Schema, name: Any, option: str) -> Field:
+    """Return the field of a record's time.
+
+    Raises:
+        OptionError: it is none of times or numbers.
+        SchemaError: there is no field of the name.
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"{option}: expected the name of the field that says when a record is, got {name!r}")
+    field = schema[name]
+    if field.shape or field.sparse is not None or field.element.is_text or field.element.numpy.kind in "bc":
+        raise OptionError(f"{option}: expected a field of times or numbers without a shape, got {field!r}")
+    return field
+
+
+def time_of(field: Field, given: Any) -> Any:
+    """Return a time as a value of a field.
+
+    Raises:
+        OptionError: it cannot be one.
+    """
+    try:
+        value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
+        kind = field.element.numpy
+        return (
+            np.asarray(value).astype(kind)[()]
+            if isinstance(value, np.datetime64)
+            else exact_scalar(value, field.element)
+        )
+    except (Mismatch, TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"at: expected a time as {field.element.name}, got {given!r} ({error})") from None
+
+
+STRADDLING = ("error", "drop", "cut")
+DROPPED = -1
+
+
+def _validate_starts(rule: TimeRule, attribute: Any, value: Any) -> None:
+    del rule, attribute
+    if (
+        not isinstance(value, Mapping)
+        or not value
+        or [name for name in value if value[name] is None] != list(value)[:1]
+    ):
+        raise ValueError(f"expected the time from which on each split is, and none for the first, got {value!r:.100}")
+
+
+@attrs.frozen
+class TimeRule:
+    """Which times are of which split.
+
+    Attributes:
+        starts: by split, in ascending order, the time from which on records are in it; None for the first.
+        time: name of the field of a record's time; of a feature list the first step's.
+        end: name of the field of the time at which a record ends; None for the last step of `time`, or that time.
+        straddling: what becomes of records that begin in one split and end in another: `error`, `drop`, or `cut`.
+    """
+
+    starts: Mapping[str, Any] = attrs.field(validator=_validate_starts)
+    time: str = attrs.field(validator=attrs.validators.instance_of(str))
+    end: str | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str)))
+    straddling: Literal["error", "drop", "cut"] = attrs.field(
+        default="error", validator=attrs.validators.in_(STRADDLING)
+    )
+
+    @classmethod
+    def of(cls, splits: Any, time: Any, end: Any, straddling: Any) -> TimeRule:
+        """Return the rule of what `write` is given.
+
+        Raises:
+            OptionError: that makes no sense.
+        """
+        first, *others = splits.values() if isinstance(splits, Mapping) and splits else (None,)
+        if first is not ... or ... in others:
+            raise OptionError(
+                "splits: with time=, expected the time from which on each split is, and ... for the first, as in "
+                f"{{'train': ..., 'eval': '2026-01-01'}}, got {splits!r}"
+            )
+        if straddling not in STRADDLING:
+            raise OptionError(f"straddling: expected 'error', 'drop' or 'cut', got {straddling!r}")
+        for option, name in (("time", time), ("end", end)):
+            if not isinstance(name, str) and (name is not None or option == "time"):
+                raise OptionError(f"{option}: expected the name of a field, got {name!r}")
+        check_names(list(splits), "split")
+        return cls({name: None if start is ... else start for name, start in splits.items()}, time, end, straddling)
+
+    def to_dict(self, schema: Schema) -> dict[str, Any]:
+        """Return what JSON holds."""
+        field = time_field(schema, self.time, "time")
+        starts = {name: None if start is None else _plain(time_of(field, start)) for name, start in self.starts.items()}
+        return {**attrs.asdict(self), "starts": starts}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, np.datetime64) else value.item() if value.dtype.kind in "iuf" else int(value)
+
+
+class SplitsInTime:
+    """Gives records of a schema their splits by a rule.
+
+    Args:
+        rule: which times are of which split.
+        schema: of the records.
+
+    Raises:
+        OptionError: the rule does not fit the fields.
+        SchemaError: there is no field of a name.
+    """
+
+    def __init__(self, rule: TimeRule, schema: Schema) -> None:
+        self.rule = rule
+        self.names = list(rule.starts)
+        self._time = time_field(schema, rule.time, "time")
+        self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
+        self._chunk = next((field.name for field in schema.fields if field.chunk), None)
+        if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
+            raise OptionError(f"straddling='cut' needs a time for each step, and no end; got {rule.time!r}")
+        # What is cut beside the times: the lists that have as many steps.
+        self._lists = [field.name for field in schema.fields if field.is_list and field.group == self._time.group]
+        bounds = [time_of(self._time, start) for start in list(rule.starts.values())[1:]]
+        self._bounds = np.array(bounds, self._time.element.numpy)
+        if (self._bounds[1:] <= self._bounds[:-1]).any():
+            raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
+
+    @property
+    def needs(self) -> list[str]:
+        """Names of the fields that are looked at."""
+        return list(dict.fromkeys([self._time.name, self._end.name]))
+
+    def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
+        """Return the records, of those that straddle the pieces, and for each the index of its source.
+
+        Raises:
+            RecordError: the times of a record do not ascend, or it has none.
+        """
+        origins, out = list[int](), list[Any]()
+        for number, (record, position) in enumerate(zip(records, positions.tolist(), strict=True)):
+            times = _exact(record, self._time, position)
+            if (times[1:] < times[:-1]).any():
+                raise RecordError(f"field {self._time.name!r}: expected times that ascend", position=position)
+            edges = np.unique([0, *np.searchsorted(times, self._bounds, "left").tolist(), len(times)]).tolist()
+            pieces = list(itertools.pairwise(edges)) if len(edges) > 2 else [(0, len(times))]  # noqa: PLR2004 - ends
+            origins += [number] * len(pieces)
+            out += [record] if len(pieces) == 1 else [self._piece(record, *piece) for piece in enumerate(pieces)]
+        return origins, out
+
+    def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:
+        values = {name: getattr(record, name) for name in self._lists}
+        changes = {name: value[slice(*steps)] for name, value in values.items() if value is not None}
+        return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
+
+    def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the split of each record; `DROPPED` for those that are left out.
+
+        Raises:
+            RecordError: a record has no time, ends before it begins, or straddles a time and that is an error.
+        """
+        rows = list(zip(records, positions.tolist(), strict=True))
+        starts = np.array([_when(record, self._time, 0, at) for record, at in rows], self._time.element.numpy)
+        ends = np.array([_when(record, self._end, -1, at) for record, at in rows], self._end.element.numpy)
+        first, last = (np.searchsorted(self._bounds, times, "right") for times in (starts, ends))
+        straddles = first != last
+        backwards = np.flatnonzero(ends < starts)
+        if backwards.size:
+            bad = int(backwards[0])
+            raise RecordError(f"ends at {ends[bad]}, before it begins: {starts[bad]}", position=int(positions[bad]))
+        if straddles.any() and self.rule.straddling == "error":
+            bad = int(straddles.argmax())
+            raise RecordError(
+                f"begins at {starts[bad]}, in split {self.names[first[bad]]!r}, and ends at {ends[bad]}, in split "
+                f"{self.names[last[bad]]!r}; leave such records out by straddling='drop', or cut them by 'cut'",
+                position=int(positions[bad]),
+            )
+        return np.where(straddles, DROPPED, first)
+
+
+def _when(record: Any, field: Field, step: int, position: int) -> Any:
+    exact = _exact(record, field, position)
+    return exact[step] if field.is_list else exact[()] if isinstance(exact, np.ndarray) else exact
+
+
+def _exact(record: Any, field: Field, position: int) -> Any:
+    value = getattr(record, field.name, None)
+    try:
+        exact = field.exact(value)
+        if exact is None or (field.is_list and not len(exact)):
+            raise ValueError
+    except (Mismatch, TypeError, ValueError, OverflowError):
+        raise RecordError(f"field {field.name!r}: expected a time, got {value!r:.100}", position=position) from None
+    return exact
+
+
+_SHOWN = 40
+_OF_ALL = 0.25  # what is lacking of all records, beside what is lacking of a stratum
+
+
+@attrs.define
+class Stratum:
+    """The records of one value.
+
+    Attributes:
+        name: the value, as text; long ones are cut.
+        counts: of the records, or their sources, in each split.
+    """
+
+    name: str
+    counts: list[int]
+
+
+class StratifiedDealer:
+    """Deals records to splits, each to one of those that lack most of its stratum; and by chance where several do.
+
+    A split of a stratum is off its share by a few records at most, and so is a split of all; what is held grows with
+    the number of strata, and of groups. It depends on the order of the records.
+
+    >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)
+    >>> names = dealer.assign(["a"] * 40 + ["b"] * 8, np.arange(48))
+    >>> names.count("eval"), names[40:].count("eval")
+    (12, 2)
+
+    Args:
+        shares: of each split.
+        seed: of chance.
+        strata: what was dealt before, by the hash of the value.
+        groups: for each split, the hashes of the groups that are in it.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[str, float],
+        seed: int,
+        strata: Mapping[int, Stratum] | None = None,
+        groups: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        self._names = list(shares)
+        self._shares = list(shares.values())
+        self._salt = int(key_hashes(["strata"], seed)[0])
+        self.strata = {value: Stratum(known.name, list(known.counts)) for value, known in (strata or {}).items()}
+        dealt = [stratum.counts for stratum in self.strata.values()]
+        self._totals = [sum(counts) for counts in zip(*dealt, strict=True)] or [0] * len(self._names)
+        places = {name: place for place, name in enumerate(self._names)}
+        self._place_of = {group: places[name] for name, members in (groups or {}).items() for group in members}
+
+    def assign(
+        self, values: Sequence[Any], positions: NDArray[np.int64], groups: Sequence[int] | None = None
+    ) -> list[str]:
+        """Return the split of each record.
+
+        Args:
+            values: what their strata go by.
+            positions: which numbers the records have, for chance.
+            groups: hashes; records of a group go where its first one went. None where each is on its own.
+
+        Raises:
+            OptionError: a value is of a type that has no hash here.
+        """
+        chance = self._chance(positions)
+        names = []
+        for number, (value, code) in enumerate(zip(values, key_hashes(values).tolist(), strict=True)):
+            stratum = self.strata.get(code)
+            if stratum is None:
+                stratum = self.strata[code] = Stratum(cut(str(value), _SHOWN), [0] * len(self._names))
+            place = None if groups is None else self._place_of.get(groups[number])
+            if place is None:
+                place = self._choose(stratum.counts, chance[number])
+                if groups is not None:
+                    self._place_of[groups[number]] = place
+            stratum.counts[place] += 1
+            self._totals[place] += 1
+            names.append(self._names[place])
+        return names
+
+    def _choose(self, counts: Sequence[int], chance: Sequence[float]) -> int:
+        size, total = sum(counts) + 1, sum(self._totals) + 1
+        # Without chance every fifth record would be of eval, which some order of the data may follow too.
+        lacks = [
+            share * size - count + _OF_ALL * (share * total - of_all) + drawn if share > 0 else -math.inf
+            for share, count, of_all, drawn in zip(self._shares, counts, self._totals, chance, strict=True)
+        ]
+        return lacks.index(max(lacks))
+
+    def _chance(self, positions: NDArray[np.int64]) -> list[list[float]]:
+        """Return a number in [0, 1) for each record and split."""
+        count = len(self._names)
+        numbers = positions.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(count, dtype=np.uint64)
+        drawn: list[list[float]] = (mixed(numbers + np.uint64(self._salt)) / 2.0**64).tolist()
+        return drawn
+
+    @property
+    def groups(self) -> dict[str, tuple[int, ...]]:
+        """For each split, the hashes of its groups, ascending."""
+        members: dict[str, list[int]] = {name: [] for name in self._names}
+        for group, place in self._place_of.items():
+            members[self._names[place]].append(group)
+        return {name: tuple(sorted(groups)) for name, groups in members.items()}

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import group_lengths
-from seqrecorder.codec.construct import only_stores, records_of
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.manifest import is_as_written
-from seqrecorder.dataset.read_manifest import read_manifest, was_replaced
-from seqrecorder.dataset.resolve import resolve
-from seqrecorder.dataset.shard_info import bins_of
-from seqrecorder.dataset.shard_set import Origin
-from seqrecorder.dataset.statistics_file import read_statistics
-from seqrecorder.dataset.verify_report import Problem, VerifyReport
+from seqrecorder.codec.columns import group_lengths, only_stores, records_of
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.manifest import bins_of, is_as_written, read_manifest, read_statistics, was_replaced
+from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
@@ -32,17 +26,14 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
+from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.digests import sha256
-from seqrecorder.storage.files import write_file
-from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside
-from seqrecorder.storage.paths import is_url, local_path
-from seqrecorder.storage.place import Place
-from seqrecorder.storage.record_blocks import block_for, whole_records
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.shard import RecordReader, histogram, read_lengths
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import ahead, worked_on
+from seqrecorder.storage.files import sha256, write_file
+from seqrecorder.storage.names import EXAMPLES_CSV, MANIFEST, STATISTICS, inside, is_url, local_path
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
+from seqrecorder.storage.threads import ahead, scratch, worked_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +41,61 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
-    from seqrecorder.wire.spans import Messages
+    from seqrecorder.wire.byte_rows import Messages
+
+
+@attrs.frozen
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        path: the file, relative to the dataset.
+        message: what was expected and what came.
+    """
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+@attrs.frozen(repr=False)
+class VerifyReport:
+    """What a verification found.
+
+    Attributes:
+        path: what was verified.
+        level: `quick` or `full`.
+        shards: how many shards were looked at.
+        records: how many records they hold by the manifest, or by count for bare shards.
+        bytes: their size.
+        problems: everything that is wrong; empty where nothing is.
+    """
+
+    path: str
+    level: str
+    shards: int
+    records: int
+    bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        found = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
+        facts = f"{number_of(self.shards, 'shard')}, {number_of(self.records, 'record')}"
+        return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {found}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(problem.path, problem.message) for problem in self.problems]
+        return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
 _FETCHED = 4  # shards that are fetched at a time

@@ -15,15 +15,15 @@ import apache_beam as beam
 import attrs
 import numpy as np
 
-from seqrecorder.codec.tables import is_table
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.codec.arrow import is_table
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.external_shuffle import SortedSpill
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
+from seqrecorder.writing.part import write_pieces
+from seqrecorder.writing.shuffle import SortedSpill
 
 if TYPE_CHECKING:
     import os

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seqrecorder.storage.paths import is_url, local_path
+from seqrecorder.storage.names import is_url, local_path
 
 if TYPE_CHECKING:
     import os

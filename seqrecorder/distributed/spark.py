@@ -14,17 +14,16 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from seqrecorder.codec.tables import table_of
-from seqrecorder.codec.to_arrow import arrow_schema
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.codec.arrow import arrow_schema, table_of
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.rows import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
+from seqrecorder.writing.part import write_pieces
 
 if TYPE_CHECKING:
     import os

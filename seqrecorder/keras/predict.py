@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from seqrecorder.codec.record_index import NOTHING
+from seqrecorder.codec.graph_ops import NOTHING
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.element_encoder import encode_elements, lengths_of, serialize_fields
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.elements import encode_elements, lengths_of, serialize_fields
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
-from seqrecorder.reading.batching.by_length import BatchesByLength
-from seqrecorder.reading.derived_fields import DerivedFields
-from seqrecorder.reading.elements import OutputOptions, needed_fields
-from seqrecorder.reading.epochs import in_epochs, permuted
-from seqrecorder.reading.record_stream import StreamOptions
-from seqrecorder.reading.shaping import shaper
+from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.reading.traced import Traced
+from seqrecorder.reading.stream import StreamOptions, in_epochs, permuted
+from seqrecorder.reading.targets import shaper
+from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.derivation import MapsField
+    from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
-    from seqrecorder.reading.record_length import RecordLength
+    from seqrecorder.reading.stream import RecordLength
 
 _AHEAD = 2
 """Windows and batches that are made while those before are used."""

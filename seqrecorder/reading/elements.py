@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
+import numpy as np
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.graph_ops import Derivation, derivations_of, derived_schema, sources_of
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.schema.conversion import Mismatch, exact_array
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.codec.graph_ops import FieldMap
     from seqrecorder.schema.schema import Schema
+
 
 Output = Literal["dict", "tuple", "record"]
 OUTPUTS = ("dict", "tuple", "record")
@@ -206,3 +216,386 @@ def weight_names(weights: Any) -> list[str]:
 
 def _is_several(part: Any) -> bool:
     return isinstance(part, (Mapping, Sequence)) and not isinstance(part, str)
+
+
+@attrs.frozen
+class Shifted:
+    """Fields whose steps are those before or after: what `next_step` and `previous_step` return."""
+
+    shifts: tuple[Shift, ...]
+    is_one: bool
+
+
+def next_step(field: str | Sequence[str]) -> Shifted:
+    """Return what stands for the next step of a field, in `inputs`, `targets` and `weights` of `read`.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Text:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Text([1, 2, 3, 4]), Text([5, 6])], corpus)
+    >>> train = sr.read(corpus, batch=sr.Unroll(2, 3), inputs="ids", targets=sr.next_step("ids"))
+    >>> for x, y, weights in train:
+    ...     print(x.numpy().tolist(), y.numpy().tolist(), weights.numpy().tolist())
+    [[1, 2, 3], [5, 6, 0]] [[2, 3, 4], [6, 0, 0]] [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
+    [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+
+    It is the next step of the record, also where a segment of `Unroll`, a window, a `Crop` or a part that `Pack` split
+    off ends before it, or where `steps` or `too_long` cut it off. Where `steps` leaves one in so many, it is as far
+    away as those are from each other. The last step of a record has none: zeros (empty text) stand there, with sample
+    weights of 0 where it is a target.
+
+    Args:
+        field: name of a feature list without ragged steps; or several names, for a tuple.
+    """
+    return _shifted("next_step", field, 1, None)
+
+
+def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
+    """Return what stands for the step before each one of a field, in `inputs`, `targets` and `weights` of `read`.
+
+    For teacher forcing: a decoder is shown what it should have given for the step before.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Pair:
+    ...     source: np.ndarray = sr.feature_list("int64", align="source")
+    ...     target: np.ndarray = sr.feature_list("int64", align="target")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Pair([7, 8], [4, 5, 6])], corpus)
+    >>> inputs = {"source": "source", "before": sr.previous_step("target", start=1)}
+    >>> [(x, y, weights)] = sr.read(corpus, batch=sr.Pad(1), inputs=inputs, targets="target")
+    >>> x["before"].numpy().tolist(), y.numpy().tolist()
+    ([[1, 4, 5]], [[4, 5, 6]])
+
+    Before the first step of a segment, a window or a crop comes the step before it in the record.
+
+    Args:
+        field: as for `next_step`.
+        start: what stands before the first step of a record: a value of the field, or one for all values of a step.
+            None is zero (empty text).
+    """
+    return _shifted("previous_step", field, -1, start)
+
+
+def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
+    names = (field,) if isinstance(field, str) else tuple(field) if isinstance(field, Sequence) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"{function}: expected the name of a feature list, or a sequence of names, got {field!r}")
+    return Shifted(tuple(Shift(name, by, start) for name in names), isinstance(field, str))
+
+
+@attrs.frozen
+class Shift(Derivation):
+    """The step after (`by` 1) or before (-1) each one of a feature list; and which steps have one after them."""
+
+    looks_around: ClassVar[bool] = True
+
+    by: int
+    start: Any = attrs.field(default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False)
+
+    @property
+    def name(self) -> str:
+        """Name of the field that is made."""
+        if self.by > 0:
+            return f"next_step({self.source})"
+        return f"previous_step({self.source}{'' if self.start is None else f', start={self.start!r}'})"
+
+    @property
+    def real(self) -> str | None:
+        """Name of the bool field that says which steps have one after them; None where each has one before it."""
+        return f"has_next_step({self.source})" if self.by > 0 else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields that are made."""
+        return (self.name,) if self.real is None else (self.name, self.real)
+
+    @property
+    def padded_alike(self) -> tuple[str, ...]:
+        """Names of the fields that are made whose padding is that of the source."""
+        return (self.name,)
+
+    def fields(self, field: Field) -> tuple[Field, ...]:
+        """Return a field and what is made of it (see `Derivation`)."""
+        function = self.name.partition("(")[0]
+        problem = "is a context field and has no steps" if not field.is_list else None
+        if field.sparse is not None or field.is_ragged:
+            problem = f"is {'ragged' if field.is_ragged else 'sparse'} and its steps cannot be shifted"
+        if problem:
+            raise OptionError(f"{function}: field {field.name!r} {problem}")
+        self._start(field)
+        made = Field(self.name, self.name, field.kind, field.element, field.shape, align=field.group)
+        if self.real is None:
+            return field, made
+        return field, made, Field(self.real, self.real, field.kind, element_type("bool"), (), align=field.group)
+
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
+        """Return a column and what is made of it (see `Derivation`)."""
+        import tensorflow as tf
+
+        count = tf.shape(column.values, tf.int64)[0]
+        ends = tf.cumsum(column.steps)
+        edges = (ends - 1) if self.by > 0 else (ends - column.steps)
+        edges = tf.boolean_mask(edges, column.steps > 0)[:, tf.newaxis]
+        inside = tf.equal(tf.scatter_nd(edges, tf.ones_like(edges[:, 0]), count[tf.newaxis]), 0)
+        start = tf.constant(self._start(field), field.element.graph, [1, *field.rest])
+        # The start stands before all values, so that each is one further.
+        at = tf.where(inside, tf.range(count) + 1 + self.by, 0)
+        made = attrs.evolve(column, values=tf.gather(tf.concat([start, column.values], 0), at))
+        return (column, made) if self.real is None else (column, made, attrs.evolve(column, values=inside))
+
+    def _start(self, field: Field) -> NDArray[Any]:
+        """Return what stands where a record has no such step, `(*shape)`, as a graph holds it."""
+        start = field.element.zero() if self.start is None else self.start
+        try:
+            value = np.broadcast_to(exact_array(start, field.element), field.rest)
+        except (Mismatch, ValueError) as problem:
+            raise OptionError(
+                f"previous_step: start: expected a value of field {field.name!r}, {field.element.name} of shape "
+                f"{field.rest}: {problem}"
+            ) from None
+        return field.element.to_graph(value)
+
+
+def name_shifts(option: str, part: Any) -> tuple[Any, list[Shift]]:
+    """Return inputs, targets or weights with names where `next_step` and `previous_step` were, and what they stand for.
+
+    Raises:
+        OptionError: several fields are given where there is room for one.
+    """
+    if isinstance(part, Shifted) and not part.is_one:
+        return tuple(shift.name for shift in part.shifts), list(part.shifts)
+    shifts: list[Shift] = []
+
+    def name(value: Any) -> Any:
+        if option == "weights" and isinstance(value, Sequence) and not isinstance(value, str):
+            return tuple(map(name, value))  # of one target
+        if not isinstance(value, Shifted):
+            return value
+        if not value.is_one:
+            raise OptionError(f"{option}: expected one field in each place, got {[s.name for s in value.shifts]}")
+        shifts.extend(value.shifts)
+        return value.shifts[0].name
+
+    if isinstance(part, Mapping):
+        return {key: name(value) for key, value in part.items()}, shifts
+    if isinstance(part, Sequence) and not isinstance(part, str):
+        return tuple(map(name, part)), shifts
+    return name(part), shifts
+
+
+@attrs.frozen
+class DerivedFields:
+    """The fields of a dataset, and those that are made of them.
+
+    Attributes:
+        stored: the fields that records hold.
+        derivations: what is made of them, one after the other.
+        inputs: as `read` takes them, with names for `next_step` and `previous_step`.
+        targets: likewise.
+        weights: likewise.
+    """
+
+    stored: Schema
+    derivations: tuple[Derivation, ...]
+    inputs: Any
+    targets: Any
+    weights: Any
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        chosen: Schema,
+        *,
+        inputs: Any,
+        targets: Any,
+        weights: Any,
+        missing: Any,
+        vocabulary: Any,
+        normalize: Any,
+    ) -> DerivedFields:
+        """Return what is derived for some options of `read`.
+
+        Args:
+            schema: the fields that records hold.
+            chosen: those that `fields` leaves.
+            inputs: as for `read`, like all that follows.
+            targets: see there.
+            weights: see there.
+            missing: see there.
+            vocabulary: see there.
+            normalize: see there.
+
+        Raises:
+            SchemaError: there is no field of a name.
+            OptionError: nothing can be made of a field.
+        """
+        masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
+        parts, shifts = [], []
+        for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
+            named, found = (None, []) if part is None else name_shifts(option, part)
+            parts.append(named)
+            shifts += found
+            if option == "targets":
+                shifts += [_observed(shift, masks[shift.source]) for shift in found if shift.source in masks]
+        unique = {shift.name: shift for shift in shifts}
+        # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
+        maps = field_maps(schema, vocabulary, normalize, [*names_of(parts[1]), *weight_names(parts[2])])
+        return cls(schema, (*maps, *masks.values(), *unique.values()), *parts)
+
+    @property
+    def schema(self) -> Schema:
+        """All fields that elements may have."""
+        return derived_schema(self.stored, self.derivations)
+
+    def choose(self, chosen: Schema) -> Schema:
+        """Return some stored fields, and all that is made of them."""
+        return derived_schema(chosen, derivations_of(chosen, self.derivations))
+
+    def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
+        """Return the stored fields of which some fields are made, and what is made of those."""
+        sources = sources_of(self.derivations)
+        stored = self.stored.select(sources.get(field.name, field.name) for field in wanted.fields)
+        return stored, derivations_of(stored, self.derivations)
+
+    def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
+        """Return, by target, the names of what is 0 or False where an entry of it does not count.
+
+        Args:
+            carried: what a strategy makes of fields (see `Carried.names`).
+
+        Raises:
+            OptionError: it cannot be told of a target.
+        """
+        shifts = {each.name: each for each in self.derivations if isinstance(each, Shift)}
+        observed = {each.source: each for each in self.derivations if isinstance(each, Observed)}
+        counts = {}
+        for name in names_of(self.targets):
+            shift = shifts.get(name)
+            made_of = shift.source if shift else carried.get(name)
+            mask = observed.get(made_of or name)
+            of = [shift.real] if shift and shift.real else []
+            if mask is not None:
+                if self.stored[mask.source].is_ragged:
+                    raise OptionError(
+                        f"missing: {mask.source!r} has steps of unknown length, of which a loss averages over padding, "
+                        "so that it is no target with missing values; leave it out of missing="
+                    )
+                # Of what a strategy makes of a field, it makes the same of what was observed.
+                of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
+            counts[name] = tuple(of)
+        return counts
+
+
+def _observed(shift: Shift, mask: Observed) -> Shift:
+    """Return the shift of what says where the values of a shift were observed; a start counts as observed."""
+    return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
+
+
+# Missing values ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Observed(Derivation):
+    """A float field with 0 in place of NaN, and beside it float32 of its shape: 1 where it was observed, 0 where not.
+
+    Floats, since models concatenate them to the values, multiply with them, and take them for sample weights.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the field that says what was observed."""
+        return f"{self.source}_observed"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the fields that are made."""
+        return (self.name,)
+
+    def fields(self, field: Field) -> tuple[Field, ...]:
+        """Return a field and what is made of it (see `Derivation`)."""
+        if field.sparse is not None or not is_float(field):
+            what = "is sparse" if field.sparse is not None else f"is of {field.element.name}, which has no NaN"
+            raise OptionError(f"missing: expected a float field, but {field.name!r} {what}; name others in missing=")
+        made = Field(self.name, self.name, field.kind, element_type("float32"), field.shape, align=field.group)
+        return field, made
+
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+        """Return a column and what is made of it (see `Derivation`)."""
+        import tensorflow as tf
+
+        missing = tf.math.is_nan(column.values)
+        filled = tf.where(missing, tf.zeros([], column.values.dtype), column.values)
+        return attrs.evolve(column, values=filled), attrs.evolve(column, values=tf.cast(~missing, tf.float32))
+
+
+def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
+    """Return what masks the missing values of some fields, or of all float fields for `"mask"`.
+
+    Raises:
+        OptionError: a field is none of floats, or one has the name of what would say what was observed of it.
+        SchemaError: there is no field of a name.
+    """
+    if missing is None:
+        return []
+    if isinstance(missing, Mapping) and all(how == "mask" for how in missing.values()):
+        names = [schema[name].name for name in missing]
+    elif isinstance(missing, str) and missing == "mask":
+        names = [field.name for field in schema.fields if is_float(field)]
+        if not names:
+            raise OptionError(f"missing: {schema.name} has no float field, and other values are never missing")
+    else:
+        raise OptionError(f"missing: expected 'mask', or a mapping of fields to 'mask', got {missing!r}")
+    masks = [Observed(name) for name in names]
+    taken = {field.name for field in schema.fields}
+    for mask in masks:
+        if mask.name in taken:
+            raise OptionError(
+                f"missing: {schema.name} has a field {mask.name!r}, the name of what says where {mask.source!r} was "
+                "observed; rename it"
+            )
+    return masks
+
+
+def is_float(field: Field) -> bool:
+    """Return whether a field holds floats, of which NaN may stand for a missing one."""
+    return field.element.has_nan and field.element.numpy.kind != "c"
+
+
+# Values that are mapped ----------------------------------------------------------------------------------------------
+
+
+def field_maps(schema: Schema, vocabulary: Any, normalize: Any, given_as_is: Iterable[str]) -> list[FieldMap]:
+    """Return what maps fields.
+
+    Args:
+        schema: of the fields as they are stored.
+        vocabulary: by field, the vocabulary that makes ids of it; None for none.
+        normalize: statistics of a dataset, or by field those of each; None for none.
+        given_as_is: names of fields that statistics of a dataset leave as they are.
+
+    Raises:
+        OptionError: these are no such things, or a field is mapped twice.
+        SchemaError: there is no field of a name.
+    """
+    whole = getattr(normalize, "normalizers", None)
+    if whole is not None:
+        kept = {field.name for field in schema.fields} - set(given_as_is)
+        normalize = {name: stats for name, stats in whole().items() if name in kept}
+    maps: dict[str, FieldMap] = {}
+    for option, given, what in (
+        ("vocabulary", vocabulary, "vocabularies"),
+        ("normalize", normalize, "statistics, such as those of seqrecorder.stats"),
+    ):
+        if given is None:
+            continue
+        if not isinstance(given, Mapping) or not all(hasattr(each, "field_map") for each in given.values()):
+            raise OptionError(f"{option}: expected a mapping of field to {what}, got {given!r:.200}")
+        for name, each in given.items():
+            if name in maps:
+                raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
+            maps[name] = each.field_map(schema[name])
+    return list(maps.values())

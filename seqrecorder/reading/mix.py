@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.epochs import random_numbers
+from seqrecorder.reading.stream import random_numbers
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parser import Parser
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.by_length import BatchesByLength
+from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.schema.display import html_table, some, text_table
-from seqrecorder.schema.svg import bars
+from seqrecorder.reading.stream import StreamOptions
+from seqrecorder.schema.display import bars, html_table, some, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

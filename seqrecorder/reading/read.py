@@ -5,36 +5,31 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.cropping import check_steps
-from seqrecorder.codec.parser import Parser
-from seqrecorder.codec.process_state import check_threads_of_tensorflow, keep_freed_memory
-from seqrecorder.codec.record_index import with_number
-from seqrecorder.dataset.read_manifest import read_manifest
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
+from seqrecorder.codec.graph_ops import check_steps, with_number
+from seqrecorder.codec.parse import Parser
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.batching.single import Single
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.derived_fields import DerivedFields
-from seqrecorder.reading.elements import OutputOptions, needed_fields
-from seqrecorder.reading.oversampling import oversampling
-from seqrecorder.reading.record_length import Limits, record_length
-from seqrecorder.reading.record_stream import StreamOptions
-from seqrecorder.reading.shaping import shaper
-from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
+from seqrecorder.reading.strategy import WINDOW, Feed, Single
+from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
+from seqrecorder.reading.targets import shaper
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.derivation import MapsField
+    from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
     from seqrecorder.reading.elements import Output

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import attrs
 import numpy as np
 
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.dataset.read_manifest import explaining_replacement
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.manifest import explaining_replacement
+from seqrecorder.dataset.record_store import in_written_order
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.shard_set import check_shard, class_advice
-from seqrecorder.dataset.written_order import in_written_order
+from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
-from seqrecorder.storage.record_blocks import ALONE, block_for, whole_records
-from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.check import advice
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, walk_frames
+from seqrecorder.storage.shard import ALONE, RecordReader, block_for, whole_records
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, walk_frames
 from seqrecorder.storage.threads import ahead
-from seqrecorder.wire.spans import Messages
+from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

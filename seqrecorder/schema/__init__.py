@@ -1,17 +1,3 @@
 """A record class as data: declarations, fields, element types, exact values, evolution; no bytes, no files."""
 
-__all__ = [
-    "casting",
-    "conversion",
-    "declarations",
-    "display",
-    "dtypes",
-    "equality",
-    "field",
-    "mismatch",
-    "schema",
-    "source_code",
-    "sparse_vector",
-    "svg",
-    "times",
-]
+__all__ = ["conversion", "declarations", "display", "dtypes", "field", "schema", "source_code"]

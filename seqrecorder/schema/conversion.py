@@ -9,19 +9,305 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import numpy as np
 
-from seqrecorder.schema.mismatch import Mismatch, check_kept, describe
-from seqrecorder.schema.sparse_vector import SparseVector
-from seqrecorder.schema.times import cast_times, check_zone, times_of_objects
-
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from seqrecorder.schema.dtypes import ElementType
+
+
+class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordError
+    """A value that its field cannot hold exactly."""
+
+    def __init__(self, expected: str, got: str, index: tuple[int, ...] = ()) -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.expected, self.got, self.index = expected, got, index
+
+    def inside(self, *outer: int) -> Mismatch:
+        """Return the same mismatch, seen from further out."""
+        return Mismatch(self.expected, self.got, (*outer, *self.index))
+
+
+def describe(value: object) -> str:
+    """Return the type and the beginning of a value."""
+    text = repr(value)
+    limit = 60
+    return f"{type(value).__name__} {text if len(text) <= limit else text[:limit] + '...'}"
+
+
+def advice(given: object, record_class: str = "Record") -> str:
+    """Return what to do with something that was given for a record, as the end of a message."""
+    if isinstance(given, Mapping):
+        return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
+    if isinstance(given, (list, tuple)):
+        return f"; make a record of each: {record_class}(*row)"
+    is_column = isinstance(given, (str, bytes, int, float)) or hasattr(given, "dtype")
+    if is_column or hasattr(type(given), "__arrow_c_stream__"):
+        return "; a table goes to seqrecorder.write as it is, columns go to Writer.write_batch"
+    return ""
+
+
+def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:
+    """Raise `Mismatch` for the first value that a conversion to `element` and back has changed."""
+    kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
+    if not np.all(kept):
+        index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
+        advice = f"; give {element.name} (`.astype`; of tables `cast=True`), or declare {before.dtype}"
+        raise Mismatch(
+            f"values that {element.name} holds exactly",
+            f"{before[index]!r} of dtype {before.dtype}{advice}",
+            index,
+        )
+
+
+def same_bits(left: object, right: object) -> bool:
+    """Whether two values of a field agree in dtype, shape and every bit (so that a NaN equals itself).
+
+    >>> same_bits(np.array([0.0]), np.array([-0.0])), same_bits(np.array([np.nan]), np.array([np.nan]))
+    (False, True)
+    """
+    if isinstance(left, (np.ndarray, np.generic)) or isinstance(right, (np.ndarray, np.generic)):
+        if not isinstance(left, (np.ndarray, np.generic)) or not isinstance(right, (np.ndarray, np.generic)):
+            return False
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return False
+        if left.dtype == object:
+            return bool(left.tolist() == right.tolist())
+        return left.tobytes() == right.tobytes()
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(same_bits, left, right))
+    return type(left) is type(right) and bool(left == right)
+
+
+_TRUTH = (0, 1)
+
+
+def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    """Return numbers in the declared dtype where that is licensed, and as they are where it is not.
+
+    >>> from seqrecorder.schema.dtypes import element_type
+    >>> cast_values(np.array([1.0, -2.0]), element_type("int16"))
+    array([ 1, -2], dtype=int16)
+
+    Floats are rounded to narrower floats, whole floats become integers, and 0 and 1 are bools and the reverse.
+
+    Args:
+        values: flat.
+        element: the declared type.
+
+    Raises:
+        Mismatch: a value does not fit: it is out of range, or a fraction for an integer.
+    """
+    source, target = values.dtype, element.numpy
+    to_float = element.has_nan and target.kind != "c"
+    if source == target or source.kind not in "fiub" or not (to_float or target.kind in "iub"):
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        result: NDArray[Any] = values.astype(target)
+        if source.kind == "f" and to_float:
+            fits = np.isfinite(result.astype(np.float64)) | ~np.isfinite(values)
+            expected = f"{element.name} (finite)"
+        elif source.kind == "f" and target.kind in "iu":
+            limits = np.iinfo(target)
+            # The upper limit may round up to the first number that does not fit.
+            fits = (values == np.trunc(values)) & (values >= float(limits.min)) & (values < float(limits.max) + 1)
+            expected = f"whole numbers in [{limits.min}, {limits.max}] for {element.name}"
+        elif target.kind == "b":
+            fits = np.isin(values, _TRUTH)
+            expected = "0 or 1 for bool"
+        else:
+            return result if source.kind == "b" else values  # integers are checked in any case
+    if not fits.all():
+        first = int(np.argmin(fits))
+        raise Mismatch(expected, repr(values[first].item()), (first,))
+    return result
+
+
+ADVICE = (
+    "convert to UTC, where that is meant, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
+    "'datetime64[unit, UTC]'"
+)
+NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
+_OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
+
+
+def zone_of(kind: Any) -> str | None:
+    """Return the time zone of another library's type of times, or of lists of them; None where it has none.
+
+    Args:
+        kind: a type of pyarrow, a dtype of polars or pandas, or anything.
+    """
+    while kind is not None:
+        zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
+        if zone is not None:
+            return str(zone)
+        inner = getattr(kind, "value_type", None)  # of a list or a dictionary of pyarrow's
+        kind = getattr(kind, "inner", None) if inner is None else inner
+    return None
+
+
+def check_zone(array: Any, element: ElementType) -> None:
+    """Raise `Mismatch` where another library's array is of times with a zone, which numpy would move to UTC."""
+    if element.zone is not None:
+        return
+    for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
+        zone = zone_of(kind)
+        if zone is not None:
+            raise Mismatch(f"{element.name} (without a time zone)", f"times of the zone {zone!r}; {ADVICE}")
+
+
+def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
+    """Return an array of a time type for dates, datetimes or timedeltas, all of one class.
+
+    Args:
+        values: of Python's classes, or of pandas', which derive from them and have nanoseconds.
+        element: a datetime64 or timedelta64.
+
+    Raises:
+        Mismatch: one has a time zone, or is finer than the unit.
+    """
+    if element.zone is not None:
+        values = [_in_utc(value, place, element) for place, value in enumerate(values)]
+    zoned = next((i for i, v in enumerate(values) if getattr(v, "tzinfo", None) is not None), None)
+    if zoned is not None:
+        expected = f"{element.name} (without a time zone)"
+        raise Mismatch(expected, f"{describe(values[zoned])}; {ADVICE}", (zoned,))
+    to_numpy = "to_datetime64" if element.numpy.kind == "M" else "to_timedelta64"
+    if hasattr(type(values[0]), to_numpy):  # pandas: numpy would stop at microseconds
+        return _times_of_numpy([getattr(value, to_numpy)() for value in values], element)
+    is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
+    prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
+    return cast_times(np.array(values, f"{prefix}[{'D' if is_date else 'us'}]"), element)
+
+
+def _in_utc(value: Any, place: int, element: ElementType) -> Any:
+    """Return a date and time of UTC, without the zone."""
+    if getattr(value, "tzinfo", None) is None:
+        raise Mismatch(f"{element.name} (with a time zone)", f"{describe(value)}: {NO_ZONE}", (place,))
+    if hasattr(value, "tz_convert"):  # pandas, which has nanoseconds
+        return value.tz_convert(None)
+    return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
+
+
+def time_of_text(text: str, element: ElementType) -> Any:
+    """Return the time that a text of ISO 8601 says.
+
+    >>> from seqrecorder.schema.dtypes import element_type
+    >>> time_of_text("2024-01-01T01:00:00+01:00", element_type("datetime64[s, UTC]"))
+    np.datetime64('2024-01-01T00:00:00')
+
+    Raises:
+        Mismatch: it has a zone and the type has none, or the reverse.
+        ValueError: it says no time.
+    """
+    found = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
+    if element.zone is None:
+        if found is not None:
+            raise Mismatch(f"{element.name} (without a time zone)", f"{text!r}; {ADVICE}")
+        return np.datetime64(text)
+    if found is None:
+        raise Mismatch(f"{element.name} (with a time zone)", f"{text!r}: {NO_ZONE}")
+    plain, sign, hours, minutes = found.groups()
+    offset = 0 if sign is None else int(f"{sign}1") * (60 * int(hours) + int(minutes))
+    return np.datetime64(plain) - np.timedelta64(offset, "m") if offset else np.datetime64(plain)
+
+
+def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
+    if len({value.dtype for value in values}) == 1:
+        return cast_times(np.array(values), element)
+    result = np.empty(len(values), element.numpy)
+    for position, value in enumerate(values):  # each by itself: a common unit may not reach as far
+        try:
+            result[position] = cast_times(np.asarray(value), element)
+        except Mismatch as problem:
+            raise problem.inside(position) from None
+    return result
+
+
+def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    """Return numpy's times in the declared unit.
+
+    Raises:
+        Mismatch: one is finer than the unit or beyond its range, or the units have no fixed ratio.
+    """
+    if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # years and months have no fixed number of days
+        raise Mismatch(element.name, f"dtype {array.dtype}")
+    converted = array.astype(element.numpy)
+    check_kept(array, converted.astype(array.dtype), element)
+    return converted
+
+
+def _as_indices(values: Any) -> NDArray[np.int64]:
+    return np.asarray(values, np.int64).reshape(-1)
+
+
+@attrs.frozen(eq=False, repr=False)
+class SparseVector:
+    """A vector of which only some elements are stored, such as a bag of words.
+
+    >>> bag = SparseVector([2, 5], np.array([1.0, 3.0], "float32"), size=8)
+    >>> bag.to_dense()
+    array([0., 0., 1., 0., 0., 3., 0., 0.], dtype=float32)
+
+    Attributes:
+        indices: int64, ascending, each in `[0, size)`.
+        values: one for each index.
+        size: length of the dense vector.
+    """
+
+    indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is looked at later
+    size: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.indices.shape != self.values.shape:
+            raise Mismatch("as many indices as values", f"{self.indices.size} indices and {self.values.size} values")
+        if not self.indices.size:
+            return
+        if self.indices.min() < 0 or self.indices.max() >= self.size:
+            bad = int(np.flatnonzero((self.indices < 0) | (self.indices >= self.size))[0])
+            raise Mismatch(f"an index in [0, {self.size})", str(self.indices[bad]), (bad,))
+        if (np.diff(self.indices) <= 0).any():
+            order = np.argsort(self.indices, kind="stable")
+            if (np.diff(self.indices[order]) == 0).any():
+                raise Mismatch("distinct indices", f"{self.indices.tolist()}")
+            object.__setattr__(self, "indices", self.indices[order])
+            object.__setattr__(self, "values", self.values[order])
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        """Unpack as `indices, values`."""
+        return iter((self.indices, self.values))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SparseVector):
+            return NotImplemented
+        return (
+            self.size == other.size and same_bits(self.indices, other.indices) and same_bits(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it holds arrays
+
+    def __repr__(self) -> str:
+        return f"SparseVector(indices={self.indices.tolist()}, values={self.values.tolist()}, size={self.size})"
+
+    def to_dense(self) -> NDArray[Any]:
+        """Return the dense vector, zeros (or empty text) elsewhere."""
+        if self.values.dtype == object:
+            empty = "" if self.values.size and isinstance(self.values[0], str) else b""
+            dense = np.full(self.size, empty, object)
+        else:
+            dense = np.zeros(self.size, self.values.dtype)
+        dense[self.indices] = self.values
+        return dense
+
 
 _PLAIN = {bool, int, float, complex, str, bytes}
 _TIME_TYPES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)  # datetime is a date

@@ -13,12 +13,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import require_utf8
+from seqrecorder.schema.conversion import Mismatch, require_utf8, same_bits
+from seqrecorder.schema.display import record_html
 from seqrecorder.schema.dtypes import ElementType, element_type
-from seqrecorder.schema.equality import same_bits
 from seqrecorder.schema.field import DEFAULT_GROUP, Field, Kind, Storage, check_together
-from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.record_html import record_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

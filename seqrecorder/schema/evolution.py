@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.schema.equality import same_bits
-from seqrecorder.schema.field_json import brief
+from seqrecorder.schema.conversion import same_bits
+from seqrecorder.schema.field import brief
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

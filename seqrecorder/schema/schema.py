@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import attrs
 
 from seqrecorder.errors import ManifestError, OptionError, SchemaError, SchemaMismatchError, did_you_mean
+from seqrecorder.schema.conversion import Mismatch, advice, describe
 from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_fields
 from seqrecorder.schema.display import cut, html_table, some
 from seqrecorder.schema.evolution import changes, source_of
-from seqrecorder.schema.field import DEFAULT_GROUP, Field, check_together, feature_names
-from seqrecorder.schema.field_json import brief, check_arguments, field_from_dict, field_to_dict
-from seqrecorder.schema.mismatch import Mismatch, advice, describe
+from seqrecorder.schema.field import (
+    DEFAULT_GROUP,
+    Field,
+    brief,
+    check_arguments,
+    check_together,
+    feature_names,
+    field_from_dict,
+    field_to_dict,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
-from seqrecorder.schema.sparse_vector import SparseVector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -3,26 +3,375 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.codec.arrow import compute, one_array
+from seqrecorder.codec.arrow import compute, cut_batch, one_array
 from seqrecorder.dataset.progress import Progress
 from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.row_order import MEMORY, rows_in_order
 from seqrecorder.sources.tables import open_table
+from seqrecorder.storage.files import writing
+from seqrecorder.storage.threads import scratch
 from seqrecorder.wire.byte_rows import bounds
-from seqrecorder.writing.column_source import TableSource, check_types, mapped_columns, unused_columns
+from seqrecorder.writing.columns import TableSource, check_types, mapped_columns, unused_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.tables import Table
+    from seqrecorder.codec.arrow import Table
     from seqrecorder.schema.field import Field
+
+if TYPE_CHECKING:
+    Words = list[tuple[NDArray[np.uint64], int]]
+
+
+MEMORY = 160 << 20
+"""Bytes of rows that are sorted in memory at once."""
+
+_WORD = 64
+_NUMBER = "seqrecorder: number of the row"
+_LEAST_BATCH = 1 << 16
+_UNITS = (10**9, 10**6, 10**3)  # of finer times, which are whole ones as a rule
+_SAMPLE = 1000
+
+
+def rows_in_order(
+    table: Table,
+    names: Sequence[str],
+    keys: Sequence[str],
+    *,
+    memory: int = MEMORY,
+    reach: Callable[[int], None] = lambda _: None,
+) -> Iterator[Any]:
+    """Yield tables of pyarrow with all rows, in the order of their keys; rows with equal keys stay as they came.
+
+    Rows that are in order already are passed on as they come, if they can be gone through twice. Where more bytes than
+    `memory` come out of order, sorted parts of them go to files, which are merged.
+
+    Args:
+        table: gives the rows.
+        names: of the columns that are wanted, the keys among them.
+        keys: columns, the most significant one first.
+        memory: bytes of rows that are held at once.
+        reach: is told how many rows have been read.
+
+    Raises:
+        SourceError: a key is missing in some row.
+    """
+    import pyarrow as pa
+
+    source, held, size, count = table.batches(names), [], 0, 0
+    if table.is_sorted:
+        yield from (in_order(_table(batch), keys) for batch in source)  # which looks for keys that are missing
+        return
+    for batch in source:
+        held.append(batch)
+        size, count = size + batch.nbytes, count + batch.num_rows
+        reach(count)
+        if size > memory:
+            break
+    else:
+        if held:
+            yield from _cut(in_order(pa.Table.from_batches(held), keys))
+        return
+    if table.again and _order_of(pa.Table.from_batches(held), keys) is None and _comes_sorted(table, keys):
+        yield from map(_table, held)
+        yield from map(_table, source)
+        return
+    directory = scratch()
+    try:
+        runs = _write_runs(directory, held, source, keys, memory=memory, reach=reach)
+        yield from _merged(runs, [*keys, _NUMBER], max(_LEAST_BATCH, memory // (4 * len(runs))))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def in_order(table: Any, keys: Sequence[str]) -> Any:
+    """Return a table whose rows are in the order of their keys."""
+    import pyarrow as pa
+
+    order = _order_of(table, keys)
+    if order is None:
+        return table
+    columns, places = {}, pa.array(order)
+    for name in table.column_names:
+        column = one_array(table[name])  # one column at a time is there twice
+        if name in keys and _is_text(column.type):  # a code is taken in a fraction of the time
+            column = column.dictionary_encode()
+        columns[name] = column.take(places)
+    return pa.table(columns)
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+# Keys as words -------------------------------------------------------------------------------------------------------
+
+
+def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the rows in order; None where they are so already."""
+    words = _words(table, keys)
+    if _are_sorted(words):
+        return None
+    size = len(words[0][0])
+    room = _WORD - int(size - 1).bit_length()
+    order: NDArray[np.int64] | None = None
+    for word, bits in reversed(words):
+        ordered = word if order is None else word[order]
+        if bits <= room:
+            shift = np.uint64(_WORD - room)
+            packed = np.sort((ordered << shift) | np.arange(size, dtype=np.uint64))
+            places = (packed & np.uint64((1 << int(shift)) - 1)).astype(np.int64)
+        else:
+            places = np.argsort(ordered, kind="stable")
+        order = places if order is None else order[places]
+    return order
+
+
+def _words(table: Any, keys: Sequence[str]) -> Words:
+    """Return words in whose order the keys are, and how many of their bits are used: as few as hold all."""
+    words: Words = []
+    for name in keys:
+        ranks = _ranks(name, table[name])
+        bits = int(ranks.max()).bit_length() if ranks.size else 0
+        if words and words[-1][1] + bits <= _WORD - int(table.num_rows).bit_length():
+            word, used = words.pop()
+            words.append(((word << np.uint64(bits)) | ranks, used + bits))
+        else:
+            words.append((ranks, bits))
+    return words
+
+
+def _are_sorted(words: Words) -> bool:
+    """Whether words are in order, the first being the most significant."""
+    equal: NDArray[np.bool_] | None = None
+    for word, _ in words:
+        before, after = word[:-1], word[1:]
+        falls = after < before
+        if (falls if equal is None else falls & equal).any():
+            return False
+        equal = (after == before) if equal is None else equal & (after == before)
+    return True
+
+
+def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
+    """Return integers from 0 on in the order of a column's values.
+
+    Raises:
+        SourceError: a value is missing.
+        OptionError: its values have no order.
+    """
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_nested(column.type):
+        raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}")
+    if column.null_count:
+        where = int(np.argmax(column.is_null().to_numpy()))
+        raise SourceError(f"column {name!r}: {column.null_count} rows have none, such as row {where}: leave them out")
+    kind = column.type
+    if types.is_boolean(kind) or types.is_integer(kind):
+        return _from_zero(column.to_numpy())
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        wide = pa.int32() if kind.bit_width == 32 else pa.int64()  # noqa: PLR2004
+        times = column.cast(wide).to_numpy()
+        ranks = _from_zero(times)
+        for unit in _UNITS:
+            if not (ranks[:_SAMPLE] % np.uint64(unit)).any() and not (ranks % np.uint64(unit)).any():
+                return np.asarray(ranks // np.uint64(unit), np.uint64)
+        return ranks
+    if types.is_floating(kind):
+        values = column.to_numpy().astype(np.float64)
+        if np.isnan(values).any():
+            raise SourceError(f"column {name!r}: {int(np.isnan(values).sum())} rows have NaN: leave them out")
+        bits = (values + 0.0).view(np.int64)  # without -0.0
+        return _from_zero(bits ^ ((bits >> 63) & np.int64(2**63 - 1)))
+    return _ranks_of_codes(column)
+
+
+def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
+    if not values.size:
+        return np.empty(0, np.uint64)
+    if values.dtype.kind in "ub":
+        unsigned: NDArray[np.uint64] = values.astype(np.uint64)
+        return np.asarray(unsigned - unsigned.min(), np.uint64)
+    wide = values.astype(np.int64)
+    return np.asarray(
+        wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64), np.uint64
+    )  # wraps around as it should
+
+
+def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
+    """Return ranks of values that are looked up: those of different values are sorted, and not all."""
+    import pyarrow as pa
+
+    pc = compute()
+    array = one_array(column)
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    values = array.dictionary
+    places = pc.sort_indices(values).to_numpy()
+    same = pc.equal(values.take(pa.array(places[1:])), values.take(pa.array(places[:-1])))
+    ranks = np.empty(len(values), np.uint64)
+    # A dictionary may hold a value twice.
+    ranks[places] = np.concatenate([[0], np.cumsum(~same.to_numpy(zero_copy_only=False))])[: len(values)]
+    return np.asarray(ranks[array.indices.to_numpy()], np.uint64)
+
+
+# Outside of memory ---------------------------------------------------------------------------------------------------
+
+
+def _table(batch: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches([batch])
+
+
+def _cut(table: Any) -> Iterator[Any]:
+    for batch in table.to_batches():
+        yield from map(_table, cut_batch(batch))
+
+
+def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
+    """Whether all rows come in the order of their keys, of which only these are read."""
+    last: Any = None
+    for batch in table.batches(list(dict.fromkeys(keys))):
+        whole = _table(batch)
+        if _order_of(whole, keys) is not None:
+            return False
+        if last is not None and _key(whole, keys, 0) < last:
+            return False
+        last = _key(whole, keys, -1)
+    return True
+
+
+def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
+    """Return the keys of a row as values that Python compares in the same order."""
+    row = row % table.num_rows
+    found = []
+    for name in keys:
+        scalar = table[name][row]
+        value = getattr(scalar, "value", None)  # an int of times, of whatever unit; a scalar of dictionaries
+        value = scalar.as_py() if value is None else value
+        found.append(value.as_py() if hasattr(value, "as_py") else value)
+    return tuple(found)
+
+
+def _write_runs(
+    directory: Path,
+    held: list[Any],
+    source: Iterator[Any],
+    keys: Sequence[str],
+    *,
+    memory: int,
+    reach: Callable[[int], None],
+) -> list[Path]:
+    """Write sorted parts of the rows, in files that begin anew where the next part does not follow the one before."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    paths: list[Path] = []
+    writer: Any = None
+    last: Any = None
+    count = 0
+    while held:
+        part = pa.Table.from_batches(held)
+        part = part.append_column(_NUMBER, pa.array(np.arange(count, count + part.num_rows)))
+        count += part.num_rows
+        held.clear()
+        part = _plain(in_order(part, keys))
+        if last is None or _key(part, keys, 0) < last:
+            if writer is not None:
+                writer.close()
+            paths.append(directory / f"{len(paths)}.arrow")
+            writer = ipc.new_file(str(paths[-1]), part.schema)
+        last = _key(part, keys, -1)
+        with writing("sort rows in", directory):
+            writer.write_table(part, max_chunksize=max(1, part.num_rows * _LEAST_BATCH // max(1, part.nbytes)))
+        size = 0
+        for batch in source:
+            held.append(batch)
+            size += batch.nbytes
+            reach(count + sum(each.num_rows for each in held))
+            if size > memory:
+                break
+    writer.close()
+    return paths
+
+
+def _plain(table: Any) -> Any:
+    """Return a table without dictionaries, of which a file holds one only."""
+    import pyarrow as pa
+
+    for place, column in enumerate(table.columns):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+    return table
+
+
+def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[Any]:
+    """Yield the rows of sorted files in order.
+
+    Each time those are taken that are in order before the end of what has been read of any file.
+    """
+    import pyarrow as pa
+
+    runs = [_read_run(path, size) for path in paths]
+    heads = [(next(run), run) for run in runs]
+    while len(heads) > 1:
+        bound = min(_key(head, keys, -1) for head, _ in heads)
+        parts, left = [], []
+        for head, run in heads:
+            rows = _rows_up_to(head, keys, bound)
+            parts.append(head.slice(0, rows))
+            rest = head.slice(rows) if rows < head.num_rows else next(run, None)
+            if rest is not None:
+                left.append((rest, run))
+        heads = left
+        yield from _cut(_plain(in_order(pa.concat_tables(parts), keys)).drop_columns([_NUMBER]))
+    for head, run in heads:
+        yield head.drop_columns([_NUMBER])
+        for table in run:
+            yield table.drop_columns([_NUMBER])
+
+
+def _read_run(path: Path, size: int) -> Iterator[Any]:
+    """Yield the rows of a sorted file, in tables of about so many bytes."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    with pa.OSFile(str(path)) as file:
+        reader = ipc.open_file(file)
+        batches: list[Any] = []
+        for number in range(reader.num_record_batches):
+            batches.append(reader.get_batch(number))
+            if sum(batch.nbytes for batch in batches) >= size:
+                yield pa.Table.from_batches(batches)
+                batches = []
+        if batches:
+            yield pa.Table.from_batches(batches)
+
+
+def _rows_up_to(table: Any, keys: Sequence[str], bound: tuple[Any, ...]) -> int:
+    """Return how many rows of a sorted table are no later than a key."""
+    begin, end = 0, table.num_rows
+    while begin < end:
+        middle = (begin + end) // 2
+        if _key(table, keys, middle) <= bound:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
 
 _LOG = logging.getLogger("seqrecorder")
 _REGULAR = 0.9  # of the distances are the same where a longer one is a gap

@@ -5,23 +5,402 @@ Every operation that changes a file goes past a fault point.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import ctypes
 import errno
 import functools
+import gzip
+import hashlib
+import io
+import json
+import lzma
 import os
 import secrets
 import shutil
 import stat
 import sys
+import threading
+import time
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
-from seqrecorder.errors import DatasetError, ShardWriteError
-from seqrecorder.storage.fault_points import fault_point, faults_around
+import attrs
+
+from seqrecorder.errors import (
+    DatasetError,
+    DatasetNotFoundError,
+    OptionError,
+    ShardReadError,
+    ShardWriteError,
+    SourceError,
+)
+from seqrecorder.storage.names import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+_OPERATIONS = ("mkdir", "lock", "open", "write", "flush", "fsync", "rename", "link", "exchange", "remove")
+FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("before", "after"))
+"""Every place where a test can make a file operation fail, or kill the process."""
+
+REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
+"""The same of requests to places that are no directories; after a failure, whether it was done is not known."""
+_hook: Callable[[str, str], object] | None = None
+
+
+def fault_point(name: str, path: str | os.PathLike[str]) -> None:
+    """Do nothing, unless a test has hung something on this place.
+
+    >>> fault_point("before_write", "corpus/train/train-00000-of-00001.tfrecord")
+
+    Args:
+        name: one of `FAULT_POINTS` or `REQUEST_POINTS`.
+        path: the file or directory that is about to change or has just changed.
+    """
+    if _hook is not None:
+        if name not in (*FAULT_POINTS, *REQUEST_POINTS):
+            raise LookupError(f"fault point {name!r}: expected one of {FAULT_POINTS}")
+        _hook(name, os.fspath(path))
+
+
+@contextlib.contextmanager
+def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
+    """Call `action(name, path)` at every fault point inside the block: for tests.
+
+    >>> with on_fault_point(print):
+    ...     fault_point("before_write", "x")
+    before_write x
+
+    Args:
+        action: what to call; what it raises comes out of the file operation.
+    """
+    global _hook  # noqa: PLW0603 - one place for all file operations is the point
+    previous, _hook = _hook, action
+    try:
+        yield
+    finally:
+        _hook = previous
+
+
+@contextlib.contextmanager
+def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None]:
+    """Put the two fault points of an operation around it.
+
+    >>> with on_fault_point(print), faults_around("flush", "x"):
+    ...     pass
+    before_flush x
+    after_flush x
+
+    Args:
+        operation: what follows "before_" and "after_" in `FAULT_POINTS` or `REQUEST_POINTS`.
+        path: the file or directory.
+    """
+    fault_point(f"before_{operation}", path)
+    yield
+    fault_point(f"after_{operation}", path)
+
+
+def take_after(made: Path, old: Path, deputy: str) -> bool:
+    """Give a new directory, and all that is in it, the modes and owners of an old one.
+
+    What has no counterpart in the old directory takes after that directory itself, or after a file of it.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> parent = Path(tempfile.mkdtemp())
+    >>> for name in ("old", "made"):
+    ...     (parent / name).mkdir()
+    >>> (parent / "old").chmod(0o700)
+    >>> take_after(parent / "made", parent / "old", "manifest.json")
+    True
+    >>> oct((parent / "made").stat().st_mode)[-3:]
+    '700'
+
+    Args:
+        made: the new directory, which is ours.
+        old: the old one.
+        deputy: name of a file in it, which stands for all that have no counterpart; where there is none, new files
+            stay as they are.
+
+    Returns:
+        Whether the owners are the same now, which takes rights.
+    """
+    same = True
+    # From within, since a directory that takes after a closed one may be closed to us.
+    for directory, _, names in os.walk(made, topdown=False):
+        inner = os.path.relpath(directory, made)
+        for name in names:
+            same &= _take(os.path.join(directory, name), [old / inner / name, old / deputy])  # noqa: PTH118 - of os.walk
+        same &= _take(directory, [old / inner, old])
+    return same
+
+
+def _take(path: str, models: list[Path]) -> bool:
+    wanted = next((status for model in models if (status := _status(model)) is not None), None)
+    now = os.lstat(path)
+    if wanted is None or stat.S_IFMT(wanted.st_mode) != stat.S_IFMT(now.st_mode):
+        return True
+    same = (wanted.st_uid, wanted.st_gid) == (now.st_uid, now.st_gid) or _chown(path, wanted)
+    if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # after the owner, whose change drops bits
+        os.chmod(path, stat.S_IMODE(wanted.st_mode))  # noqa: PTH101 - as above
+    return same
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
+
+
+def _chown(path: str, wanted: os.stat_result) -> bool:
+    try:
+        os.chown(path, wanted.st_uid, wanted.st_gid, follow_symlinks=False)
+    except (OSError, AttributeError):  # Windows has no owners of this kind
+        return False
+    return True
+
+
+_BLOCK = 1 << 16  # what is lost around an unreadable byte; smaller blocks slow the search for records down
+
+_open_again: Any = open  # in whose place a test puts one that lets reading fail
+
+
+class PlacedFile:
+    """A file that threads read at places of their own; it is closed with the last reference to it.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()  # for Windows, which has no `pread`
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def read_at(self, start: int, count: int) -> bytes:
+        """Return bytes from a place on, fewer where the file ends.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        data = self._read(count, start)
+        while data and len(data) < count:  # the system reads 2 GiB at a time at most
+            more = self._read(count - len(data), start + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def _read(self, count: int, start: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._descriptor, count, start)
+        with self._lock:
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+            return os.read(self._descriptor, count)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # At the end of the interpreter nothing else may be there any more.
+        descriptor: int | None = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            close(descriptor)
+
+
+def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.BufferedReader:
+    """Open a file to be read.
+
+    Args:
+        path: of the file.
+        buffering: 0 for none.
+
+    Raises:
+        OSError: it is missing, or cannot be opened.
+    """
+    source: io.BufferedReader = _open_again(path, "rb", buffering=buffering)
+    return source
+
+
+def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
+    """Return what the system said, and the first byte that cannot be read, if there is one.
+
+    >>> reason_at(os.devnull, OSError(5, "Input/output error"))
+    'Input/output error'
+    """
+    said = error.strerror or str(error)
+    try:
+        with ReadAround(path) as file:
+            while not file.unreadable and file.read(_BLOCK):
+                pass
+            return f"{said} in bytes {file.unreadable[0][0]} to {file.unreadable[0][1]}" if file.unreadable else said
+    except OSError:
+        return said
+
+
+class ReadAround(io.RawIOBase):
+    """A file in which zeros stand for what the disk cannot read.
+
+    >>> with ReadAround(os.devnull) as file:
+    ...     file.read(), file.unreadable
+    (b'', [])
+
+    Args:
+        path: of the file.
+
+    Attributes:
+        size: in bytes.
+        unreadable: the ranges of bytes that could not be read, in blocks of 64 KiB, in the order of reading.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = open_source(path, buffering=0)
+        self._offset = 0
+        self.size = os.fstat(self._file.fileno()).st_size
+        self.unreadable: list[tuple[int, int]] = []
+        self._bad: set[int] = set()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes up to the end of a block, or zeros."""
+        start = self._offset
+        block = start // _BLOCK * _BLOCK
+        stop = min(self.size, block + _BLOCK)
+        view = memoryview(buffer).cast("B")[: max(0, stop - start)]
+        if block not in self._bad:  # trying again takes a disk seconds
+            try:
+                self._file.seek(start)
+                count: int = self._file.readinto(view)
+            except OSError:
+                self._note(block, stop)
+            else:
+                self._offset += count
+                return count
+        view[:] = bytes(len(view))
+        self._offset += len(view)
+        return len(view)
+
+    def _note(self, block: int, stop: int) -> None:
+        self._bad.add(block)
+        first = block
+        if self.unreadable and self.unreadable[-1][1] == block:
+            first, _ = self.unreadable.pop()
+        self.unreadable.append((first, stop))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a byte."""
+        base = (0, self._offset, self.size)[whence]
+        self._offset = max(0, base + offset)
+        return self._offset
+
+    def tell(self) -> int:
+        """Return the byte that is read next."""
+        return self._offset
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return that any byte can be gone to."""
+        return True
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
+        super().close()
+
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+# Clocks of files advance by 4 ms or more: a file that was written just now may be written again at the same time.
+_SETTLED_NS = 1_000_000_000
+
+
+@attrs.frozen
+class FileState:
+    """A file as it is now: what was found out of an equal one is true of it.
+
+    Whoever changes a file can set its size and its time of modification back, but not its time of change.
+
+    Attributes:
+        path: of the file.
+        size: in bytes.
+        modified: time of the last change of the contents, in nanoseconds.
+        changed: time of the last change of contents, name or attributes (on Windows: of the contents), in nanoseconds.
+        inode: of the file.
+        device: that the inode is on.
+        is_settled: whether its last change lies so far back that another one would have another time.
+    """
+
+    path: Path
+    size: int
+    modified: int
+    changed: int
+    inode: int
+    device: int
+    is_settled: bool = attrs.field(eq=False)
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        """Return the state of a file.
+
+        Raises:
+            ShardReadError: it is missing, cannot be looked at, or is no regular file.
+        """
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise ShardReadError(f"{path}: cannot be read: {error.strerror}", path=path) from None
+        if not stat.S_ISREG(status.st_mode):
+            what = "directory" if stat.S_ISDIR(status.st_mode) else "pipe or a device"
+            raise ShardReadError(f"{path}: expected a file, got a {what}", path=path)
+        # Windows calls the time of creation `st_ctime`.
+        changed = status.st_mtime_ns if sys.platform == "win32" else status.st_ctime_ns
+        return cls(
+            path=path,
+            size=status.st_size,
+            modified=status.st_mtime_ns,
+            changed=changed,
+            inode=status.st_ino,
+            device=status.st_dev,
+            is_settled=time.time_ns() - changed > _SETTLED_NS,
+        )
+
+
+def remember(most: int) -> Callable[[F], F]:
+    """Return a decorator: what a function of a file's state returned is returned again while the file stays the same.
+
+    Of a file that changed just now nothing is kept.
+
+    >>> import os, pathlib
+    >>> @remember(most=16)
+    ... def count_bytes(state):
+    ...     return len(state.path.read_bytes())
+    >>> count_bytes(FileState.of(pathlib.Path(os.__file__))) > 1000
+    True
+
+    Args:
+        most: how many results are kept.
+    """
+
+    def decorate(function: F) -> F:
+        kept = functools.lru_cache(maxsize=most)(function)
+
+        @functools.wraps(function)
+        def ask(state: FileState, *args: Any) -> Any:
+            return (kept if state.is_settled else function)(state, *args)
+
+        return cast("F", ask)
+
+    return decorate
+
 
 fcntl: Any  # both are missing on Windows; Any, since what they have differs by system
 resource: Any
@@ -352,3 +731,291 @@ def _take_after(file: int, models: list[Path], directory: int | None) -> None:
                 os.fchown(file, old.st_uid, old.st_gid)
             os.fchmod(file, stat.S_IMODE(old.st_mode))  # after the owner, whose change drops bits
             return
+
+
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+STDIN = "-"
+UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
+"""What is raised by a file that is not packed as its name says, or fails."""
+
+
+def lines_of(path: Any) -> Iterator[tuple[int, str]]:
+    r"""Yield the lines of a text in UTF-8 with their numbers, from 1 on, without their ends.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = file.write_text("one\ntwo\n")
+    >>> list(lines_of(file))
+    [(1, 'one'), (2, 'two')]
+
+    Args:
+        path: of the file, packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        SourceError: it is no UTF-8, or not packed as its name says; the line is named.
+    """
+    number = 0
+    with opened_text(path) as text:
+        try:
+            for line in text:
+                number += 1
+                yield number, line.rstrip("\n")
+        except (UnicodeDecodeError, *UNPACKING_ERRORS) as error:
+            raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
+
+
+@contextlib.contextmanager
+def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
+    """Give a text that is read; see `lines_of`, and `open` for the encoding and ends of lines.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+    """
+    with contextlib.ExitStack() as stack:
+        if path == STDIN:
+            binary: Any = sys.stdin.buffer
+        else:
+            file = local_path(path)
+            if not file.is_file():
+                raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
+            binary = stack.enter_context(_open(file, "rb"))
+        text = io.TextIOWrapper(binary, encoding=encoding, newline=newline)
+        stack.callback(text.detach)  # which would close the standard input
+        yield text
+
+
+def name_of(path: Any) -> str:
+    """Return what messages call a file."""
+    return "the standard input" if path == STDIN else str(local_path(path))
+
+
+@contextlib.contextmanager
+def replaced_file(path: Any) -> Iterator[Path]:
+    """Give the path of a file that takes the place of another one when all of it is written.
+
+    Args:
+        path: of the file that is made or replaced.
+
+    Raises:
+        ShardWriteError: the disk is full, or failed; what was there stays.
+    """
+    file = local_path(path)
+    # The ending stays, which may tell how it is packed.
+    part = file.with_name(f".{os.getpid()}.{file.name}")
+    with writing("write", file):
+        try:
+            yield part
+            part.replace(file)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def open_text(path: Path) -> IO[str]:
+    """Return a new text file in UTF-8, packed as its ending says."""
+    return io.TextIOWrapper(_open(path, "wb"), encoding="utf-8", newline="\n", write_through=False)
+
+
+def _open(path: Path, mode: str) -> Any:
+    ending = path.suffix.lower()
+    if ending == ".zst":
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise OptionError(f"{path}: .zst needs pyarrow: pip install pyarrow") from None
+        stream = (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression="zstd")
+        return io.BufferedReader(stream) if mode == "rb" else io.BufferedWriter(stream)
+    return _OPENERS[ending](path, mode) if ending in _OPENERS else path.open(mode)
+
+
+_PIECE = 1 << 20  # bytes read at once
+_READ_STEP, _SYNC_STEP = 4 << 20, 8 << 20  # bytes that are waited for before the threads go after them
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON document with the SHA-256 of its contents, whatever its layout, as its last item.
+
+    >>> sealed({"a": 1})["sha256"][:8]
+    'f9d86028'
+    """
+    text = json.dumps(document, sort_keys=True)
+    return {**document, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def unsealed(document: Any) -> dict[str, Any]:
+    """Return what was sealed.
+
+    Raises:
+        ValueError: it is no such document, or has changed.
+    """
+    if isinstance(document, dict) and "sha256" in document:
+        contents = {name: value for name, value in document.items() if name != "sha256"}
+        if document == sealed(contents):
+            return contents
+    raise ValueError("its contents are not those of its sha256: it was changed, or cut")
+
+
+class FileDigest:
+    """The SHA-256 of a file to which bytes are appended: of what is there whenever it is read on.
+
+    >>> import os
+    >>> digest = FileDigest(os.devnull)
+    >>> digest.finish()[:8]
+    'e3b0c442'
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._state = hashlib.sha256()
+        self._read = 0
+
+    def read_on(self) -> None:
+        """Take in what has not been taken in.
+
+        Raises:
+            OSError: the file is missing or cannot be read.
+        """
+        piece = memoryview(bytearray(_PIECE))
+        with open_source(self._path, buffering=0) as file:
+            file.seek(self._read)
+            while size := file.readinto(piece):
+                self._state.update(piece[:size])
+                self._read += size
+
+    def finish(self) -> str:
+        """Return the 64 hexadecimal digits of the whole file, which is complete now.
+
+        Raises:
+            ShardReadError: it is missing or cannot be read.
+        """
+        try:
+            self.read_on()
+        except OSError as error:
+            error.strerror = reason_at(self._path, error)
+            raise error_at(ShardReadError, "read", self._path, error, "restore it from a copy") from error
+        return self._state.hexdigest()
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 of a file in hexadecimal, reading it in pieces.
+
+    >>> import os
+    >>> sha256(os.devnull)[:8]
+    'e3b0c442'
+
+    Args:
+        path: the file.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        ShardReadError: it is missing or cannot be read.
+    """
+    return FileDigest(path).finish()
+
+
+class Follower:
+    """Takes in the SHA-256 of a file to which bytes are appended, and has them written to the disk.
+
+    What is read is what the system will give to others, not what was meant to be written. The file is not synced by
+    this: that is for its writer, at the end. But a failure of the disk is told only once, so it is kept for the writer.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shard")
+    ...     follower = Follower(path)
+    ...     with path.open("wb") as file:
+    ...         for count in range(1, 10):
+    ...             _ = file.write(bytes(1 << 20))
+    ...             follower.follow(count << 20)
+    ...     follower.finish()[:8]
+    'd2ee4703'
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._digest = FileDigest(path)
+        self._failure: OSError | None = None
+        self._tasks = (_Repeated(self._read_on, _READ_STEP), _Repeated(self._start_sync, _SYNC_STEP))
+
+    def follow(self, written: int) -> None:
+        """Go after what is new, once it is enough for a thread.
+
+        Args:
+            written: about how many bytes were written so far.
+
+        Raises:
+            ShardWriteError: what was written before did not reach the disk.
+        """
+        self._check()
+        for task in self._tasks:
+            task.reach(written)
+
+    def _read_on(self) -> None:
+        with contextlib.suppress(OSError):  # `finish` meets it again
+            self._digest.read_on()
+
+    def _start_sync(self) -> None:
+        try:
+            start_sync(self._path)
+        except FileNotFoundError:  # `finish` meets that as well
+            return
+        except OSError as error:
+            self._failure = error
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            with writing("sync", self._path):
+                raise self._failure
+
+    def finish(self) -> str:
+        """Return the SHA-256 of the file, which is complete now, in hexadecimal.
+
+        Raises:
+            ShardReadError: the file is missing or cannot be read.
+            ShardWriteError: what was written before did not reach the disk.
+        """
+        self.wait()
+        self._check()
+        return self._digest.finish()
+
+    def wait(self) -> None:
+        """Wait until nothing reads the file."""
+        for task in self._tasks:
+            task.wait()
+
+
+class _Repeated:
+    """What is done again and again in a thread, once there is enough more to do and the last time is over.
+
+    Args:
+        do: does it, and raises nothing.
+        step: bytes that are enough.
+    """
+
+    def __init__(self, do: Callable[[], None], step: int) -> None:
+        self._do, self._step = do, step
+        self._reached = 0
+        self._thread: threading.Thread | None = None
+
+    def reach(self, written: int) -> None:
+        if written - self._reached < self._step or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._reached = written
+        thread = threading.Thread(target=self._do, name="seqrecorder-follower", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
+            thread.start()
+            self._thread = thread
+
+    def wait(self) -> None:
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.files import REPLACING, UNSUPPORTED, error_at, fcntl, replace_file, sync_directory, writing
+from seqrecorder.storage.files import (
+    REPLACING,
+    UNSUPPORTED,
+    error_at,
+    faults_around,
+    fcntl,
+    replace_file,
+    sync_directory,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

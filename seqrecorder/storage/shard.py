@@ -7,38 +7,426 @@ can be planned without parsing.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import hashlib
-from typing import TYPE_CHECKING
+import itertools
+import os
+import struct
+import sys
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
 
-from seqrecorder.errors import ShardReadError, ShardWriteError
-from seqrecorder.storage.bad_sectors import open_source, reason_at
-from seqrecorder.storage.digests import Follower, sha256
-from seqrecorder.storage.fault_points import faults_around
-from seqrecorder.storage.file_state import FileState, remember
-from seqrecorder.storage.files import advice_on, error_at
-from seqrecorder.storage.names import MANIFEST
-from seqrecorder.storage.record_blocks import DamageError, read_blocks
-from seqrecorder.storage.shard_files import (
-    FramedFile,
-    OpenShards,
-    TensorFlowFile,
-    tensorflow_is_faster,
+from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError, first_line
+from seqrecorder.storage import tfrecord
+from seqrecorder.storage.files import (
+    FileState,
+    Follower,
+    PlacedFile,
+    advice_on,
+    error_at,
+    faults_around,
+    open_source,
+    reason_at,
+    remember,
+    sha256,
 )
-from seqrecorder.storage.tfrecord.format import walk_frames
-from seqrecorder.storage.tfrecord.scan import find_records, opened
-from seqrecorder.wire.byte_rows import sizes
-from seqrecorder.wire.spans import Messages
+from seqrecorder.storage.names import MANIFEST
+from seqrecorder.storage.tfrecord import (
+    FOOTER,
+    GZIP_MAGIC,
+    HEADER,
+    advice,
+    check_frames,
+    check_size,
+    damaged_frames,
+    damaged_one_by_one,
+    find_records,
+    frame_starts,
+    framed,
+    is_framed,
+    masked_crc32c_of_one,
+    open_stream,
+    unpacked_limit,
+    walk_frames,
+)
+from seqrecorder.storage.threads import submit
+from seqrecorder.wire.byte_rows import ROOM, Messages, sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.storage.tfrecord import Compression
+
+
+# GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
+_GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
+_MANY = 2048  # records that are worth a thread
+_SHORT = 128  # mean bytes of records whose frames are made in numpy as fast as by TensorFlow
+_CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
+_MOST_OPEN = 32
+_MOST_WAITING = 32 << 20  # bytes
+_OBJECTS = 200  # bytes that a record takes beside its own: the object, its places in lists, the array of its lengths
+
+
+class Waiting(Protocol):
+    """A shard whose records wait."""
+
+    def write_waiting(self) -> None:
+        """Append the records to the file."""
+
+
+class OpenShards:
+    """Decides which shards of a writer stay open, and when what waits for the others is written."""
+
+    def __init__(self) -> None:
+        self._open = 0
+        self._waiting: dict[Waiting, None] = {}
+        self._bytes = 0
+
+    def take_place(self) -> bool:
+        """Return whether one more file may stay open; whoever closes it calls `give_place`."""
+        if self._open >= _MOST_OPEN:
+            return False
+        self._open += 1
+        return True
+
+    def give_place(self) -> None:
+        """Say that a file was closed."""
+        self._open -= 1
+
+    def wait(self, shard: Waiting, records: int, size: int) -> None:
+        """Count records that wait, and have those of all shards written where they become too many.
+
+        Args:
+            shard: that holds them.
+            records: how many.
+            size: their bytes.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        self._waiting[shard] = None
+        self._bytes += size + _OBJECTS * records
+        if self._bytes > _MOST_WAITING:
+            waiting, self._waiting, self._bytes = self._waiting, {}, 0
+            for other in waiting:
+                other.write_waiting()
+
+
+class FramedFile:
+    """A file whose frames are made in numpy, which stays open or is open only while something is appended to it.
+
+    Of many records they are made and written in a thread, while the next are encoded. Its errors come out of the next
+    call.
+
+    Args:
+        path: of the file.
+        compression: of the file.
+        stays_open: whether it does.
+    """
+
+    def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
+        self._path, self._file = path, path.open("wb")
+        self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
+        # There may be many of those that do not.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
+        self._pending: Future[Any] | None = None
+        self._stays_open = stays_open
+        self._pause()
+
+    def _pause(self) -> None:
+        if not self._stays_open:
+            self._file.close()
+
+    def write(self, data: Sequence[bytes]) -> None:
+        """Add serialized records."""
+        self._wait()
+        if self._pool is None or len(data) < _MANY:
+            self._append(framed(data))
+        else:
+            self._pending = submit(self._pool, self._append, framed(data))
+
+    def _append(self, parts: Iterable[Any]) -> None:
+        if self._file.closed:
+            self._file = self._path.open("ab")
+        for octets in parts:
+            self._file.write(octets if self._packer is None else self._packer.compress(octets))
+        self._pause()
+
+    def _wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def flush(self) -> None:
+        """Write out what is buffered: nothing can be added any more."""
+        self._wait()
+        packer, self._packer = self._packer, None
+        if packer is not None:
+            self._append([packer.flush()])
+        if not self._file.closed:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._file.close()
+
+
+def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
+    """Whether TensorFlow, where it is loaded anyway, makes the CRCs of records faster than they are made here."""
+    return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
+
+
+class TensorFlowFile:
+    """A file without compression that stays open, and that TensorFlow writes. Its errors are told as the system's."""
+
+    def __init__(self, path: Path) -> None:
+        import tensorflow as tf
+
+        with _errors_of_the_system():
+            self._writer: Any = tf.io.TFRecordWriter(str(path))
+
+    def write(self, data: Sequence[bytes]) -> None:
+        """Add serialized records."""
+        # TensorFlow's class wraps the method in Python, which doubles the time that short records take.
+        plain: Any = super(type(self._writer), self._writer)
+        write = plain.write
+        with _errors_of_the_system():
+            for item in data:
+                write(item)
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        with _errors_of_the_system():
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        with _errors_of_the_system():
+            self._writer.close()
+
+
+@contextlib.contextmanager
+def _errors_of_the_system() -> Iterator[None]:
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        said = first_line(error)
+        # TensorFlow has the system's words for it, but not its number.
+        number = next((one for one in _CAUSES if os.strerror(one) in said), errno.EIO)
+        raise OSError(number, said) from error
+
+
+_HEADER = struct.Struct("<Q")
+_LENGTH = 8
+_WIDEST = 16  # bytes of a number
+_PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
+_LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
+_MANY_RECORDS = 128
+
+ALONE = 1 << 12
+"""A block of so few bytes that large records come one by one; without compression each in a buffer of its own, from
+which numbers at its end are read without a copy, and checked while it is in the caches."""
+
+
+class _Source(Protocol):
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        """Return a buffer and how much of it is read: what was left before, and as many bytes, or all that there are.
+
+        `ROOM` bytes are behind them.
+        """
+        ...
+
+
+class _Plain:
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset = path, 0
+
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        with open_source(self._path, buffering=0) as file:
+            left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
+            file.seek(self._offset)
+            size = len(rest)
+            total = size + max(0, min(count, left))
+            data = np.empty(total + ROOM, np.uint8)
+            data[:size] = np.frombuffer(rest, np.uint8)
+            room = data.data[:-ROOM]
+            while size < total and (more := file.readinto(room[size:])):
+                size += more
+        self._offset += size - len(rest)
+        data[size:] = 0
+        return data, size
+
+
+class _Packed:
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._unpacked = path, 0, 0
+        self._tail = b""
+        self._unpacker = _new_unpacker()
+        self._limit = unpacked_limit(path.stat().st_size)
+
+    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        parts = [rest]
+        with open_source(self._path, buffering=0) as file:
+            file.seek(self._offset)
+            while count > 0:
+                if not self._tail:
+                    self._tail = file.read(_PACKED)
+                    self._offset += len(self._tail)
+                if not self._tail and not self._unpacker.eof:
+                    raise zlib.error("the stream ends too early")
+                if self._unpacker.eof:
+                    if not self._tail.startswith(GZIP_MAGIC):
+                        break
+                    self._unpacker = _new_unpacker()
+                part = self._unpacker.decompress(self._tail, count)
+                self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
+                parts.append(part)
+                count, self._unpacked = count - len(part), self._unpacked + len(part)
+                if self._unpacked > self._limit:
+                    raise zlib.error(f"it unpacks to more than {self._limit} bytes")
+        size = sum(map(len, parts))
+        return np.frombuffer(b"".join([*parts, bytes(ROOM)]), np.uint8), size
+
+
+def _new_unpacker() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+
+def block_for(mean: int) -> int:
+    """Return how many bytes to read at a time of records that have so many: the fewer, the longer they stay in caches.
+
+    Many records are decoded with little more to do than one, so large ones come in larger blocks.
+
+    >>> block_for(100), block_for(1 << 30)
+    (1048576, 8388608)
+    """
+    return min(_MOST_BLOCK, max(_LEAST_BLOCK, _MANY_RECORDS * mean))
+
+
+def read_blocks(path: Path, compression: Compression, block: int, *, check: bool = True) -> Iterator[Messages]:
+    """Yield the serialized records of one shard, as many as a block of bytes holds.
+
+    >>> import tempfile, pathlib, tensorflow as tf
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "three")
+    >>> with tf.io.TFRecordWriter(str(path)) as writer:
+    ...     for word in (b"one", b"two", b"three"):
+    ...         writer.write(word)
+    >>> [messages.rows() for messages in read_blocks(path, None, 40)]
+    [[b'one', b'two'], [b'three']]
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        block: bytes that are read at a time; more where a record has more.
+        check: whether frames are asked if they are damaged; else `whole_records` tells, in whatever thread.
+
+    Raises:
+        DamageError: a frame is not what it should be.
+        ShardReadError: the shard cannot be read.
+    """
+    rest = b""
+    try:
+        if block == ALONE and compression is None:
+            yield from _one_by_one(path)
+            return
+        source: _Source = _Plain(path) if compression is None else _Packed(path)
+        while True:
+            before, wanted = len(rest), _missing(rest)
+            data, size = source.read(rest, max(block - before, wanted))
+            if size - before < wanted:
+                if not size:
+                    return
+                raise DamageError("the file ends inside a record")
+            messages, end = _cut(data, size)
+            rest = data[end:size].tobytes()
+            del data
+            whole = whole_records(messages) if check else len(messages)
+            if whole < len(messages):
+                yield messages.some(slice(whole))
+                raise DamageError("the CRC of a record or its length differs")
+            if whole:
+                yield messages
+            del messages  # while the next ones are read, none are held: they may be large
+    except zlib.error as error:
+        raise DamageError(str(error)) from error
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+
+
+def _one_by_one(path: Path) -> Iterator[Messages]:
+    offset = 0
+    while True:
+        with open_source(path, buffering=0) as file:
+            left = file.seek(0, 2) - offset - HEADER  # what a forged length asks for is not made room for
+            file.seek(offset)
+            header = file.read(HEADER)
+            if not header:
+                return
+            wanted = _missing(header)
+            if len(header) < HEADER or wanted > left:
+                raise DamageError("the file ends inside a record")
+            stop = wanted - FOOTER
+            # The content ends at a multiple of the width of every number. So does a buffer of numbers that is its last
+            # field, and so it also begins: an array can be a view of it.
+            ahead = -stop % _WIDEST
+            data = np.empty(ahead + wanted + ROOM, np.uint8)[ahead:]
+            done, room = 0, data.data[:wanted]
+            while done < wanted and (more := file.readinto(room[done:])):
+                done += more
+        data[done:] = 0
+        if masked_crc32c_of_one(data[:stop]) != int.from_bytes(room[stop:], "little"):
+            raise DamageError("the CRC of a record or its length differs")
+        offset += HEADER + wanted
+        yield Messages(data, np.zeros(1, np.int64), np.array([stop]))
+        del data, room  # while the next one is read, none is held
+
+
+def whole_records(messages: Messages) -> int:
+    """Return how many records there are before the first that is damaged, of records whose frames are side by side."""
+    damaged = damaged_frames(messages.data, messages.starts, messages.stops)
+    return int(damaged.argmax()) if damaged.any() else len(messages)
+
+
+class DamageError(Exception):
+    """A frame is not what it should be."""
+
+
+def _missing(rest: bytes) -> int:
+    """Return how many bytes are missing of the first frame, of which some may be there."""
+    if len(rest) < HEADER:
+        return HEADER - len(rest)
+    crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
+    if crc != int.from_bytes(rest[_LENGTH:HEADER], "little"):
+        raise DamageError("the CRC of a length differs")
+    return HEADER + int.from_bytes(rest[:_LENGTH], "little") + FOOTER - len(rest)
+
+
+def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
+    """Return the records whose frames end in a buffer, by their lengths, and where the bytes behind them begin."""
+    ends, place, length_at, view = [], 0, _HEADER.unpack_from, data.data
+    while place + HEADER <= size:
+        end = place + HEADER + length_at(view, place)[0]
+        if end + FOOTER > size:
+            break
+        ends.append(end)
+        place = end + FOOTER
+    last = np.array(ends, np.int64)
+    first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
+    return Messages(data, first, last), place
+
 
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
 _EXACT_BINS = 512
@@ -349,7 +737,7 @@ def _first_loss(path: Path, compression: Compression) -> str:
         return error.message.removeprefix(f"{path}: ")
     if walk.problem:
         return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
-    with opened(path, compression) as shard:
+    with open_stream(path, compression) as shard:
         return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
 
 
@@ -362,3 +750,179 @@ def _place(path: Path) -> Path:
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
     """Return the first records of a shard, at most `count`."""
     return next(iter(RecordReader(path, compression, count)), [])
+
+
+_GAP = 1 << 14
+"""Bytes that are rather read than sought over: reading one more page costs less than another call."""
+_RUN = 16 << 20
+"""Bytes that are read at a time, unless one record has more."""
+_SHORT_STREAM = 1024
+
+
+class SoughtShard:
+    """The records of one plain shard.
+
+    Args:
+        path: of the shard.
+        records: how many it holds.
+        size: of the file, in bytes.
+        dataset: whose shard it is, for the advice in errors.
+    """
+
+    def __init__(self, path: Path, records: int, size: int, dataset: Path) -> None:
+        check_size(path, size, dataset)
+        self.path, self.records, self.size, self.dataset = path, records, size, dataset
+        self._file = PlacedFile(path)
+
+    @functools.cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each frame begins, and where the last one ends: int64, `(records + 1,)`.
+
+        Raises:
+            ShardReadError: the frames do not lead from the first byte of the file to its last.
+        """
+        try:
+            starts = frame_starts(self.path)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if starts is None:
+            check_frames(self.path, None, self.dataset)  # which says what is wrong
+        if starts is None or starts.size != self.records + 1:
+            got = "frames that lead out of the file" if starts is None else f"{starts.size - 1}"
+            raise ShardReadError(
+                f"{self.path}: expected {self.records} records, got {got}; {advice(self.dataset)}", path=self.path
+            )
+        return starts
+
+    def read_one(self, row: int) -> bytes:
+        """Return one record.
+
+        Raises:
+            ShardReadError: it is damaged.
+        """
+        start, stop = self.starts[row : row + 2].tolist()
+        frame = self._bytes(start, stop - start)
+        if not is_framed(frame):
+            raise self._damaged(row)
+        return frame[HEADER:-FOOTER]
+
+    def messages(self, rows: NDArray[np.int64]) -> Messages:
+        """Return some records in a buffer.
+
+        Args:
+            rows: their numbers in the shard, ascending.
+
+        Raises:
+            ShardReadError: one of them is damaged.
+        """
+        runs = [Messages(run.data, run.starts + HEADER, run.stops - FOOTER) for run in self._runs(rows)]
+        return Messages.together(runs)
+
+    def _checked(self, rows: NDArray[np.int64], frames: Messages) -> Messages:
+        """Return frames, once their CRCs were found to be right."""
+        data, starts, stops = frames.data, frames.starts + HEADER, frames.stops - FOOTER
+        lengths = data[starts[:, None] + np.arange(-HEADER, -HEADER + _LENGTH)].view("<i8")[:, 0]
+        whole = lengths == stops - starts
+        if (frames.starts[1:] == frames.stops[:-1]).all():
+            whole &= ~damaged_frames(data, starts, stops)
+        else:
+            whole &= ~damaged_one_by_one(data, starts, stops)
+        if not whole.all():
+            raise self._damaged(int(rows[(~whole).argmax()]))
+        return frames
+
+    def _runs(self, rows: NDArray[np.int64]) -> Iterator[Messages]:
+        """Yield the frames of some records, which are checked as many at a time as are read into one buffer."""
+        begins, ends = self.starts[rows], self.starts[rows + 1]
+        gaps = begins[1:] - ends[:-1]
+        left_out = np.concatenate([[0], np.cumsum(np.where(gaps > _GAP, gaps, 0))])
+        places, first = begins - left_out, 0  # where frames would be in a file without what is sought over
+        while first < rows.size:
+            last = int(np.searchsorted(ends - left_out, places[first] + _RUN, side="right"))
+            last = max(first + 1, last)
+            cuts = first + 1 + np.flatnonzero(gaps[first : last - 1] > _GAP)
+            pieces = itertools.pairwise([first, *cuts.tolist(), last])
+            data = [self._bytes(int(begins[i]), int(ends[j - 1] - begins[i])) for i, j in pieces]
+            starts = places[first:last] - places[first]
+            stops = starts + ends[first:last] - begins[first:last]
+            frames = Messages(np.frombuffer(b"".join([*data, bytes(ROOM)]), np.uint8), starts, stops)
+            yield self._checked(rows[first:last], frames)
+            first = last
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        try:
+            data = self._file.read_at(start, count)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        if len(data) < count:
+            raise ShardReadError(
+                f"{self.path}: ends at byte {start + len(data)}, where {self.size} are expected; "
+                f"{advice(self.dataset)}",
+                path=self.path,
+            )
+        return data
+
+    def _unreadable(self, error: OSError) -> ShardReadError:
+        return ShardReadError(f"{self.path}: cannot be read: {reason_at(self.path, error)}", path=self.path)
+
+    def _damaged(self, row: int) -> ShardReadError:
+        return ShardReadError(
+            f"{self.path}: record {row} at byte {int(self.starts[row])} is damaged (its CRC differs); "
+            f"{advice(self.dataset)}",
+            path=self.path,
+        )
+
+
+class StreamedShard:
+    """The records of one GZIP shard, forwards only.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        records: how many it holds.
+        size: of the file, in bytes.
+        dataset: whose shard it is, for the advice in errors.
+    """
+
+    def __init__(self, path: Path, compression: Compression, records: int, size: int, dataset: Path) -> None:
+        check_size(path, size, dataset)
+        self.path, self.records = path, records
+        self.compression: Compression = compression
+        self._next, self._window = 0, list[bytes]()
+        self._windows = iter(RecordReader(path, compression, _SHORT_STREAM))
+
+    def read_one(self, row: int) -> bytes:
+        """Raise `OptionError`."""
+        del row
+        raise cannot_be_sought(self.path)
+
+    def messages(self, rows: NDArray[np.int64]) -> Messages:
+        """Return some records in a buffer.
+
+        Args:
+            rows: their numbers in the shard, ascending, none before one that was read.
+
+        Raises:
+            ShardReadError: the shard is damaged.
+            OptionError: a number before one that was read.
+        """
+        out = []
+        for row in rows.tolist():
+            first = self._next - len(self._window)
+            if row < first:
+                raise cannot_be_sought(self.path)
+            while row >= self._next:
+                self._window = next(self._windows, [])
+                if not self._window:
+                    raise damage_error(self.path, self.compression, self._next, f"{self.records} records are expected")
+                first, self._next = self._next, self._next + len(self._window)
+            out.append(self._window[row - first])
+        return Messages.of(out)
+
+
+def cannot_be_sought(path: Path) -> OptionError:
+    """Return the error of a record in the midst of a GZIP shard."""
+    return OptionError(
+        f"{path} is packed with GZIP, so that records can be read in their written order only, and not by position or "
+        "key; write the dataset again without compression"
+    )

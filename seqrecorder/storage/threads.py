@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
+import contextlib
+import functools
 import os
+import re
+import shutil
+import signal
+import tempfile
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from seqrecorder.storage.files import writing
+from seqrecorder.storage.locks import is_at, lock, remove_abandoned, unlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+
 
 _LARGE = 32 << 20  # bytes of an item that is worked on alone
 _TOGETHER = 64 << 20  # of all that are worked on at a time
@@ -120,3 +134,134 @@ def ahead(
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure
+
+
+_directories = set[Path]()  # whose files are this process's alone
+_DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
+
+
+@contextlib.contextmanager
+def cleanup_when_terminated() -> Iterator[None]:
+    """Turn SIGTERM, which would end the process on the spot, into a SystemExit that cleans up on its way.
+
+    Only in the main thread, and only where the program has no handler of its own.
+
+    >>> with cleanup_when_terminated():
+    ...     pass
+
+    Raises:
+        SystemExit: SIGTERM came; the code is 128 and its number, as shells have it.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    process = os.getpid()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        del frame
+        if process != os.getpid():  # a forked child has nothing to clean up
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def kept_from_children(directory: Path) -> Iterator[None]:
+    """Let no process that is forked inside the block write into the open files of a directory, or hold its lock.
+
+    What such a child has in the buffers of the files, and writes out when it ends, would stand in them twice.
+    """
+    _directories.add(directory)
+    try:
+        yield
+    finally:
+        _directories.discard(directory)
+
+
+def _begin_child() -> None:
+    directories = list(_directories)
+    _directories.clear()
+    with contextlib.suppress(OSError):
+        for directory in directories:
+            _let_go(directory)
+
+
+def _let_go(directory: Path) -> None:
+    """Point every descriptor of this process that is open in a directory nowhere."""
+    ours = {_identity(path.stat()) for path in (directory, *directory.rglob("*"))}
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    found = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
+    for number in [int(path.name) for path in found.iterdir()]:
+        with contextlib.suppress(OSError):  # that of the listing itself is closed by now
+            if _identity(os.fstat(number)) in ours:
+                os.dup2(nowhere, number, inheritable=False)
+    os.close(nowhere)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
+
+_PREFIX = "seqrecorder-scratch-"
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+"""Of what `mkdtemp` makes with the prefix: other directories of like names are somebody's data."""
+
+
+def scratch() -> Path:
+    """Return a new directory in this process's own temporary one.
+
+    >>> scratch().is_dir()
+    True
+
+    Raises:
+        ShardWriteError: the place of temporary files is full, or cannot be written to.
+    """
+    with writing("make a directory for temporary files in", tempfile.gettempdir()):
+        return Path(tempfile.mkdtemp(dir=_of_process(os.getpid())))
+
+
+@functools.cache
+def _of_process(process: int) -> Path:
+    _remove_left_over()
+    directory, descriptor = _locked()
+
+    def remove() -> None:
+        if os.getpid() == process:  # else a forked child, whose parent still reads
+            shutil.rmtree(directory, ignore_errors=True)
+            unlock(descriptor)
+
+    atexit.register(remove)
+    return directory
+
+
+def _locked() -> tuple[Path, int | None]:
+    """Return a new directory with its lock, None where there are no locks."""
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        try:
+            descriptor = lock(directory, wait=False)
+        except (FileNotFoundError, BlockingIOError):
+            continue  # another process took it for left over in the moment before it was locked
+        if descriptor is None or is_at(descriptor, directory):
+            return directory, descriptor
+        unlock(descriptor)
+
+
+def _remove_left_over() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not _NAME.fullmatch(path.name):
+            continue  # somebody else's, as those of other users are
+        with contextlib.suppress(OSError):  # it is removed meanwhile
+            if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
+                remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

@@ -10,6 +10,7 @@ copies them twice: large ones are sliced.
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 from collections.abc import Sequence
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    Places = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
 
 _BLOCK = 128
 _LARGE_ROW = 4096  # mean bytes from which rows are copied one by one
@@ -278,3 +284,355 @@ def _copied_one_by_one(parts: Sequence[Blob], lengths: NDArray[np.int64], size: 
         for start, begin, length in rows:
             view[start : start + length] = data[begin : begin + length]
     return out
+
+
+ROOM = 160
+"""Bytes behind the last message of a buffer: its tags, lengths and words are read before they are checked."""
+
+WORD = 8
+
+LARGE_SPAN = 1024  # mean bytes of spans that are copied one by one
+
+MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
+
+
+@attrs.frozen(eq=False)
+class Messages:
+    """Messages in a buffer.
+
+    Attributes:
+        data: uint8, with `ROOM` bytes behind the last message.
+        starts: where each begins, int64.
+        stops: where each ends.
+    """
+
+    data: NDArray[np.uint8]
+    starts: Places
+    stops: Places
+
+    @classmethod
+    def of(cls, rows: Sequence[bytes]) -> Messages:
+        """Return messages that are bytes objects."""
+        edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
+        return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all."""
+        return int((self.stops - self.starts).sum())
+
+    def __getitem__(self, number: int) -> bytes:
+        return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
+
+    def view(self, number: int) -> memoryview:
+        """Return a message, without a copy."""
+        return self.data[int(self.starts[number]) : int(self.stops[number])].data
+
+    def some(self, which: Any) -> Messages:
+        """Return those of the messages that are chosen, without a copy."""
+        return Messages(self.data, self.starts[which], self.stops[which])
+
+    def rows(self) -> list[bytes]:
+        """Return the messages as bytes objects."""
+        view = self.data.data
+        return [bytes(view[i:j]) for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+
+    @staticmethod
+    def together(several: Sequence[Messages]) -> Messages:
+        """Return the messages of all, one behind the other."""
+        if len(several) == 1:
+            return several[0]
+        bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
+        parts = list(zip(several, bases, strict=True))
+        return Messages(
+            np.concatenate([np.empty(0, np.uint8), *(one.data for one in several), np.zeros(ROOM, np.uint8)]),
+            np.concatenate([np.empty(0, np.int64), *(one.starts + base for one, base in parts)]),
+            np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in parts)]),
+        )
+
+    def replaced(self, numbers: Places, rows: Sequence[bytes]) -> Messages:
+        """Return the messages with others in the place of some."""
+        others = Messages.of(rows)
+        starts, stops = self.starts.copy(), self.stops.copy()
+        starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
+        return Messages(np.concatenate([self.data, others.data]), starts, stops)
+
+
+@attrs.frozen(eq=False)
+class Spans:
+    """Where some messages inside a buffer are.
+
+    Attributes:
+        data: uint8, with `ROOM` bytes behind the last one.
+        starts: where each begins, int64; -1 for one that is not there.
+        stops: where each ends.
+    """
+
+    data: NDArray[np.uint8]
+    starts: Places
+    stops: Places
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    @property
+    def sizes(self) -> Places:
+        """Bytes of each."""
+        return self.stops - self.starts
+
+    def some(self, which: Any) -> Spans:
+        """Return those that are chosen."""
+        return Spans(self.data, self.starts[which], self.stops[which])
+
+    def joined(self) -> NDArray[np.uint8]:
+        """Return the bytes of all, one behind the other, with as much room behind them; one alone is not copied."""
+        sizes = self.sizes
+        if sizes.size == 1:
+            return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
+        if int(sizes.sum()) > LARGE_SPAN * sizes.size:
+            view = self.data.data
+            parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+            return np.frombuffer(bytearray().join([*parts, bytes(ROOM)]), np.uint8)
+        return copied_rows(self.data, self.starts, sizes, ROOM)
+
+
+def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
+    """Return a view of the eight bytes from every byte on, as an unsigned number; or of 1, 2 or 4 that hold `size`."""
+    width = next(width for width in (1, 2, 4, WORD) if size <= width)
+    view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
+    return view
+
+
+VARINT_BITS = 7
+LARGEST_IN_A_BYTE = 0x7F
+
+_WORD = 8  # bytes
+_ROW = 16  # bytes: the longest varint has 10, and what stands before it at most 6
+_CONTINUED = np.uint64(0x8080_8080_8080_8080)
+_ITEM = f"V{_ROW}"  # rows as items, which are placed five times as fast as rows of a matrix
+_KNOWN = 1 << 15
+_MANY = 1 << 20
+
+
+@attrs.frozen
+class Head:
+    """What stands before each varint, in ascending bytes of a word.
+
+    Attributes:
+        size: bytes, at most 6.
+        constant: what it is for a varint of no bytes.
+        growing: what is added to it for each byte of the varint.
+    """
+
+    size: int
+    constant: int
+    growing: int
+
+
+BARE = Head(0, 0, 0)
+
+
+def varint(value: int) -> bytes:
+    r"""Return a non-negative int as a varint.
+
+    >>> varint(300)
+    b'\xac\x02'
+    """
+    out = bytearray()
+    while value > LARGEST_IN_A_BYTE:
+        out.append(value & 0x7F | 0x80)
+        value >>= VARINT_BITS
+    out.append(value)
+    return bytes(out)
+
+
+def varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many bytes the varint of each int64 takes: 1 to 10, negative ones 10."""
+    return widths(values)[0]
+
+
+def widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    """Return how many bytes the varint of each int64 takes, and the most of them."""
+    unsigned = values.view(np.uint64)
+    lengths = np.ones(values.shape, np.int64)
+    if not values.size:
+        return lengths, 1
+    largest, widest, bound = int(unsigned.max()), 1, 1 << VARINT_BITS
+    while largest >= bound:
+        lengths += unsigned >= np.uint64(bound)
+        widest += 1
+        bound <<= VARINT_BITS
+    return lengths, widest
+
+
+def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
+    r"""Return each int64 as a varint of its two's complement, one to a row.
+
+    >>> list(varints(np.array([1, 300])))
+    [b'\x01', b'\xac\x02']
+
+    Args:
+        values: int64, of shape `(N,)`.
+        head: what stands before each.
+    """
+    values = np.ascontiguousarray(values, np.int64).reshape(-1)
+    return _varints(values, head) if values.size <= _MANY else _in_parts(values, head)
+
+
+def _in_parts(values: NDArray[np.int64], head: Head) -> Blob:
+    """Return varints of many values, part by part: their rows take 16 bytes each, whatever comes of them."""
+    starts = range(0, values.size, _MANY)
+    total = sum(int(widths(values[start : start + _MANY])[0].sum()) for start in starts) + head.size * values.size
+    data, lengths, stop = np.empty(total, np.uint8), np.empty(values.size, np.int64), 0
+    for start in starts:
+        part = _varints(values[start : start + _MANY], head)
+        data[stop : stop + part.data.size] = part.data
+        lengths[start : start + _MANY] = part.lengths
+        stop += part.data.size
+    return Blob(data, lengths)
+
+
+def _varints(values: NDArray[np.int64], head: Head) -> Blob:
+    unsigned = values.view(np.uint64)
+    largest = int(unsigned.max(initial=0))
+    if largest <= LARGEST_IN_A_BYTE:
+        return of_matrix(_known(head, head.size + 1)[0].take(values, axis=0))
+    if largest < _KNOWN:
+        rows, lengths = _known(head)
+        return of_prefixes(rows.take(values, axis=0), lengths.take(values))
+    large = np.flatnonzero(unsigned >= np.uint64(_KNOWN))
+    if 2 * large.size > values.size:
+        return of_prefixes(*_computed(values, head))
+    known, known_lengths = _known(head)
+    # Those that are too large take the last row, and then their own.
+    rows, lengths = known.take(values, axis=0, mode="clip"), known_lengths.take(values, mode="clip")
+    others, lengths[large] = _computed(values[large], head)
+    rows.view(_ITEM)[large] = others.view(_ITEM)
+    return of_prefixes(rows, lengths)
+
+
+def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+    """Write each varint, of known length, to the beginning of a row that is as wide as the longest, or wider."""
+    rest = values.view(np.uint64)
+    last = matrix.shape[1] - 1
+    for column in range(last + 1):
+        low = rest.astype(np.uint8)  # the low byte; its top bit is replaced next
+        if column < last:
+            low &= 0x7F
+            low |= (lengths > column + 1).view(np.uint8) << 7
+            rest = rest >> np.uint64(VARINT_BITS)
+        matrix[:, column] = low
+
+
+@functools.cache
+def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the rows of all ints that are small, and their lengths; or the first bytes of those of one byte."""
+    values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
+    rows, lengths = _computed(values, head)
+    return np.ascontiguousarray(rows[:, :width]), lengths
+
+
+def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return rows that begin with head and varint, and how many bytes these have."""
+    lengths, widest = widths(values)
+    before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
+    words = np.zeros((values.size, _ROW // _WORD), "<u8")
+    if widest > _WORD:
+        words[:, 0] = before
+        rows = words.view(np.uint8)
+        fill_varints(rows[:, head.size : head.size + widest], values, lengths)
+    else:
+        varint_bytes = _words(values, lengths, widest)
+        words[:, 0] = before | varint_bytes << np.uint64(8 * head.size)
+        if head.size + widest > _WORD:
+            words[:, 1] = varint_bytes >> np.uint64(8 * (_WORD - head.size))
+        rows = words.view(np.uint8)
+    return rows, lengths + head.size
+
+
+def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -> NDArray[np.uint64]:
+    """Return the varints of values that take at most 8 bytes, each in one word."""
+    unsigned = values.view(np.uint64)
+    words: NDArray[np.uint64] = unsigned & np.uint64(0x7F)
+    for column in range(1, widest):
+        words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
+    # All bytes but the last say that more follow.
+    words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & _CONTINUED
+    return words
+
+
+# Back from bytes ------------------------------------------------------------------------------------------------------
+
+_NUMBER_BYTES = 10
+
+_PIECE = 1 << 20  # bytes
+
+_TOPS = np.uint64(0x8080_8080_8080_8080)
+
+_LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(WORD + 1)], np.uint64)
+"""By the bytes of a number, the top bits of all of them but the last."""
+_LONG = 0x80
+_GROUPS = (
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), 1),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), 2),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), 4),
+)
+"""Neighbours of groups of seven bits, then of fourteen and of twenty-eight, and by how much the second one moves."""
+
+
+def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
+    """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
+    data, sizes = spans.data, spans.sizes
+    nothing_wrong = np.zeros(sizes.size, bool)
+    longest = int(sizes.max(initial=0))
+    if sizes.size and int(sizes.min()) >= 1 and longest <= WORD:  # perhaps one number each
+        words = words_of(data, longest)[spans.starts]
+        if longest > 1:
+            words &= MASKS.astype(words.dtype).take(sizes)
+        if ((words & _TOPS.astype(words.dtype)) == _LASTS.astype(words.dtype).take(sizes)).all():
+            return _compact(words), np.ones(sizes.size, np.int64), nothing_wrong
+    octets, edges = spans.joined(), bounds(sizes)
+    total = int(edges[-1])
+    ends = octets[:total] < _LONG
+    is_open = nothing_wrong
+    filled = np.flatnonzero(sizes)
+    is_open[filled] = ~ends[edges[1:][filled] - 1]
+    if ends.all():
+        return octets[:total].astype(np.int64), sizes, is_open
+    counts = np.zeros(sizes.size, np.int64)
+    if total > _PIECE + LARGE_SPAN * sizes.size:
+        counts[:] = [np.count_nonzero(ends[i:j]) for i, j in itertools.pairwise(edges.tolist())]
+    else:
+        counts[filled] = np.add.reduceat(ends, edges[:-1][filled], dtype=np.int64)
+    values = np.empty(int(counts.sum()), np.uint64)
+    done = place = 0
+    while done < values.size:  # in pieces, so that what that takes stays in the cache
+        last = np.flatnonzero(ends[place : place + _PIECE]) + place
+        if not last.size:  # as many bytes without an end are no number
+            last = np.array([place + int(ends[place:].argmax())])
+        first = np.concatenate([[place], last[:-1] + 1])
+        lengths = last - first + 1
+        longest = int(lengths.max())
+        some = words_of(octets, min(longest, WORD))[first]
+        words = _compact(some & MASKS.astype(some.dtype)[np.minimum(lengths, WORD)]).view(np.uint64)
+        for more in range(WORD, min(longest, _NUMBER_BYTES)):
+            longer = np.flatnonzero(lengths > more)
+            words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
+        too_long = first[lengths > _NUMBER_BYTES]
+        is_open[np.searchsorted(edges, too_long, side="right") - 1] = True
+        values[done : done + last.size] = words
+        done, place = done + last.size, int(last[-1]) + 1
+    return values.view(np.int64), counts, is_open
+
+
+def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the numbers in words of one to eight groups of seven bits, each under a top bit."""
+    for low, high, shift in _GROUPS[: words.itemsize.bit_length() - 1]:
+        moved = words & high.astype(words.dtype)
+        moved >>= words.dtype.type(shift)
+        words = words & low.astype(words.dtype)
+        words |= moved
+    return words.astype(np.int64)

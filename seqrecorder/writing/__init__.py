@@ -1,13 +1,3 @@
 """Records in, a published dataset out: hooks, splits, order on disk, worker processes."""
 
-__all__ = [
-    "column_source",
-    "commit",
-    "edits",
-    "encoded_pieces",
-    "encoder",
-    "external_shuffle",
-    "options",
-    "write",
-    "write_part",
-]
+__all__ = ["columns", "commit", "edits", "encoder", "intake", "options", "part", "shuffle", "writer"]

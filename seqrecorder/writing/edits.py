@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.manifest import read_statistics
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.statistics_file import read_statistics
-from seqrecorder.dataset.strata import Stratum
+from seqrecorder.dataset.selection import open as open_corpus
+from seqrecorder.dataset.splits import Stratum
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.places import Place
 from seqrecorder.writing.options import shows_options
 from seqrecorder.writing.writer import Writer
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import attrs
 
-from seqrecorder.dataset.assets import check_metadata
-from seqrecorder.dataset.owned_files import ASSET_GENERATION
-from seqrecorder.dataset.time_rule import TimeRule
+from seqrecorder.dataset.generations import ASSET_GENERATION
+from seqrecorder.dataset.manifest import check_metadata
+from seqrecorder.dataset.splits import TimeRule
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.storage.names import check_names
-from seqrecorder.storage.tfrecord.format import check_compression
+from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from seqrecorder.dataset.split_shares import Balanced
-    from seqrecorder.storage.tfrecord.format import Compression
+    from seqrecorder.dataset.splits import Balanced
+    from seqrecorder.storage.tfrecord import Compression
 
 T = TypeVar("T")
 

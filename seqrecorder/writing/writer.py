@@ -12,43 +12,40 @@ import logging
 import os
 import threading
 import weakref
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.dataset.assets import write_assets
 from seqrecorder.dataset.generations import clean_destination, publish, standing
-from seqrecorder.dataset.manifest import Manifest, combined
+from seqrecorder.dataset.manifest import Manifest, combined, write_assets
 from seqrecorder.dataset.progress import Progress
+from seqrecorder.dataset.remote import Destination
 from seqrecorder.dataset.selection import Selection
-from seqrecorder.dataset.split_shares import missed_strata
-from seqrecorder.dataset.transfer import Destination
+from seqrecorder.dataset.splits import missed_strata
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.names import STATISTICS
-from seqrecorder.storage.paths import is_url, local_path, origin_of
-from seqrecorder.storage.processes import cleanup_when_terminated, kept_from_children
-from seqrecorder.storage.scratch import scratch
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.tfrecord.format import check_compression
-from seqrecorder.writing.early_uploads import EarlyUploads
-from seqrecorder.writing.encoder import LifeCycle, check_params
+from seqrecorder.storage.names import STATISTICS, is_url, local_path, origin_of
+from seqrecorder.storage.publish import Staging
+from seqrecorder.storage.tfrecord import check_compression
+from seqrecorder.storage.threads import cleanup_when_terminated, kept_from_children, scratch
+from seqrecorder.writing.columns import ColumnSource
+from seqrecorder.writing.encoder import LifeCycle, RecordStream, check_params
+from seqrecorder.writing.intake import Placement, RecordIntake
+from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.options import WriteOptions, shows_options
-from seqrecorder.writing.placement import Placement
-from seqrecorder.writing.record_intake import RecordIntake
-from seqrecorder.writing.record_source import RecordStream
-from seqrecorder.writing.split_assignment import DEFAULT_SPLIT, Router
-from seqrecorder.writing.unique_keys import UniqueKeys
-from seqrecorder.writing.worker_pool import PoolEncoder
+from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router
+from seqrecorder.writing.workers import PoolEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
-    from seqrecorder.analysis.record_stats import Stats
+    from seqrecorder.analysis.stats import Stats
     from seqrecorder.dataset.manifest import Splitting
     from seqrecorder.writing.options import WriteKeywords
+
 
 _LOG = logging.getLogger("seqrecorder")
 
@@ -370,7 +367,7 @@ class Writer:
         """Return the statistics that are kept with the dataset that is appended to."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
-        from seqrecorder.analysis.kept_stats import kept_stats
+        from seqrecorder.analysis.stats import kept_stats
 
         try:
             return kept_stats(self._old.path)
@@ -424,3 +421,73 @@ def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int)
     if process == os.getpid():
         with lock:  # a thread may be writing into files that are to be closed
             cleanup.close()
+
+
+@shows_options
+def write(
+    records: Iterable[Any] | Mapping[str, Iterable[Any]],
+    destination: str | os.PathLike[str],
+    *,
+    schema: object = None,
+    **options: Unpack[WriteKeywords],
+) -> Manifest:
+    """Write records as a dataset.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> records = (Sentence(np.arange(n)) for n in range(10))
+    >>> manifest = sr.write(records, tempfile.mkdtemp(), splits={"train": 0.8, "eval": 0.2})
+    >>> manifest.records
+    10
+
+    A large record takes about three times its encoded size of memory while it is written, itself included.
+
+    Args:
+        records: any iterable of records of one class, taken one by one and never held as a whole; of dictionaries of
+            field to value; a table whose rows are records, of any library with the Arrow C interface or of Hugging
+            Face, or what `from_table`, `from_rows` and the like give; a selection, whose records are copied
+            as they are encoded where the schema is the same; or a mapping of a split's name to any of these.
+            Values are taken as a record comes; the next may use its arrays.
+        destination: directory of the dataset, or its URL, as for `Writer`.
+        schema: the record class; needed for dictionaries and tables, and where there may be no record at all.
+        **options: the fields of `WriteOptions`.
+
+    Returns:
+        What was written.
+
+    Raises:
+        DatasetExistsError: something stands at the destination.
+        RecordError: a record cannot be encoded; nothing is published.
+        SourceError: the iterable raised; nothing is published.
+        OptionError: options make no sense, or the columns of a table are not the fields.
+    """
+    stream, wanted = stream_of(records, schema, options)
+    writer = Writer(destination, wanted, **options)
+    with writer:
+        writer.write_all(stream)
+    return writer.manifest
+
+
+def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
+    """Return what is to be written as a stream, and its schema; takes and raises what `write` does."""
+    if isinstance(records, Mapping) and options.get("splits") is not None:
+        raise OptionError("the mapping names the splits already: leave `splits` out")
+    if isinstance(records, (str, bytes, os.PathLike)):
+        raise OptionError(
+            f"expected records, dictionaries or a table, got the path {records!r}: seqrecorder.from_table, from_rows, "
+            "from_jsonl and the like read files"
+        )
+    if schema is None:
+        parts = records.values() if isinstance(records, Mapping) else [records]
+        schema = next((part.schema for part in parts if isinstance(part, (ColumnSource, Selection))), None)
+    stream = RecordStream(records, None if schema is None else Schema.of(schema))
+    if schema is None:
+        first = stream.peek()
+        if isinstance(first, Mapping):
+            raise OptionError("dictionaries do not say what records they are: pass schema=Class")
+        if first is None:
+            raise OptionError("there is no record to write; pass schema= to write an empty dataset")
+        schema = first
+    return stream, Schema.of(schema)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.analysis.distances import shifts_of
+from seqrecorder.analysis.findings import shifts_of
 
 
 @sr.record

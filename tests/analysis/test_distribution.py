@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.analysis.binning import ticks_of
-from seqrecorder.analysis.distribution import RELATIVE_ERROR, Distribution
-from seqrecorder.analysis.numbers import Numbers
+from seqrecorder.analysis.numbers import RELATIVE_ERROR, Distribution, Numbers, ticks_of
 
 SHARES = np.array([0.0, 0.01, 0.25, 0.5, 0.77, 1.0])
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.analysis.kept_stats import from_bytes, kept_stats, to_bytes
-from seqrecorder.analysis.record_stats import Stats
+from seqrecorder.analysis.stats import Stats, from_bytes, kept_stats, to_bytes
 from seqrecorder.errors import ManifestError, OptionError
 from seqrecorder.storage.names import STATISTICS
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.analysis.record_stats import Stats
+from seqrecorder.analysis.stats import Stats
 from seqrecorder.codec.columns import gather
 from seqrecorder.errors import OptionError, SchemaError
 

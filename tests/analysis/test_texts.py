@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from seqrecorder.analysis.texts import Texts
+from seqrecorder.analysis.numbers import Texts
 
 
 def test_texts_are_counted_exactly_up_to_the_limit():

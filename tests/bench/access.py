@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import open as open_corpus
 
 from .candidates import OURS, Operation
 

@@ -18,8 +18,7 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.read import read
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.write import write
-from seqrecorder.writing.writer import Writer
+from seqrecorder.writing.writer import Writer, write
 
 from . import handwritten
 from .content import LENGTH

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.cli.command import quieten_tensorflow
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 from . import handwritten
 from .candidates import EXPERT, OURS, RAW, dataset

@@ -22,7 +22,7 @@ import numpy as np
 
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.declarations import context, feature_list, record
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 from .candidates import OURS
 from .table import pivot

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.codec.arrow import arrow_batch
 from seqrecorder.codec.columns import gather
-from seqrecorder.codec.to_arrow import arrow_batch
-from seqrecorder.dataset.corpus import open as open_corpus
+from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 from .candidates import OURS, PACKED, Operation
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.read import read
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 from .machine import machine
 from .workloads import make

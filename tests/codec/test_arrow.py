@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.codec.construct import records_of
-from seqrecorder.codec.encoder import RecordEncoder
+from seqrecorder.codec.columns import records_of
+from seqrecorder.codec.encode import RecordEncoder
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 
 @sr.record

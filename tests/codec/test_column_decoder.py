@@ -11,9 +11,9 @@ from strategies import CASES, class_of, records_of
 from test_decode_one import Mixed, changed, mixed
 
 import seqrecorder as sr
-from seqrecorder.codec.broken_record import Broken
-from seqrecorder.codec.column_decoder import ColumnDecoder
-from seqrecorder.wire.spans import Messages
+from seqrecorder.codec.decode import ColumnDecoder
+from seqrecorder.codec.flat_values import Broken
+from seqrecorder.wire.byte_rows import Messages
 
 MIXED = sr.Schema.of(Mixed)
 

@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import Self
 
 import seqrecorder as sr
-from seqrecorder.codec.construct import builder, only_stores
+from seqrecorder.codec.columns import builder, only_stores
 from seqrecorder.schema.field import is_normaliser
 
 T = TypeVar("T")

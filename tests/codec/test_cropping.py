@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.codec.cropping import (
+from seqrecorder.codec.graph_ops import (
     MARGINS,
     Stretch,
     check_steps,
@@ -16,7 +16,7 @@ from seqrecorder.codec.cropping import (
     kept_of,
     without_margins,
 )
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.parse import Parser
 
 PARTS = st.builds(slice, *[st.none() | st.integers(-8, 8)] * 2, st.none() | st.integers(1, 4))
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.derivation import Derivation, derivations_of, derived_schema, sources_of
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.graph_ops import Derivation, derivations_of, derived_schema, sources_of
+from seqrecorder.codec.parse import Parser
 from seqrecorder.schema.field import Field
 
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from strategies import CASES
 
 import seqrecorder as sr
-from seqrecorder.codec.columns import gather
-from seqrecorder.codec.construct import maker_from_mapping, records_of
-from seqrecorder.codec.dictionaries import columns_of_dictionaries, takes_columns
+from seqrecorder.codec.columns import gather, maker_from_mapping, records_of
+from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 
 
 @sr.record(kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.codec import columns
-from seqrecorder.wire import sequence_example
+from seqrecorder.wire import write as sequence_example
 
 
 @sr.record

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
+from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.columns import Column, gather
-from seqrecorder.codec.pieces import bytes_of, cut, parts, sizer
-from seqrecorder.schema.equality import same_bits
+from seqrecorder.codec.encode import bytes_of, cut, parts, sizer
+from seqrecorder.schema.conversion import same_bits
 from seqrecorder.schema.schema import Schema
 
 

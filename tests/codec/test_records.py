@@ -9,11 +9,11 @@ import tensorflow as tf
 from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.encoder import RecordEncoder
-from seqrecorder.schema.equality import same_bits
-from seqrecorder.wire.spans import Messages
+from seqrecorder.codec import encode as pieces
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.encode import RecordEncoder
+from seqrecorder.schema.conversion import same_bits
+from seqrecorder.wire.byte_rows import Messages
 
 LENGTHS = [3, 0, 1, 2, 5]
 

@@ -9,11 +9,11 @@ from pyarrow import parquet
 from strategies import CASES, class_of, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec import construct
+from seqrecorder.codec import columns as construct
+from seqrecorder.codec.arrow import arrow_batch, arrow_schema
 from seqrecorder.codec.columns import gather
-from seqrecorder.codec.to_arrow import arrow_batch, arrow_schema
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 HELD = [name for name in CASES if not name.startswith("complex")]
 CLASSES = {name: class_of(name) for name in HELD}

@@ -11,11 +11,8 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.schema.conversion import exact_array
+from seqrecorder.schema.conversion import Mismatch, exact_array, same_bits, zone_of
 from seqrecorder.schema.dtypes import element_type
-from seqrecorder.schema.equality import same_bits
-from seqrecorder.schema.mismatch import Mismatch
-from seqrecorder.schema.times import zone_of
 
 ZONED = dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
 

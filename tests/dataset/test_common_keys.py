@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
+from seqrecorder.dataset.keys import SortedHashes, merged_hashes
 
 HASHES = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**63 - 1, 2**63, 2**64 - 1])
 

@@ -15,12 +15,11 @@ from strategies import CASES, declarations
 from strategies import records_of as drawn_records
 
 import seqrecorder as sr
-from seqrecorder.codec.columns import gather
-from seqrecorder.codec.construct import records_of
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.to_arrow import arrow_batch
-from seqrecorder.dataset.exports import Exports
-from seqrecorder.wire.spans import Messages
+from seqrecorder.codec.arrow import arrow_batch
+from seqrecorder.codec.columns import gather, records_of
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.subsets import Exports
+from seqrecorder.wire.byte_rows import Messages
 
 
 @sr.record

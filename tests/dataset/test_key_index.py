@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset import key_index
+from seqrecorder.dataset import keys as key_index
 from seqrecorder.storage.names import KEY_INDEX
 
 

@@ -8,8 +8,7 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest import is_as_written
-from seqrecorder.dataset.read_manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.manifest import is_as_written, parse_manifest, read_manifest
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from written_records import items
 
 import seqrecorder as sr
-from seqrecorder.storage.swap_directories import exchange_now
+from seqrecorder.storage.publish import exchange_now
 
 SHARD = "train-00000-of-00002.tfrecord"
 
@@ -163,10 +163,10 @@ def test_what_comes_at_the_last_moment(tmp_path, made, monkeypatch):
 
     def exchange_late(one, other):
         (place / "late").write_text("mine")
-        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", exchange)
+        monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", exchange)
         return exchange(one, other)
 
-    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", exchange_late)
+    monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", exchange_late)
     sr.write(items(3), place, overwrite=True)
     assert (place / "late").read_text() == "mine"
     assert sr.info(place).records == 3

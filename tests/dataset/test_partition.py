@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
-from seqrecorder.dataset.partition import _deal_groups, _deal_records
+from seqrecorder.dataset.subsets import _deal_groups, _deal_records
 
 
 @sr.record

@@ -15,10 +15,10 @@ import tensorflow as tf
 from faults import FailAt, bad_bytes, names
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.scratch import scratch
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.format import walk_frames
+from seqrecorder.storage.tfrecord import walk_frames
+from seqrecorder.storage.threads import scratch
 
 
 @sr.record

@@ -16,9 +16,8 @@ from faults import FailAt, bad_bytes, names
 
 import seqrecorder as sr
 from seqrecorder.cli.main import main
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.tfrecord.format import walk_frames
-from seqrecorder.storage.tfrecord.scan import UNKNOWN
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.tfrecord import UNKNOWN, walk_frames
 
 
 @sr.record

@@ -150,9 +150,9 @@ def test_large_records_and_runs_of_small_ones_are_read_in_place(
     keys = [record.key.encode() for record in some]
     options: dict[str, Any] = {"shuffle": 5, "seed": 1, "batch": sr.Pad(3), "fields": ["key", "ids"]}
     copied = elements(sr.read(some, index_name="place", **options))
-    monkeypatch.setattr("seqrecorder.dataset.selected_shards._LEAST_RUN", 0)
+    monkeypatch.setattr("seqrecorder.dataset.record_store._LEAST_RUN", 0)
     assert elements(sr.read(some, index_name="place", **options)) == copied
-    monkeypatch.setattr("seqrecorder.dataset.selected_shards._FILE_BYTES", 1000)
+    monkeypatch.setattr("seqrecorder.dataset.record_store._FILE_BYTES", 1000)
     files = some.resolve().files
     assert len(files) > 3
     assert not any(file.path.exists() for file in files[1:])
@@ -247,10 +247,10 @@ def test_random_selections_are_read_as_lists_are(
     corpus: sr.Corpus, monkeypatch: pytest.MonkeyPatch, least_run: int
 ) -> None:
     """Read with any strategy, by any number of readers, shuffled or not, they are the records of the list."""
-    monkeypatch.setattr("seqrecorder.dataset.selected_shards._LEAST_RUN", least_run)
+    monkeypatch.setattr("seqrecorder.dataset.record_store._LEAST_RUN", least_run)
     for seed in range(150):
         random = np.random.default_rng(seed)
-        monkeypatch.setattr("seqrecorder.dataset.selected_shards._FILE_BYTES", int(random.choice([300, 1 << 26])))
+        monkeypatch.setattr("seqrecorder.dataset.record_store._FILE_BYTES", int(random.choice([300, 1 << 26])))
         some, records = drawn(random, corpus)
         batch = random.choice(np.array([None, sr.Pad(4), sr.Bucket(3, boundaries=[3, 5]), sr.Ragged(4)], object))
         options: dict[str, Any] = {"batch": batch, "shuffle": int(random.choice([0, 7])), "fields": ["key", "label"]}

@@ -11,12 +11,18 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.dataset import manifest as manifest_module
-from seqrecorder.dataset.manifest import ShardInfo, SplitInfo, is_as_written
-from seqrecorder.dataset.ranks import lowest_ranked, ranked
-from seqrecorder.dataset.read_manifest import parse_manifest
-from seqrecorder.dataset.shard_info import ShardTable, bins_of, column
-from seqrecorder.dataset.text_columns import TextColumn
-from seqrecorder.dataset.written_order import WrittenOrder
+from seqrecorder.dataset.manifest import (
+    ShardInfo,
+    ShardTable,
+    SplitInfo,
+    TextColumn,
+    bins_of,
+    column,
+    is_as_written,
+    parse_manifest,
+)
+from seqrecorder.dataset.record_store import WrittenOrder
+from seqrecorder.dataset.splits import lowest_ranked, ranked
 from seqrecorder.storage import names
 
 COUNT = 1200

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.read_manifest import read_manifest
-from seqrecorder.dataset.split_shares import missed_shares
+from seqrecorder.dataset.manifest import read_manifest
+from seqrecorder.dataset.splits import missed_shares
 
 SHARES = {"train": 0.8, "eval": 0.1, "test": 0.1}
 SIZES = np.random.default_rng(0).lognormal(4, 1, 66).astype(int)
@@ -85,7 +85,7 @@ def test_balanced_splits_do_not_depend_on_chunks_or_workers(tmp_path, monkeypatc
     """The order of the records alone decides, and functions give groups too."""
     manifests = []
     for number, chunk in enumerate((16384, 7)):
-        monkeypatch.setattr("seqrecorder.writing.record_source.PIECE_RECORDS", chunk)
+        monkeypatch.setattr("seqrecorder.writing.encoder.PIECE_RECORDS", chunk)
         rule = sr.Balanced("book" if number else lambda record: record.book)
         manifests.append(sr.write(iter(verses()), tmp_path / str(number), splits=SHARES, split_by=rule))
     assert [manifest.splits for manifest in manifests[1:]] == [manifests[0].splits]

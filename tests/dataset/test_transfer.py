@@ -9,9 +9,9 @@ from faults import names
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset import transfer
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.place import Place
+from seqrecorder.dataset import remote as transfer
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.places import Place
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.storage import bad_sectors
+from seqrecorder.storage import files as bad_sectors
 
 
 @sr.record
@@ -149,7 +149,7 @@ def test_consistent_forgery_is_found_by_parsing(lines: Path) -> None:
             writer.write(tf.train.Example().SerializeToString())
     manifest_path = lines / "manifest.json"
     manifest = json.loads(manifest_path.read_text())
-    from seqrecorder.storage.digests import sha256
+    from seqrecorder.storage.files import sha256
 
     manifest["splits"]["train"]["shards"][0].update(bytes=path.stat().st_size, sha256=sha256(path))
     manifest_path.write_text(json.dumps(manifest))

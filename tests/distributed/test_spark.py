@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.writing.part import write_pieces
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Spark's own

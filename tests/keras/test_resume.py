@@ -18,7 +18,7 @@ import tensorflow as tf
 from faults import FailAt, names, record_calls
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record
@@ -268,7 +268,7 @@ import json, os, signal, sys
 from pathlib import Path
 import keras, numpy as np, tensorflow as tf  # imported once for all children; this process starts no threads of them
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 data, root = map(Path, sys.argv[1:])
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage import file_state
-from seqrecorder.storage.tfrecord import check as preflight
-from seqrecorder.storage.tfrecord.format import lengths_lead_to_end
+from seqrecorder.storage import files as file_state
+from seqrecorder.storage import tfrecord as preflight
+from seqrecorder.storage.tfrecord import lengths_lead_to_end
 
 
 @sr.record

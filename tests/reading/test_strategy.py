@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
-from seqrecorder.codec.parser import Parser
-from seqrecorder.dataset.resolve import resolve
+from seqrecorder.codec.parse import Parser
+from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.reading import strategy
-from seqrecorder.reading.record_stream import StreamOptions
 from seqrecorder.reading.strategy import Feed, _bytes_of
+from seqrecorder.reading.stream import StreamOptions
 
 
 @sr.record

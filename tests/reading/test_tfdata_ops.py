@@ -8,10 +8,9 @@ import pytest
 import tensorflow as tf
 
 from seqrecorder.codec.graph_ops import checked
-from seqrecorder.reading.epochs import random_numbers
-from seqrecorder.reading.tfdata_ops import mapped, scanned
-from seqrecorder.reading.traced import Traced
-from seqrecorder.storage.tfrecord.tfdata import opened, tf_records
+from seqrecorder.reading.stream import random_numbers
+from seqrecorder.reading.tfdata_ops import Traced, mapped, scanned
+from seqrecorder.storage.tfrecord import opened, tf_records
 
 
 def elements(dataset):

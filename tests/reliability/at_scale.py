@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 import seqrecorder as sr
-from seqrecorder.dataset.common_keys import SortedHashes, merged_hashes
+from seqrecorder.dataset.keys import SortedHashes, merged_hashes
 from seqrecorder.dataset.manifest import SplitInfo
 
 LOST, TWICE = 0.01, 0.05

@@ -13,7 +13,7 @@ import tensorflow as tf
 from decoders import SEEDS, Line, compare, line
 
 import seqrecorder as sr
-from seqrecorder.dataset.read_manifest import parse_manifest
+from seqrecorder.dataset.manifest import parse_manifest
 
 TOKENS = ["{", "}", "null", "-1", "1e999", '"', "../", "[", ","]
 RECORDS = [line(n, n % 2) for n in range(4)]
@@ -283,7 +283,7 @@ import struct, sys, time, zlib
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.tfrecord import masked_crc32c
 
 @sr.record
 class Line:
@@ -351,7 +351,7 @@ import gzip, struct, sys
 from pathlib import Path
 import numpy as np
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.tfrecord import masked_crc32c
 
 @sr.record
 class Line:
@@ -456,7 +456,7 @@ def test_mutated_manifests(pristine, mutants, random, figure):
 @pytest.mark.parametrize("trials", [400, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_salvage_after_a_hole(trials, tmp_path, random, figure):
     """After one hole of up to 4 KiB, headers included, at least 99 % of the records outside it are recovered."""
-    from seqrecorder.storage.tfrecord.scan import find_records, read_found
+    from seqrecorder.storage.tfrecord import find_records, read_found
 
     records = [random.bytes(int(random.integers(0, 300))) for _ in range(150)]
     shard = tmp_path / "shard"

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 import seqrecorder as sr
-from seqrecorder.dataset.owned_files import named
+from seqrecorder.dataset.generations import named
 from seqrecorder.dataset.splits import Ratios, key_hash
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record

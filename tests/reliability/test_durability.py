@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record
@@ -77,7 +77,7 @@ def salvage_file(destination):
 def test_nothing_that_was_written_is_lost(tmp_path, monkeypatch, action, exchange, figure):
     """After `write` or `salvage` has returned, a power cut that drops all that was not synced loses nothing of it."""
     if not exchange:
-        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda *_: 22)
+        monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda *_: 22)
     root = tmp_path / "root"
     root.mkdir()
     destination = root / "c"
@@ -104,7 +104,7 @@ def test_nothing_that_was_written_is_lost(tmp_path, monkeypatch, action, exchang
 def test_a_power_cut_at_any_moment(tmp_path, monkeypatch, action, exchange, figure):
     """A power cut at any fault point leaves the old dataset, the new one, or none, and what is there is whole."""
     if not exchange:
-        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda *_: 22)
+        monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda *_: 22)
     root = tmp_path / "root"
     root.mkdir()
     destination = root / "c"

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.manifest import is_as_written
-from seqrecorder.dataset.read_manifest import parse_manifest
+from seqrecorder.dataset.manifest import is_as_written, parse_manifest
 from seqrecorder.schema.source_code import draft
 
 

@@ -12,7 +12,7 @@ import pytest
 from faults import FailAt, names, record_calls
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 
 SLOW_WRITER = """
 import signal, sys, time
@@ -94,8 +94,8 @@ import errno, hashlib, os, shutil, signal, sys
 from pathlib import Path
 import tensorflow  # imported once for all children; this process starts none of its threads
 import seqrecorder as sr
-from seqrecorder.storage import swap_directories
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage import publish as swap_directories
+from seqrecorder.storage.files import on_fault_point
 
 @sr.record
 class Word:

@@ -9,8 +9,8 @@ from same_values import plain, without_padding
 from strategies import CASES
 
 import seqrecorder as sr
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.codec.parse import Parser
 from seqrecorder.sources.foreign.convert import convert
 
 STEPS = (3, 1, 0, 2)

@@ -17,9 +17,9 @@ from places import s3_server
 from soak import Note, note
 
 import seqrecorder as sr
-from seqrecorder.dataset.owned_files import named
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.writing.url_parts import UrlParts
+from seqrecorder.dataset.generations import named
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.writing.part import UrlParts
 
 SOAK = Path(__file__).with_name("soak.py")
 

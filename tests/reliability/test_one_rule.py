@@ -8,7 +8,7 @@ from combinations import all_at_night
 from oracle import plain_record, value_of_record
 
 import seqrecorder as sr
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.parse import Parser
 from seqrecorder.reading.batching.ragged import parse_ragged
 from seqrecorder.reading.batching.step_slices import parse_records
 

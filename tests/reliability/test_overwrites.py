@@ -31,7 +31,7 @@ def generations(element):
 def test_open_readers_do_not_mix(tmp_path, monkeypatch, exchange, shards):
     """A reader that is open across an overwrite gives records of the old dataset alone, and then an error."""
     if not exchange:
-        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda *_: 22)
+        monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda *_: 22)
     path = tmp_path / "c"
     sr.write(words(0, 400), path, shards=4)  # more than is read ahead
     dataset = sr.read(path, batch=sr.Pad(2))

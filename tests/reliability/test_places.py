@@ -9,8 +9,8 @@ from places import Disk, gcs_server, s3_server
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import REQUEST_POINTS, on_fault_point
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
+from seqrecorder.storage.places import Place
 
 OLD, NEW = items(4), items(3, 100)
 

@@ -9,13 +9,12 @@ import threading
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import clean_destination, publish, standing
+from seqrecorder.dataset.generations import clean_destination, named, publish, standing
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
-from seqrecorder.dataset.owned_files import named
 from seqrecorder.storage import locks
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.names import lengths_name, shard_name
-from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.publish import Staging
 
 
 @sr.record

@@ -9,7 +9,7 @@ from workers_at_once import at_once
 from written_records import Cut, Loose
 
 import seqrecorder as sr
-from seqrecorder.dataset.read_manifest import read_manifest
+from seqrecorder.dataset.manifest import read_manifest
 
 
 @pytest.fixture(autouse=True)

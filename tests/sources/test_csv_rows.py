@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing.record_source import RecordStream
+from seqrecorder.writing.encoder import RecordStream
 
 
 @sr.record

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pasting import pasted
 
 import seqrecorder as sr
-from seqrecorder.codec.to_arrow import arrow_batch
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.codec.arrow import arrow_batch
+from seqrecorder.writing.columns import given_columns
 
 ROWS = [
     {

@@ -97,7 +97,7 @@ class Pair:
 
 def test_lines_are_skipped_one_by_one_among_many(tmp_path, monkeypatch):
     """Of lines that are looked at together only the bad ones are left out, also where lists disagree."""
-    monkeypatch.setattr("seqrecorder.sources.text_records._PIECES", 4)
+    monkeypatch.setattr("seqrecorder.sources.text._PIECES", 4)
     lines = [f'{{"key": "{n}", "left": [{n}], "right": [{n}]}}' for n in range(10)]
     lines[2], lines[5], lines[6] = '{"key": "2", "left": [1], "right": []}', "[", '{"key": "6", "left": []}'
     (tmp_path / "x.jsonl").write_text("\n\n".join(lines))

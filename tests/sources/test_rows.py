@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 import seqrecorder as sr
-from seqrecorder.codec import tables as codec_tables
-from seqrecorder.sources import row_order
+from seqrecorder.codec import arrow as codec_tables
+from seqrecorder.sources import rows as row_order
 
 
 @sr.record

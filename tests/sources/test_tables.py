@@ -16,7 +16,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 import seqrecorder as sr
-from seqrecorder.codec import tables as codec_tables
+from seqrecorder.codec import arrow as codec_tables
 
 
 @sr.record

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.sources import text_records
-from seqrecorder.writing.column_source import ColumnSource
+from seqrecorder.sources import text as text_records
+from seqrecorder.writing.columns import ColumnSource
 
 
 @sr.record

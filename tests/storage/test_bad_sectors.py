@@ -8,8 +8,8 @@ import pytest
 from faults import bad_bytes
 
 import seqrecorder as sr
-from seqrecorder.storage.bad_sectors import ReadAround, open_source, reason_at
-from seqrecorder.storage.tfrecord.format import detect_compression, walk_frames
+from seqrecorder.storage.files import ReadAround, open_source, reason_at
+from seqrecorder.storage.tfrecord import detect_compression, walk_frames
 
 BLOCK = 1 << 16
 SIZE = 10 * BLOCK + 100

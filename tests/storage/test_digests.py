@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
-from seqrecorder.storage import digests, files
-from seqrecorder.storage.digests import FileDigest, Follower, sha256
-from seqrecorder.storage.files import sync_file
+from seqrecorder.storage import files
+from seqrecorder.storage import files as digests
+from seqrecorder.storage.files import FileDigest, Follower, sha256, sync_file
 from seqrecorder.storage.threads import in_threads
 
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.file_state import FileState, remember
+from seqrecorder.storage.files import FileState, remember
 
 
 class Found:

@@ -10,8 +10,7 @@ from faults import FailAt, names, record_calls
 
 from seqrecorder.errors import ShardWriteError
 from seqrecorder.storage import files
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.files import replace_file, write_file
+from seqrecorder.storage.files import on_fault_point, replace_file, write_file
 
 
 def test_write_file(tmp_path):

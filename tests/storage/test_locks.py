@@ -6,7 +6,7 @@ import pytest
 from faults import FailAt, names
 
 from seqrecorder.errors import DatasetError, DatasetNotFoundError
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import exclusive
 
 

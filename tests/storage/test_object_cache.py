@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage import object_cache, paths
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage import cache as object_cache
+from seqrecorder.storage import names as paths
+from seqrecorder.storage.cache import Wanted, cached, fetch_cached
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import unlock
-from seqrecorder.storage.object_cache import Wanted, cached, fetch_cached
-from seqrecorder.storage.paths import origin_of
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.names import origin_of
+from seqrecorder.storage.places import Place
 
 
 @pytest.fixture(autouse=True)

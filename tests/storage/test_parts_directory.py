@@ -10,7 +10,7 @@ from faults import names
 from seqrecorder.errors import DatasetNotFoundError, ShardWriteError
 from seqrecorder.storage import files
 from seqrecorder.storage.files import link_file
-from seqrecorder.storage.parts_directory import PartsDirectory
+from seqrecorder.storage.publish import PartsDirectory
 
 
 def test_attempts(tmp_path: Path) -> None:

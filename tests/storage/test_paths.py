@@ -3,7 +3,7 @@
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.paths import files_named, local_path, local_pattern
+from seqrecorder.storage.names import files_named, local_path, local_pattern
 
 
 def test_patterns(tmp_path, monkeypatch):

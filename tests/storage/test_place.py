@@ -4,9 +4,9 @@ import fsspec
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.paths import is_url
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.names import is_url
+from seqrecorder.storage.places import Place
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 from faults import on_read
 
 import seqrecorder as sr
-from seqrecorder.storage import random_access
-from seqrecorder.storage.random_access import SoughtShard
-from seqrecorder.storage.tfrecord.format import FOOTER, HEADER, frame_starts, frames, is_framed
+from seqrecorder.storage import shard as random_access
+from seqrecorder.storage.shard import SoughtShard
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, frame_starts, frames, is_framed
 
 SIZES = [0, 1, 40, 4095, 4096, 4097, 0, 300_000, 7, 20_000, 5]
 

@@ -10,9 +10,8 @@ import pytest
 from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.storage.record_blocks import ALONE
-from seqrecorder.storage.shard import RecordReader
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
+from seqrecorder.storage.shard import ALONE, RecordReader
+from seqrecorder.storage.tfrecord import masked_crc32c
 
 _GZIP_HEADER = 10
 RECORDS = [bytes([n]) * size for n, size in enumerate([0, 1, 100, 5, 70_000, 3, 0, 4096, 12])]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqrecorder.storage import scratch
+from seqrecorder.storage import threads as scratch
 
 
 def test_only_ours_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

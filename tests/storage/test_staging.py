@@ -20,13 +20,11 @@ from seqrecorder.errors import (
     ShardWriteError,
 )
 from seqrecorder.storage import locks
-from seqrecorder.storage import swap_directories as module
-from seqrecorder.storage.fault_points import FAULT_POINTS, fault_point, on_fault_point
-from seqrecorder.storage.files import link_file, replace_file
+from seqrecorder.storage import publish as module
+from seqrecorder.storage.files import FAULT_POINTS, fault_point, link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.processes import cleanup_when_terminated
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.swap_directories import exchange
+from seqrecorder.storage.publish import Staging, exchange
+from seqrecorder.storage.threads import cleanup_when_terminated
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -333,8 +331,8 @@ def test_failure_during_overwrite(tmp_path, failure):
 
 WRITER = """
 import os, signal, sys
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.staging import Staging
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.publish import Staging
 destination, victim = sys.argv[1], int(sys.argv[2])
 seen = 0
 def hook(name, path):
@@ -516,8 +514,8 @@ def test_without_locks(tmp_path, monkeypatch, reason):
 
 TERMINATED = """
 import os, signal, sys
-from seqrecorder.storage.staging import Staging
-from seqrecorder.storage.processes import cleanup_when_terminated
+from seqrecorder.storage.publish import Staging
+from seqrecorder.storage.threads import cleanup_when_terminated
 with cleanup_when_terminated(), Staging(sys.argv[1]) as staging:
     os.kill(os.getpid(), signal.SIGTERM)
 """

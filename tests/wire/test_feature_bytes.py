@@ -6,7 +6,7 @@ import pytest
 from protobuf_messages import BytesList, Feature, FeatureList
 
 from seqrecorder.wire.byte_rows import split_rows
-from seqrecorder.wire.feature_bytes import text_features
+from seqrecorder.wire.write import text_features
 
 TEXTS = ["", "a", "ü", "x" * 127, "naïve", " ", "\x01", "é" * 30]
 

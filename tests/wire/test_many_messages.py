@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from seqrecorder.wire import many_messages as module
-from seqrecorder.wire.spans import ROOM, Spans
-from seqrecorder.wire.varints import varint
+from seqrecorder.wire import read as module
+from seqrecorder.wire.byte_rows import ROOM, Spans, varint
 
 
 def message(random: np.random.Generator, largest: int, low: int, high: int) -> bytes:

@@ -11,8 +11,9 @@ from mixed_records import MANY, Mixed, mixed
 from protobuf_messages import SequenceExample
 
 import seqrecorder as sr
-from seqrecorder.wire import byte_rows, sequence_example
-from seqrecorder.wire.sequence_example import Leaf, serialize
+from seqrecorder.wire import byte_rows
+from seqrecorder.wire import write as sequence_example
+from seqrecorder.wire.write import Leaf, serialize
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EDGES = st.sampled_from([0, 1, 127, 128, 2**14 - 1, 2**14, 2**63 - 1, -1, -(2**63)])

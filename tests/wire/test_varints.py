@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.wire.byte_rows import split_rows
-from seqrecorder.wire.feature_bytes import _INT_HEADS
-from seqrecorder.wire.varints import BARE, Head, varint, varint_lengths, varints
+from seqrecorder.wire.byte_rows import BARE, Head, split_rows, varint, varint_lengths, varints
+from seqrecorder.wire.write import _INT_HEADS
 
 HEADS = [BARE, *_INT_HEADS.values()]
 EDGES = [0, 1, 127, 128, 2**14 - 1, 2**14, 2**15 - 1, 2**15, 2**16, 2**21, 2**31, 2**56 - 1, 2**56, 2**63 - 1]
@@ -54,5 +53,5 @@ def test_many_are_made_in_parts(head, monkeypatch):
     """Parts make the same rows as all at once."""
     values = np.random.default_rng(0).integers(-5, 2**40, 1000) >> np.random.default_rng(1).integers(0, 40, 1000)
     whole = list(varints(values, head))
-    monkeypatch.setattr("seqrecorder.wire.varints._MANY", 64)
+    monkeypatch.setattr("seqrecorder.wire.byte_rows._MANY", 64)
     assert list(varints(values, head)) == whole

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
+from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.column_input import given_columns
+from seqrecorder.writing.columns import given_columns
 
 
 @sr.record

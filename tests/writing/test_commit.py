@@ -11,7 +11,9 @@ from faults import names
 
 import seqrecorder as sr
 from seqrecorder.storage.names import KEY_INDEX
-from seqrecorder.writing import part_keys, unique_keys, write_part
+from seqrecorder.writing import commit as part_keys
+from seqrecorder.writing import keys as unique_keys
+from seqrecorder.writing import part as write_part
 
 
 @sr.record

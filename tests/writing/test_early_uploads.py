@@ -9,8 +9,8 @@ import pytest
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.places import Place
 
 COUNT, SHARD = 600, 100_000
 

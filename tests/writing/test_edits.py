@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec.decoder import RecordDecoder
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.storage.files import on_fault_point
 
 
 @sr.record
@@ -248,7 +248,7 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
 
 def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged record that would be written is named, and what stands stays; dropped or not read, it is no matter."""
-    monkeypatch.setattr("seqrecorder.dataset.key_index._RECORDS", 1)  # the first append keeps the hashes of the keys
+    monkeypatch.setattr("seqrecorder.dataset.keys._RECORDS", 1)  # the first append keeps the hashes of the keys
     path = corpus.manifest.path
     sr.write([Word("first", "speaker-1", [0])], path, append=True)
     everything = sr.open(path).all()

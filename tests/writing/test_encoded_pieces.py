@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing.encoded_pieces import EncodedPiece, PieceEncoder, check_unsorted
-from seqrecorder.writing.write_part import write_pieces
+from seqrecorder.writing.intake import EncodedPiece, PieceEncoder, check_unsorted
+from seqrecorder.writing.part import write_pieces
 
 
 @sr.record

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqrecorder.errors import ShardReadError, ShardWriteError
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.writing import external_shuffle as module
-from seqrecorder.writing.external_shuffle import SortedSpill, shuffle_tags
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.writing import shuffle as module
+from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags
 
 MASK = 2**64 - 1
 

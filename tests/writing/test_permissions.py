@@ -13,7 +13,7 @@ from faults import FailAt, names
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.locks import Held, exclusive
 from seqrecorder.writing import encoder
 
@@ -98,19 +98,19 @@ def test_owners(tmp_path, monkeypatch):
 
 def lower_layer(monkeypatch, place):
     """Let a directory be one of a lower layer of an overlay: it cannot be moved, or exchanged."""
-    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EXDEV)
+    monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda _one, _other: errno.EXDEV)
     refuse(monkeypatch, place, errno.EXDEV)
 
 
 def sticky(monkeypatch, place):
     """Let a directory be one of somebody else in a parent with the sticky bit."""
-    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EPERM)
+    monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda _one, _other: errno.EPERM)
     refuse(monkeypatch, place, errno.EACCES)
 
 
 def mount_point(monkeypatch, place):
     """Let a directory be a mount point: it cannot be moved, nor can files from outside to its inside."""
-    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EBUSY)
+    monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda _one, _other: errno.EBUSY)
     refuse(monkeypatch, place, errno.EBUSY)
     real = Path.rename
 

@@ -7,7 +7,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import gather
-from seqrecorder.writing.record_intake import views
+from seqrecorder.writing.intake import views
 
 
 @sr.record

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing import record_source
-from seqrecorder.writing.encoder import Block
-from seqrecorder.writing.record_source import RecordStream, Waiting
+from seqrecorder.writing import encoder as record_source
+from seqrecorder.writing.encoder import Block, RecordStream, Waiting
 
 
 @sr.record

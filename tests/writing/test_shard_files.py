@@ -13,8 +13,8 @@ from faults import FailAt
 
 import seqrecorder as sr
 from seqrecorder.storage import shard as module
-from seqrecorder.storage import shard_files
-from seqrecorder.storage.fault_points import on_fault_point
+from seqrecorder.storage import shard as shard_files
+from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.shard import RecordReader, ShardWriter, peek, read_lengths
 
 

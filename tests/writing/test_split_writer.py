@@ -9,10 +9,10 @@ from faults import names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.storage import shard_files
+from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.writing.options import ShardOptions
-from seqrecorder.writing.split_writer import SplitWriter
+from seqrecorder.writing.splits import SplitWriter
 
 sizes = st.lists(st.integers(0, 60), max_size=30)
 

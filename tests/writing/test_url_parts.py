@@ -9,8 +9,8 @@ from places import Disk
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage.fault_points import REQUEST_POINTS, on_fault_point
-from seqrecorder.storage.place import Place
+from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
+from seqrecorder.storage.places import Place
 
 OPTIONS = {"splits": {"train": 0.8, "eval": 0.2}, "seed": 1}
 

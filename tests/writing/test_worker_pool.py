@@ -18,10 +18,9 @@ from workers_at_once import at_once
 from written_records import Clip, Tokens
 
 import seqrecorder as sr
-from seqrecorder.writing import worker_pool
+from seqrecorder.writing import workers as worker_pool
 from seqrecorder.writing.encoder import Block
-from seqrecorder.writing.worker_pool import _Costs
-from seqrecorder.writing.worker_process import WorkerTraceback
+from seqrecorder.writing.workers import WorkerTraceback, _Costs
 
 
 def digest(directory: Path) -> str:

@@ -17,11 +17,13 @@ from faults import FailAt, names
 from written_records import Clip, Item, items
 
 import seqrecorder as sr
-from seqrecorder.codec import pieces
-from seqrecorder.storage import shard, shard_files
-from seqrecorder.storage.fault_points import on_fault_point
-from seqrecorder.storage.tfrecord.format import walk_frames
-from seqrecorder.writing import record_source, unique_keys
+from seqrecorder.codec import encode as pieces
+from seqrecorder.storage import shard
+from seqrecorder.storage import shard as shard_files
+from seqrecorder.storage.files import on_fault_point
+from seqrecorder.storage.tfrecord import walk_frames
+from seqrecorder.writing import encoder as record_source
+from seqrecorder.writing import keys as unique_keys
 
 
 def keys(path: Path, split: str) -> list[str]:
@@ -696,7 +698,7 @@ def test_overwrite_without_exchange(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Where directories cannot be exchanged, new files go beside the old ones, which go after the manifest."""
     sr.write(items(10), tmp_path / "d", splits="group", csv=True, assets={"v": "old", "u": "old"})
     (tmp_path / "d" / "mine").write_text("kept")
-    monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EINVAL)
+    monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda _one, _other: errno.EINVAL)
     calls: list[tuple[str, str]] = []
     with on_fault_point(lambda name, path: calls.append((name, Path(path).name))):
         manifest = sr.write(items(3), tmp_path / "d", overwrite=True, csv=True, assets={"v": "new"})
@@ -777,7 +779,7 @@ def test_failure_beside_an_old_dataset(
 ) -> None:
     """A failure at any operation of an append or overwrite leaves the old dataset, and nothing beside it."""
     if mode == "overwrite in place":
-        monkeypatch.setattr("seqrecorder.storage.swap_directories.exchange_now", lambda _one, _other: errno.EINVAL)
+        monkeypatch.setattr("seqrecorder.storage.publish.exchange_now", lambda _one, _other: errno.EINVAL)
     options: Any = {"append": True} if mode == "append" else {"overwrite": True}
     sr.write(items(4), tmp_path / "old" / "d", csv=True, assets={"v": "old"})
     before = digest(tmp_path / "old")

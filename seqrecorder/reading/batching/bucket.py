@@ -2,20 +2,652 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+import numpy as np
 
+from seqrecorder.codec.graph_ops import checked, count_up_to, index_range, longest_of, rows_at, to_longest
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_boundaries import boundaries_for, given_boundaries
-from seqrecorder.reading.batching.bucket_plan import BucketPlan, sorted_window
-from seqrecorder.reading.batching.by_length import BatchesByLength
-from seqrecorder.reading.batching.options import check_count, positive
+from seqrecorder.reading.batching.window import Turn, drawn, in_turns, order_of, plan_batches, rows_of
+from seqrecorder.reading.strategy import NO_STEPS, Batches, PaddedBatches, check_count, one_of, positive, shape_of
+from seqrecorder.reading.stream import LENGTH_OF, JointLength, count_lengths, groups_of, record_length, shuffle_window
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.record_length import LengthCounts, RecordLength
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from seqrecorder.codec.graph_ops import Padding
+    from seqrecorder.reading.elements import Carried
     from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.stream import LengthCounts, LengthOf, RecordLength
+    from seqrecorder.schema.schema import Schema
+
+
+PLANNED_RECORDS = 2048
+"""Records that are planned at a time."""
+
+
+@attrs.frozen(kw_only=True)
+class LengthPlan(ABC):
+    """A strategy for records whose lengths are known: which batches, how wide, and how many.
+
+    Attributes:
+        pad_to_multiple_of: as in `Pad`.
+        drop_remainder: as in `Pad`.
+    """
+
+    pad_to_multiple_of: int
+    drop_remainder: bool
+
+    @property
+    def window(self) -> int:
+        """How many records are planned at a time."""
+        return PLANNED_RECORDS
+
+    @property
+    def least_window(self) -> int:
+        """How many records are planned at a time at least, however large they are."""
+        return 1
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
+        return False
+
+    @abstractmethod
+    def rows(self, lengths: LengthCounts | None) -> int:
+        """Return how many records of these lengths a batch has, about or at most."""
+
+    @abstractmethod
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them.
+
+        Args:
+            windows: elements `(serialized: string [w], lengths: int64 [w])`.
+            number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
+        """
+
+    @abstractmethod
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`.
+
+        Args:
+            turns: what `turns` made of each epoch, one after the other.
+            shuffle: how many records are permuted at a time: 1 where they come shuffled already, 0 where they are not.
+        """
+
+    @abstractmethod
+    def batches(self, lengths: LengthCounts) -> int:
+        """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
+
+    @abstractmethod
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
+        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+
+    def width(self, lengths: Any) -> Any:
+        """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
+        return longest_of(lengths)
+
+    @property
+    def widths(self) -> Sequence[int]:
+        """What `width` gives, where it gives no more than some numbers that are known; else none."""
+        return ()
+
+
+def _length_field(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@attrs.frozen(kw_only=True)
+class BatchesByLength(PaddedBatches, ABC):
+    """Batches of records of about the same length; the attributes are described in `Bucket`."""
+
+    drop_remainder: bool = False
+    length_field: str | tuple[str, ...] | None = attrs.field(default=None, converter=_length_field)
+    length_of: LengthOf = attrs.field(default="longest", validator=one_of(*LENGTH_OF))
+    warm_up: Literal["largest"] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.warm_up not in (None, "largest"):
+            raise OptionError(f"warm_up: expected 'largest' or None, got {self.warm_up!r}")
+        if self.length_of == "sum" and not (isinstance(self.length_field, tuple) and self.length_field[1:]):
+            raise OptionError("length_of='sum': goes with the names of several feature lists in length_field")
+        if self.length_of == "sum" and self.warm_up is not None:
+            raise OptionError("warm_up: a sum does not tell the shapes of the largest batch; use length_of='longest'")
+
+    @abstractmethod
+    def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
+        """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
+
+        Raises:
+            OptionError: records do not fit.
+        """
+
+    def carried(self, schema: Schema) -> Carried:
+        """Return what batches carry beside the fields of a schema and their lengths."""
+        return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
+
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of about the same length.
+
+        Raises:
+            OptionError: options do not fit the fields, or records do not fit.
+        """
+        import tensorflow as tf
+
+        group = self._record_length(feed)
+        plan, feed, lengths = self.resolve(feed, group)
+        padding = self._padding(feed, group, plan)
+        names = {name: length_name(name) for name in groups_of(group)}
+
+        def parse(serialized: Any, planned: Any) -> dict[str, Any]:
+            if self.empty == "error":
+                planned = checked(planned, planned > 0, f"{feed.origin.where}: {NO_STEPS}", planned)
+            values = feed.parser.parse_batch(serialized, padding)
+            # Without fields of the groups among those that are parsed, the planned lengths are all there is.
+            if isinstance(group, str):
+                values.setdefault(names[group], planned)
+            if all(name in values for name in names.values()):
+                parsed = {of: values[name] for of, name in names.items()}
+                agree = tf.equal(count_lengths(group, parsed, tf), planned)
+                message = f"the lengths files disagree with {feed.origin.record}"
+                values |= {name: checked(parsed[of], agree, message) for of, name in names.items()}
+            return values
+
+        planned = self._planned(feed, plan, group)
+        width = max([*plan.widths, self.pad_to_multiple_of])
+        rows = plan.rows(lengths)
+        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
+        count = -1 if lengths is None else plan.batches(lengths)
+        if self.warm_up is None or lengths is None or not lengths.records:
+            return Batches(batches, count)
+        rows, width = plan.largest(lengths)
+        widths = {g: int(padding.width(g, tf.constant([width], tf.int64))) for g in feed.parser.schema.groups}
+        return Batches(largest_batch(feed, parse, rows, widths).concatenate(batches), count, before=1)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        group = self._record_length(feed)
+        plan, feed, _ = self.resolve(feed, group)
+        width = self._padding(feed, group, plan).width
+        planned = self._planned(feed, plan, group)
+        return planned.map(lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
+
+    def order(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the serialized records of each batch."""
+        group = self._record_length(feed)
+        plan, feed, _ = self.resolve(feed, group)
+        return self._planned(feed, plan, group).map(lambda batch: batch.serialized())
+
+    def _record_length(self, feed: Feed) -> RecordLength:
+        return record_length(feed.origin.schema, self.length_field, self.length_of)
+
+    def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        drop = self.empty == "drop"
+        turns = feed.turns(
+            plan.turns,
+            window=plan.window,
+            multiple=plan.least_window,
+            group=group,
+            drop_empty=drop,
+            permute=not plan.in_buckets,
+        )
+        return plan.apply(turns, shuffle=feed.options.shuffle)
+
+    def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
+        # The boundaries of sums are those of no feature list.
+        planned = () if isinstance(group, JointLength) and group.of == "sum" else groups_of(group)
+        widths = plan.widths
+        fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
+        return self.padding(feed, None, lambda g, n: plan.width(n) if g in planned else to_longest(g, n), fixed)
+
+
+def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
+    """Return a `tf.data.Dataset` of one shaped batch, of zeros (empty text) and with sample weights of 0.
+
+    Args:
+        feed: the records.
+        parse: from serialized records and their lengths to the tensors of a batch, before they are shaped.
+        rows: of the batch.
+        widths: steps of the batch, by alignment group. Ragged steps have one element.
+
+    Raises:
+        OptionError: elements have no sample weights.
+    """
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None], tf.string), tf.TensorSpec([None], tf.int64)]
+    traced = tf.function(parse, input_signature=signature, autograph=False).get_concrete_function()
+    groups = {field.name: field.group for field in feed.parser.schema.fields if field.is_list}
+    lengths = {length_name(group): width for group, width in widths.items()}
+
+    def zeros(name: str, spec: Any) -> Any:
+        if name in lengths:
+            return tf.fill([rows], tf.constant(lengths[name], tf.int64))
+        shape = [rows, *(size or 1 for size in spec.shape[1:])]
+        if name in groups:
+            shape[1] = widths[groups[name]]
+        if isinstance(spec, tf.SparseTensorSpec):
+            return tf.SparseTensor(tf.zeros([0, len(shape)], tf.int64), tf.zeros([0], spec.dtype), shape)
+        return tf.zeros(shape, spec.dtype)
+
+    def make(_: Any) -> Any:
+        values = {name: zeros(name, spec) for name, spec in traced.structured_outputs.items()}
+        match feed.shape(values):
+            case (inputs, targets, weights):
+                return inputs, targets, tf.nest.map_structure(tf.zeros_like, weights)
+        raise OptionError("warm_up: goes with inputs and targets, whose sample weights it sets to 0")
+
+    return tf.data.Dataset.range(1).map(make)
+
+
+_INT64_MAX = int(np.iinfo(np.int64).max)
+
+
+def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
+    """Return the boundaries of at most `buckets` length classes that need the least padded steps.
+
+    >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
+    [4]
+    >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=3)
+    [3, 4]
+
+    Bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`, as in
+    `tf.data.Dataset.bucket_by_sequence_length`, and each boundary is the largest length of its bucket plus
+    one, so that `pad_to_bucket_boundary` pads no further than needed.
+
+    Args:
+        lengths: int64, `(n,)`, in steps, not negative. Repeated lengths are added up.
+        counts: int64, `(n,)`, how many records have each length. Lengths of no record are ignored.
+        buckets: how many classes at most, 1 or more. One class for each length is the most that is used.
+
+    Returns:
+        Ascending boundaries, one fewer than there are classes.
+    """
+    distinct, weights = _histogram(lengths, counts)
+    n = len(distinct)
+    if n <= buckets:
+        return [int(length) + 1 for length in distinct[:-1]]
+
+    before = np.concatenate([weights[:1] * 0, np.cumsum(weights)])  # records shorter than distinct[i]
+    # best[j] is the least number of padded steps for the j shortest lengths in so many classes.
+    best = before[1:] * distinct
+    best = np.concatenate([best[:1] * 0, best])
+    cuts = []
+    for classes in range(2, buckets + 1):
+        best, cut = _add_class(best, before, distinct, classes)
+        cuts.append(cut)
+
+    boundaries = []
+    end = n
+    for cut in reversed(cuts):
+        end = int(cut[end])
+        boundaries.append(int(distinct[end - 1]) + 1)
+    return boundaries[::-1]
+
+
+def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
+    """Return the boundaries of at most `buckets` length classes that hold about as many records each.
+
+    >>> quantile_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
+    [4]
+
+    Args:
+        lengths: as for `optimal_boundaries`, like all that follows.
+        counts: see there.
+        buckets: see there.
+    """
+    distinct, weights = _histogram(lengths, counts)
+    if not len(distinct):
+        return []
+    upto = np.cumsum(weights)
+    wanted = [upto[-1] * share // buckets for share in range(1, buckets)]
+    ends = np.searchsorted(upto, wanted)
+    # A class ends with the length at its quantile; the last length always ends the last class.
+    return sorted({int(distinct[end]) + 1 for end in ends.tolist() if end < len(distinct) - 1})
+
+
+def check_boundaries(boundaries: Sequence[int]) -> None:
+    """Raise `OptionError` unless boundaries are positive, ascending and distinct.
+
+    >>> check_boundaries([10, 20])
+    """
+    steps = [0, *boundaries]
+    for position, (low, high) in enumerate(itertools.pairwise(steps)):
+        if not low < high <= _INT64_MAX:
+            raise OptionError(
+                f"boundaries[{position}]: expected more than {low} (boundaries are positive lengths in "
+                f"ascending order, without repetition), got {high}; sort them and remove repetitions"
+            )
+
+
+def given_boundaries(value: Any, computed: Sequence[str]) -> str | tuple[int, ...]:
+    """Return boundaries, or the word that says how they are computed.
+
+    Args:
+        value: ascending ints, or a word.
+        computed: the words.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    expected = f"boundaries: expected {', '.join(map(repr, computed))} or ascending"
+    if isinstance(value, str):
+        if value not in computed:
+            raise OptionError(f"{expected} lengths, got {value!r}")
+        return value
+    if not isinstance(value, Iterable):
+        raise OptionError(f"{expected} ints, got {value!r}")
+    given = tuple(value)
+    if any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in given):
+        raise OptionError(f"{expected} ints, got {value!r}")
+    ints = tuple(int(b) for b in given)
+    check_boundaries(ints)
+    return ints
+
+
+def boundaries_for(boundaries: str | tuple[int, ...], lengths: LengthCounts | None, buckets: int) -> tuple[int, ...]:
+    """Return boundaries, computed where a word says so; none where no lengths are known.
+
+    Args:
+        boundaries: `"auto"`, `"quantile"`, or those that are given.
+        lengths: of all records, None where these are not known.
+        buckets: how many there may be.
+    """
+    if not isinstance(boundaries, str):
+        return boundaries
+    if lengths is None or not lengths.records:
+        return ()
+    compute = optimal_boundaries if boundaries == "auto" else quantile_boundaries
+    return tuple(compute(lengths.values, lengths.counts, buckets))
+
+
+def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct lengths that records have, and their counts, in a dtype that cannot overflow."""
+    flat, weights = np.asarray(lengths, np.int64), np.asarray(counts, np.int64)
+    distinct, inverse = np.unique(flat[weights > 0], return_inverse=True)
+    total = sum(weights.tolist())
+    # All records at the largest length are the most padded steps; past int64 numpy uses Python's integers.
+    exact = np.int64 if total * max(1, int(flat.max(initial=0))) <= _INT64_MAX else object
+    summed = np.zeros(len(distinct), exact)
+    np.add.at(summed, inverse, weights[weights > 0].astype(exact))
+    return distinct.astype(exact), summed
+
+
+def _add_class(
+    best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the least costs with one class more, and where that last class begins.
+
+    With `best[i]` steps for the `i` shortest lengths, a class of the lengths `i` to `j - 1` costs
+    `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best
+    `i` does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities",
+    1980).
+    Solving every second `j`, then those between their neighbours, takes O(n log n) comparisons, level by
+    level in whole arrays.
+    """
+    n = len(distinct)
+    cost = best.copy()
+    cut = np.full(n + 2, classes - 1, np.int64)
+    cut[n + 1] = n - 1  # right of the last row
+    step = 1 << n.bit_length()
+    while step:
+        # Rows that are odd multiples of `step`: the even ones are solved, and bound the search.
+        rows = np.arange(step, n + 1, 2 * step)
+        low = cut[rows - step]
+        high = np.minimum(cut[np.minimum(rows + step, n + 1)], rows - 1)
+        keep = rows >= classes  # fewer lengths than classes
+        rows, low, high = rows[keep], low[keep], high[keep]
+        step >>= 1
+        if not rows.size:
+            continue
+        width = high - low + 1
+        first = np.cumsum(width) - width
+        row = np.repeat(np.arange(rows.size), width)
+        start = np.arange(row.size) - first[row] + low[row]
+        end = rows[row]
+        steps = best[start] + (before[end] - before[start]) * distinct[end - 1]
+        cost[rows] = np.minimum.reduceat(steps, first)
+        # The leftmost of equal minima, for which the monotony above holds.
+        at = np.flatnonzero(steps == cost[rows][row])
+        hit, leftmost = np.unique(row[at], return_index=True)
+        cut[rows[hit]] = start[at[leftmost]]
+    return cost, cut[: n + 1]
+
+
+_SORTED_BATCHES = 64
+"""Batches to a window that is sorted by length, at least; more where more records are shuffled at a time."""
+
+
+def sorted_window(feed: Feed, batch_size: int) -> int:
+    """Return how many records of a feed are sorted by length at a time."""
+    return shuffle_window(feed.origin, max(batch_size * _SORTED_BATCHES, feed.options.shuffle))
+
+
+@attrs.frozen(kw_only=True)
+class BucketPlan(LengthPlan):
+    """A `Bucket` for records whose lengths are known.
+
+    Attributes:
+        boundaries: of the buckets.
+        pad_to_boundary: whether batches are padded to the largest length of their bucket.
+        last: the most steps of a record, None where that is not known.
+        sizes: records to a batch, for each bucket.
+        sorted_window: records that are sorted by length at a time, within their buckets; 0 for none.
+    """
+
+    boundaries: tuple[int, ...]
+    pad_to_boundary: bool
+    last: int | None
+    sizes: tuple[int, ...]
+    sorted_window: int
+
+    @property
+    def window(self) -> int:
+        """How many records are planned at a time."""
+        return self.sorted_window or PLANNED_RECORDS
+
+    @property
+    def least_window(self) -> int:
+        """How many records are planned at a time at least, however large they are.
+
+        What incomplete batches hold, half of their rows on average, is copied from window to window.
+        """
+        return max(1, sum(self.sizes) // 2)
+
+    @property
+    def in_buckets(self) -> bool:
+        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
+        return True
+
+    def rows(self, lengths: LengthCounts | None) -> int:  # noqa: ARG002 - as every plan has it
+        """Return the most records of a batch."""
+        return max(self.sizes)
+
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them."""
+        if self.sorted_window:
+            # Windows end at every file, and may be as small as `shuffle`.
+            windows = rebatched(windows, self.sorted_window)
+        return in_turns(windows, number)
+
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        if self.sorted_window:
+            return sorted_batches(
+                turns,
+                self.sizes[0],
+                self.boundaries,
+                drop_remainder=self.drop_remainder,
+                permute=shuffle > 1,
+                at_random=shuffle > 0,
+            )
+        return bucket_batches(
+            turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffle > 1
+        )
+
+    def batches(self, lengths: LengthCounts) -> int:
+        """Return how many batches an epoch of records of these lengths has."""
+        counts = np.zeros(len(self.sizes), np.int64)
+        np.add.at(counts, self._buckets(lengths.values), lengths.counts)
+        sizes = np.asarray(self.sizes)
+        return int((counts // sizes if self.drop_remainder else -(-counts // sizes)).sum())
+
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
+        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        sizes = np.asarray(self.sizes)[self._buckets(lengths.values)]
+        largest = int((lengths.values * sizes).argmax())
+        return int(sizes[largest]), max(1, int(lengths.values[largest]))
+
+    def width(self, lengths: Any) -> Any:
+        """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
+        import tensorflow as tf
+
+        longest = super().width(lengths)
+        if not self.pad_to_boundary:
+            return longest
+        bounds = tf.constant(self.boundaries, tf.int64)
+        widths = tf.concat([bounds - 1, [self.last or 0]], 0)
+        bucket = tf.searchsorted(bounds, longest[tf.newaxis], side="right")[0]
+        return tf.maximum(longest, widths[bucket])
+
+    @property
+    def widths(self) -> Sequence[int]:
+        """What `width` gives, where batches are padded to the boundaries and the most steps of a record are known."""
+        if not self.pad_to_boundary or self.last is None:
+            return ()
+        used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
+        return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
+
+    def _buckets(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(np.asarray(self.boundaries, np.int64), lengths, side="right")
+
+
+def bucket_batches(
+    turns: Any,
+    boundaries: Sequence[int],
+    batch_sizes: Sequence[int],
+    *,
+    drop_remainder: bool = False,
+    permute: bool = False,
+) -> Any:
+    """Return the batches of `bucket_by_sequence_length`, in its order, planned a window at a time.
+
+    Whatever the windows, these are exactly the batches that their rows give through `bucket_by_sequence_length`: a
+    batch leaves when the last of its records arrives, and at the end of an epoch the incomplete ones follow, shortest
+    bucket first.
+
+    >>> import tensorflow as tf
+    >>> from seqrecorder.reading.batching.window import in_turns
+    >>> lengths = tf.constant([1, 3, 1, 3], tf.int64)
+    >>> records = tf.data.Dataset.from_tensor_slices((["a", "bbb", "c", "ddd"], lengths))
+    >>> batches = bucket_batches(in_turns(records.batch(3)), boundaries=[2], batch_sizes=[2, 2])
+    >>> for batch in batches:
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
+    [b'a', b'c'] [1, 1]
+    [b'bbb', b'ddd'] [3, 3]
+
+    Args:
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
+        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        batch_sizes: rows of a batch, for each of the `len(boundaries) + 1` buckets.
+        drop_remainder: leave out the incomplete batches at the end.
+        permute: as for `plan_batches`.
+
+    Returns:
+        A `tf.data.Dataset` of `PlannedBatch`. It can be saved with `tf.train.Checkpoint(iterator=...)` before any
+        batch. The number of rows is static where all batches have one size.
+    """
+    import tensorflow as tf
+
+    def plan(lengths: Any, turn: Turn) -> Any:
+        bucket = count_up_to(tf.constant(boundaries, tf.int64, [len(boundaries)]), lengths)
+        rows, bucket = order_of(bucket)  # bucket by bucket, in the order of arrival
+        n, first, after = tf.size(rows), count_up_to(bucket, bucket, less=True), count_up_to(bucket, bucket)
+        alike = len(set(batch_sizes)) == 1
+        size = tf.constant(batch_sizes[0]) if alike else rows_at(tf.constant(batch_sizes), bucket)
+        position = index_range(n)
+        final = position - (position - first) % size + (size - 1)  # where the last row of the row's batch is
+        # A batch leaves when its last record arrives, which is never one of those left over from before; incomplete
+        # ones leave after all others.
+        leaves = tf.where(final < after, rows_at(rows, tf.minimum(final, n - 1)), n + bucket)
+        order, leaves = order_of(leaves)
+        batch, _, rows_of_batch = tf.raw_ops.UniqueWithCounts(x=leaves)
+        go = batch < n if drop_remainder else turn.last | (batch < n)
+        return rows_at(rows, order), tf.where(go, rows_of_batch, 0)
+
+    static = batch_sizes[0] if drop_remainder and len(set(batch_sizes)) == 1 else None
+    key = ("bucket", tuple(boundaries), tuple(batch_sizes), drop_remainder)
+    return plan_batches(turns, plan, key, batch_size=static, permute=permute)
+
+
+def sorted_batches(
+    turns: Any,
+    batch_size: int,
+    boundaries: Sequence[int] = (),
+    *,
+    drop_remainder: bool = False,
+    permute: bool = False,
+    at_random: bool = False,
+) -> Any:
+    """Return batches of rows of similar length: the rows of a window are sorted by length, and cut bucket by bucket.
+
+    The longest rows of each bucket, as many as do not fill a batch, wait for the next window, and at the end of the
+    epoch they are the incomplete batch of their bucket. So there are as many batches as buckets give, and none needs
+    more padding than there, since no batch holds rows of two buckets.
+
+    >>> import tensorflow as tf
+    >>> from seqrecorder.reading.batching.window import in_turns
+    >>> lengths = tf.constant([4, 1, 3, 2, 9], tf.int64)
+    >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb", "iiiiiiiii"], lengths))
+    >>> for batch in sorted_batches(in_turns(records.batch(4)), 2, boundaries=[6]):
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
+    [b'a', b'bb'] [1, 2]
+    [b'ccc', b'dddd'] [3, 4]
+    [b'iiiiiiiii'] [9]
+
+    Args:
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
+        batch_size: rows of a batch. The last one of each bucket may have fewer.
+        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        drop_remainder: leave out the incomplete batches; then `batch_size` is the static shape.
+        permute: as for `plan_batches`: rows of one length then come in random order.
+        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
+            do not come in runs; else they leave shortest first.
+
+    Returns:
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch.
+    """
+    import tensorflow as tf
+
+    def plan(lengths: Any, turn: Turn) -> Any:
+        n = tf.size(lengths, tf.int64)
+        rows = tf.cast(tf.argsort(lengths, stable=True), tf.int64)
+        bounds = tf.constant(boundaries, tf.int64, [len(boundaries)])
+        ends = tf.concat([tf.searchsorted(tf.gather(lengths, rows), bounds, out_type=tf.int64), [n]], 0)
+        firsts = tf.concat([[0], ends[:-1]], 0)
+        kept = tf.zeros_like(ends) if drop_remainder else tf.where(turn.last, ends - firsts, 0) % batch_size
+        leaving = (ends - firsts) // batch_size * batch_size + kept
+        batches = -(-leaving // batch_size)
+        places = rows_of(tf.zeros_like(batches), batches) * batch_size  # of batches in their buckets
+        starts = tf.repeat(firsts, batches) + places
+        sizes = tf.minimum(tf.repeat(leaving, batches) - places, batch_size)
+        if at_random:
+            starts, sizes = drawn(starts, sizes, turn)
+        order = tf.concat([rows_of(starts, sizes), rows_of(firsts + leaving, ends - firsts - leaving)], 0)
+        return tf.gather(rows, order), sizes
+
+    key = ("sorted", tuple(boundaries), batch_size, drop_remainder, at_random)
+    return plan_batches(turns, plan, key, batch_size=batch_size if drop_remainder else None, permute=permute)
 
 
 def _batch_sizes(size: Any) -> int | tuple[int, ...]:

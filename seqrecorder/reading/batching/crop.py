@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.cropping import Stretch
-from seqrecorder.codec.graph_ops import checked
-from seqrecorder.codec.padding import to_longest
-from seqrecorder.codec.parser import length_name
+from seqrecorder.codec.graph_ops import Stretch, checked, to_longest
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.options import PaddedBatches, one_of, positive
 from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.epochs import draw_below
-from seqrecorder.reading.record_length import JointLength, record_length
-from seqrecorder.reading.strategy import Batches, batch_count, shape_of
+from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
+from seqrecorder.reading.stream import JointLength, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
-    from seqrecorder.codec.padding import Padding
+    from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.elements import Carried
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import checked
-from seqrecorder.codec.padding import to_longest
+from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.options import PaddedBatches, by_group, check_count, fit_lengths, one_of, positive
-from seqrecorder.reading.batching.window_plan import Consecutive, parts_of
-from seqrecorder.reading.strategy import Batches, shape_of
+from seqrecorder.reading.batching.window import Consecutive, parts_of
+from seqrecorder.reading.strategy import (
+    Batches,
+    PaddedBatches,
+    by_group,
+    check_count,
+    fit_lengths,
+    one_of,
+    positive,
+    shape_of,
+)
 
 if TYPE_CHECKING:
-    from seqrecorder.codec.padding import Padding
+    from seqrecorder.codec.graph_ops import Padding
     from seqrecorder.reading.strategy import Feed
 
 TOO_LONG = ("error", "drop", "cut_end", "cut_start")

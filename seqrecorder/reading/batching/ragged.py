@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import checked, longest_of
-from seqrecorder.codec.padding import Padding, of_all_rows, padded
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.options import EMPTY, NO_STEPS, one_of, positive
+from seqrecorder.codec.graph_ops import Padding, checked, longest_of, of_all_rows, padded
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
 from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.batching.window_plan import Consecutive, parts_of
+from seqrecorder.reading.batching.window import Consecutive, parts_of
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches
+from seqrecorder.reading.strategy import EMPTY, NO_STEPS, Batches, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:

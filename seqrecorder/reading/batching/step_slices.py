@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import checked
-from seqrecorder.codec.padding import Padding, of_all_rows, padded
+from seqrecorder.codec.graph_ops import Padding, checked, of_all_rows, padded
 from seqrecorder.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from seqrecorder.codec.parser import Parser
+    from seqrecorder.codec.parse import Parser
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 

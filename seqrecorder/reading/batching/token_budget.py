@@ -2,18 +2,186 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
+import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.by_length import BatchesByLength
-from seqrecorder.reading.batching.options import fit_lengths, one_of, positive
-from seqrecorder.reading.batching.token_budget_plan import TokenBudgetPlan
+from seqrecorder.reading.batching.bucket import BatchesByLength, LengthPlan
+from seqrecorder.reading.batching.window import Turn, drawn, in_turns, plan_batches, rows_of, sort_rows
+from seqrecorder.reading.strategy import fit_lengths, one_of, positive
+from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
-    from seqrecorder.reading.record_length import LengthCounts, RecordLength
     from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.stream import LengthCounts, RecordLength
+
+
+@attrs.frozen(kw_only=True)
+class TokenBudgetPlan(LengthPlan):
+    """A `TokenBudget` for records whose lengths are known.
+
+    Attributes:
+        max_steps: as in `TokenBudget`.
+        max_batch_size: as in `TokenBudget`.
+        batch_size_multiple: as in `TokenBudget`.
+    """
+
+    max_steps: int
+    max_batch_size: int | None
+    batch_size_multiple: int
+
+    def rows(self, lengths: LengthCounts | None) -> int:
+        """Return about how many records of these lengths a batch has."""
+        return int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1
+
+    def turns(self, windows: Any, number: Any) -> Any:
+        """Return the windows of an epoch, as `apply` takes them."""
+        # Windows end at every file, and may be as small as `shuffle`.
+        return in_turns(rebatched(windows, self.window), number)
+
+    def apply(self, turns: Any, *, shuffle: int) -> Any:
+        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        return budget_batches(
+            turns,
+            self.max_steps,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            batch_size_multiple=self.batch_size_multiple,
+            max_batch_size=self.max_batch_size,
+            drop_remainder=self.drop_remainder,
+            at_random=shuffle > 0,
+        )
+
+    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - as every plan has it
+        """Return -1: how many batches there are depends on the order of the records."""
+        return -1
+
+    def largest(self, lengths: LengthCounts) -> tuple[int, int]:
+        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        distinct = np.maximum(lengths.values, 1)
+        widths = -(-distinct // self.pad_to_multiple_of) * self.pad_to_multiple_of
+        rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)
+        rows = rows // self.batch_size_multiple * self.batch_size_multiple
+        steps = rows * widths
+        largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
+        return int(rows[largest]), int(distinct[largest])
+
+
+def budget_batches(
+    turns: Any,
+    max_steps: int,
+    *,
+    pad_to_multiple_of: int = 1,
+    batch_size_multiple: int = 1,
+    max_batch_size: int | None = None,
+    drop_remainder: bool = False,
+    at_random: bool = False,
+) -> Any:
+    """Return batches of rows of similar length whose rows times longest length never exceed `max_steps`.
+
+    Each window is sorted by length, and cut greedily from the shortest row on: a batch takes all that fits.
+    The last batch of a window takes what there is, so windows should hold dozens of batches. Only the newest
+    rows that make no multiple of `batch_size_multiple` are left over for the next window, so no record waits
+    for longer than that.
+
+    >>> import tensorflow as tf
+    >>> from seqrecorder.reading.batching.window import in_turns
+    >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
+    >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
+    >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):
+    ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
+    [b'a', b'bb'] [1, 2]
+    [b'ccc'] [3]
+    [b'dddd'] [4]
+
+    Args:
+        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
+            `max_steps // batch_size_multiple`: leave such records out before, or split them.
+        max_steps: most padded steps of a batch. A record of length 0 counts as one step.
+        pad_to_multiple_of: for a caller who pads to multiples: each length counts as the next multiple of this.
+        batch_size_multiple: the rows of each batch are a multiple of it; of the last batch of all they may be
+            fewer.
+        max_batch_size: most rows of a batch.
+        drop_remainder: leave out the last batch of all where it is smaller than `batch_size_multiple`.
+        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
+            do not come in runs; else they leave shortest first.
+
+    Returns:
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch. A length that is too long raises
+        `tf.errors.InvalidArgumentError` while iterating.
+    """
+    import tensorflow as tf
+
+    multiple = batch_size_multiple
+    longest = max_steps // multiple
+
+    def counted(lengths: Any) -> Any:
+        return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
+
+    def plan(lengths: Any, turn: Turn) -> Any:
+        # No cut is possible then, and the search for one would not end.
+        lengths += _zero_unless_over(
+            longest,
+            tf.reduce_max(tf.concat([lengths, [0]], 0)),
+            f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
+            f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
+        )
+        rows, planned = sort_rows(
+            lengths, multiple, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
+        )
+
+        # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
+        # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
+        # start does: so the longest batch from any start is found by a search.
+        ends = tf.minimum(tf.range(multiple, planned + multiple, multiple, tf.int64), planned)
+        most = max_steps // (counted(tf.gather(lengths, tf.gather(rows, ends - 1))) * multiple)
+        if max_batch_size is not None:
+            most = tf.minimum(most, max_batch_size // multiple)
+        units = tf.size(ends, tf.int64)
+        earliest = tf.range(1, units + 1, dtype=tf.int64) - most
+        following = tf.searchsorted(earliest, tf.range(units), side="right", out_type=tf.int64)
+
+        bounds = tf.minimum(_chain(tf.concat([following, [units]], 0)) * multiple, planned)
+        starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
+        if at_random:
+            starts, sizes = drawn(starts, sizes, turn)
+        return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
+
+    key = ("budget", max_steps, pad_to_multiple_of, batch_size_multiple, max_batch_size, drop_remainder, at_random)
+    return plan_batches(turns, plan, key)
+
+
+def _chain(following: Any) -> Any:
+    """Return 0, following[0], following[following[0]] and so on, up to the last index.
+
+    Each round doubles the chain and the length of the jumps, so there are as many rounds as the chain's size
+    has bits.
+    """
+    import tensorflow as tf
+
+    end = tf.size(following, tf.int64) - 1
+    chain, _ = tf.while_loop(
+        lambda chain, _: chain[-1] < end,
+        lambda chain, jump: (tf.concat([chain, tf.gather(jump, chain)], 0), tf.gather(jump, jump)),
+        (tf.zeros([1], tf.int64), following),
+        shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
+    )
+    return tf.concat([tf.boolean_mask(chain, chain < end), [end]], 0)
+
+
+def _zero_unless_over(most: int, value: Any, message: str) -> Any:
+    """Return 0, or fail in the graph with the message and the value.
+
+    The ops that assert are stateful, and an iterator with one of them cannot be saved. That which reads a
+    number from a string is not, and quotes the string that it cannot read.
+    """
+    import tensorflow as tf
+
+    text = tf.where(value > most, tf.strings.join([message, tf.strings.as_string(value)]), "0")
+    return tf.strings.to_number(text, tf.int64)
+
 
 TOO_LONG = ("error", "drop", "cut_end")
 

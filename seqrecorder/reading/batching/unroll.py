@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parser import SEQUENCE_LENGTH, length_name
-from seqrecorder.reading.batching.options import one_of, positive
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
-from seqrecorder.reading.batching.window_plan import at_end
+from seqrecorder.reading.batching.window import at_end
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import WINDOW, Batches
+from seqrecorder.reading.strategy import WINDOW, Batches, one_of, positive
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:

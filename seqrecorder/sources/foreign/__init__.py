@@ -1,3 +1,3 @@
 """TFRecord files that other programs wrote: what they hold, and how to bring them over."""
 
-__all__ = ["convert", "infer", "profile"]
+__all__ = ["convert", "infer"]

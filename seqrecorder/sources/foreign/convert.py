@@ -12,9 +12,9 @@ from seqrecorder.errors import OptionError, SchemaMismatchError
 from seqrecorder.reading.read_records import read_records
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import Inference, infer
-from seqrecorder.storage.paths import files_named
+from seqrecorder.storage.names import files_named
 from seqrecorder.writing.options import shows_options
-from seqrecorder.writing.write import write
+from seqrecorder.writing.writer import write
 
 if TYPE_CHECKING:
     import os

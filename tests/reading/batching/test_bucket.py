@@ -9,9 +9,9 @@ from slow_records import written
 from vector_windows import assert_resumes_before_every_batch, epochs_of, in_epochs, plain, rows, streams_of, windows_of
 
 import seqrecorder as sr
-from seqrecorder.reading.batching.bucket_plan import bucket_batches
-from seqrecorder.reading.batching.window_plan import in_turns
-from seqrecorder.reading.epochs import permutation
+from seqrecorder.reading.batching.bucket import bucket_batches
+from seqrecorder.reading.batching.window import in_turns
+from seqrecorder.reading.stream import permutation
 
 
 def record_by_record(windows, boundaries, batch_sizes, drop_remainder):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket_boundaries import check_boundaries, optimal_boundaries
+from seqrecorder.reading.batching.bucket import check_boundaries, optimal_boundaries
 
 histograms = st.dictionaries(st.integers(0, 40), st.integers(0, 30), max_size=9).map(lambda d: sorted(d.items()))
 

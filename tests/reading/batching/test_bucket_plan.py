@@ -13,7 +13,7 @@ from vector_windows import (
     streams_of,
 )
 
-from seqrecorder.reading.batching.bucket_plan import sorted_batches
+from seqrecorder.reading.batching.bucket import sorted_batches
 
 
 def specified(stream, batch_size, boundaries, drop_remainder, first=0):

@@ -8,8 +8,8 @@ import tensorflow as tf
 from slow_records import as_numpy, assert_resumes_exactly, assert_same, trace_of, written
 
 import seqrecorder as sr
-from seqrecorder.codec.cropping import Stretch
-from seqrecorder.codec.parser import Parser
+from seqrecorder.codec.graph_ops import Stretch
+from seqrecorder.codec.parse import Parser
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
 

@@ -11,8 +11,7 @@ from slow_records import assert_resumes_exactly, assert_same
 
 import seqrecorder as sr
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.best_fit import best_fit_rows, length_classes
-from seqrecorder.reading.batching.pack import PLANNED, Pack
+from seqrecorder.reading.batching.pack import PLANNED, Pack, best_fit_rows, length_classes
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 11, 6, 2, 2, 10, 3, 12, 1, 1, 4, 6, 5]
 MANY = LENGTHS * 45  # more than are planned together

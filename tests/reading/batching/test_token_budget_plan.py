@@ -12,7 +12,7 @@ from vector_windows import (
     streams_of,
 )
 
-from seqrecorder.reading.batching.token_budget_plan import budget_batches
+from seqrecorder.reading.batching.token_budget import budget_batches
 
 
 def padded(length, multiple):

@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 from slow_records import spread
 
-from seqrecorder.reading.batching.window_plan import PlannedBatch, in_turns
+from seqrecorder.reading.batching.window import PlannedBatch, in_turns
 
 
 def windows_of(streams):

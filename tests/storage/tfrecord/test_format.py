@@ -10,7 +10,7 @@ import tfrecord_files
 from tfrecord_files import written
 
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord.format import (
+from seqrecorder.storage.tfrecord import (
     FOOTER,
     HEADER,
     check_compression,

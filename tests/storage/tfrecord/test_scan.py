@@ -9,9 +9,8 @@ import pytest
 from tfrecord_files import frame
 
 import seqrecorder as sr
-from seqrecorder.storage.tfrecord import scan
-from seqrecorder.storage.tfrecord.crc32c import masked_crc32c
-from seqrecorder.storage.tfrecord.scan import find_records, opened, read_found
+from seqrecorder.storage import tfrecord as scan
+from seqrecorder.storage.tfrecord import find_records, masked_crc32c, open_stream, read_found
 
 RECORDS = [bytes([number]) * (number * 7 % 40) for number in range(12)]
 
@@ -115,7 +114,7 @@ def test_batches_of_checks(monkeypatch):
 
 def from_gzip(path, data):
     path.write_bytes(data)
-    with opened(path, "GZIP") as shard:
+    with open_stream(path, "GZIP") as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
         read = read_found(shard.file, findings.starts, findings.lengths)
         return [record for batch in read for record in batch], findings.losses
@@ -141,7 +140,7 @@ def test_truncated_gzip(tmp_path):
 
 def test_gzip_bomb(tmp_path, monkeypatch):
     """A GZIP file that unpacks to far more than a shard could is left at a limit."""
-    monkeypatch.setattr("seqrecorder.storage.tfrecord.format._BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr("seqrecorder.storage.tfrecord._BOMB_BYTES", 1 << 20)
     _, losses = from_gzip(tmp_path / "bomb", gzip.compress(bytes(64 << 20), 9))
     assert "taken for a GZIP bomb" in losses[-1].reason
     assert losses[-1].stop < 32 << 20
@@ -149,5 +148,5 @@ def test_gzip_bomb(tmp_path, monkeypatch):
 
 def test_what_cannot_be_opened(tmp_path):
     """A file that is not there is an error of ours that names it."""
-    with pytest.raises(sr.ShardReadError, match="nothing"), opened(tmp_path / "nothing", None):
+    with pytest.raises(sr.ShardReadError, match="nothing"), open_stream(tmp_path / "nothing", None):
         pass

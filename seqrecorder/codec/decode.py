@@ -1,0 +1,1133 @@
+"""Bytes to records, in numpy."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, scatter
+from seqrecorder.codec.flat_values import Broken, Reader, Values, describe_message, has_feature, kind_of, require_bounds
+from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
+from seqrecorder.errors import FieldProblem, RecordError
+from seqrecorder.schema.conversion import SparseVector
+from seqrecorder.schema.field import value_features
+from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
+from seqrecorder.wire.read import (
+    NoMessageError,
+    Steps,
+    Unusual,
+    canonical,
+    entries,
+    equal_payloads,
+    feature_items,
+    feature_payload,
+    halves,
+    list_features,
+    message_of,
+    message_spans,
+    parts,
+    payloads,
+    varint_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Builder
+    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.wire.read import FeatureSpans
+
+if TYPE_CHECKING:
+    Converter = Callable[[bytes], NDArray[Any]]
+
+
+@attrs.frozen
+class Vectors:
+    """The operations that the rule is made of, in numpy or in a graph.
+
+    Attributes:
+        checked: from a field, a value, whether all is well in each record, a message and what follows it (words, and
+            values of each record) to the value; else it fails, of the first record that is not well.
+        constant: from a field and its values to those; of None to int64.
+        filled: from numbers of each record and an int to that int for each.
+        lacks: whether some flags may be true.
+        some: from flags to them, or None where all are true.
+        where: as `numpy.where`.
+        concat: as `numpy.concatenate`.
+        equal: as `numpy.equal`; in graphs of TensorFlow 1 `==` compares no values.
+        chosen: from values and a mask to those that it wants.
+        take: from values and places to the values there.
+        starts: from the sizes of parts to where each begins.
+        ranges: from starts and sizes to the numbers from each start on.
+        longest: from several vectors to the largest number of each record.
+        with_defaults: from a field, the values of some records, and which these are, to a value for each record.
+    """
+
+    checked: Any
+    constant: Any
+    filled: Any
+    lacks: Any
+    some: Any
+    where: Any
+    concat: Any
+    equal: Any
+    chosen: Any
+    take: Any
+    starts: Any
+    ranges: Any
+    longest: Any
+    with_defaults: Any
+
+
+def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *parts: Any) -> Any:
+    if ok.all():
+        return value
+    place = int((~ok).argmax())
+    said = [part if isinstance(part, str) else str(int(part[place])) for part in parts]
+    raise Broken(place, field.name, " ".join([message, *said]))
+
+
+def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.repeat(starts - bounds(sizes)[:-1], sizes) + np.arange(int(sizes.sum()))
+
+
+def _with_defaults(field: Field, values: NDArray[Any], have: NDArray[np.bool_]) -> NDArray[Any]:
+    if have.all():
+        return values
+    out = np.empty((have.size, *field.rest), values.dtype)
+    out[have] = values
+    out[~have] = field.exact(field.default)
+    return out
+
+
+NUMPY = Vectors(
+    checked=_checked,
+    constant=lambda field, values: np.asarray(values, np.int64) if field is None else values,
+    filled=lambda like, value: np.full(like.shape, value, np.int64),
+    lacks=np.any,
+    some=lambda flags: None if flags.all() else flags,
+    where=np.where,
+    concat=np.concatenate,
+    equal=np.equal,
+    chosen=operator.getitem,
+    take=operator.getitem,
+    starts=lambda sizes: bounds(sizes)[:-1],
+    ranges=_ranges,
+    longest=lambda several: np.max(np.stack(several), 0),
+    with_defaults=_with_defaults,
+)
+
+
+@attrs.frozen(eq=False)
+class Presence:
+    """Which records have a value of a field.
+
+    Attributes:
+        absent: bool `(n,)`: those that say and hold nothing, for which the default stands; None where none may.
+        present: bool `(n,)`: those that have a value, be it the default; None where all must.
+        excused: bool `(n,)`: those that have no steps and need not agree with others; None for none.
+    """
+
+    absent: Any = None
+    present: Any = None
+    excused: Any = None
+
+
+def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, held: Any) -> tuple[Any, Presence]:
+    """Return the sizes of a field that may be empty, checked, and which records have a value.
+
+    Args:
+        xp: what this is made of: `NUMPY`, or `seqrecorder.codec.decode.of_graphs()`.
+        field: a feature list, or context of unknown length.
+        sizes: parts of each record, `(n,)`.
+        stated: of an optional field: 1 where a record says that it has a value, 0 where it says None, and -1 where it
+            says nothing, because others wrote it; None where none says anything.
+        held: which records hold the feature, bool `(n,)`; None where the parser has seen to it.
+    """
+    if not field.may_lack:
+        return (sizes if held is None else xp.checked(field, sizes, held, _missing(field))), Presence()
+    if not field.optional:
+        return sizes, Presence(~held, excused=None if field.has_filling else ~held)
+    stated = xp.filled(sizes, -1) if stated is None else stated
+    says_none = xp.equal(stated, 0)
+    sizes = xp.checked(field, sizes, ~says_none | xp.equal(sizes, 0), _contradiction(field), stated, "and", sizes)
+    absent = (stated < 0) & ~held
+    present = ~says_none if field.has_default else ~says_none & ~absent
+    return sizes, Presence(absent, present, ~present if field.has_filling else ~present | absent)
+
+
+def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any) -> tuple[Column, Presence]:
+    """Return the column of a context field of known shape, in which no value is none at all.
+
+    Args:
+        xp: as for `presence_of`.
+        field: the field.
+        values: of those records that have one.
+        have: which do, bool `(n,)`; all others lack the feature.
+        stated: as for `presence_of`.
+    """
+    if not field.may_lack:
+        return Column(xp.checked(field, values, have, _missing(field))), Presence()
+    if not field.optional:
+        return Column(xp.with_defaults(field, values, have)), Presence()
+    stated = xp.filled(have, -1) if stated is None else stated
+    ok = (stated < 0) | xp.equal(have, stated > 0)
+    values = xp.checked(field, values, ok, _contradiction(field), stated, "and", have)
+    present = ~xp.equal(stated, 0) if field.has_default else have
+    if field.has_default:
+        values = xp.chosen(xp.with_defaults(field, values, have), present)
+    return Column(values, present=xp.some(present)), Presence(present=present)
+
+
+def _missing(field: Field) -> str:
+    kind = "feature list" if field.is_list else "context feature"
+    names = ", ".join(map(repr, value_features(field)))
+    return f"the {kind} {names} is missing, and the class gives no default"
+
+
+def _contradiction(field: Field) -> str:
+    return f"a value where {field.presence!r} is 1 and none where it is 0 is expected, got"
+
+
+def with_absent(
+    xp: Vectors, field: Field, column: Column, sizes: Any, presence: Presence, *, kept: slice = slice(None)
+) -> tuple[Column, Any]:
+    """Return a column in which defaults stand for what records lack, and its sizes before cropping.
+
+    Args:
+        xp: as for `presence_of`.
+        field: a feature list, or context of unknown length.
+        column: what the records hold.
+        sizes: parts of each record, checked, before they are cropped.
+        presence: which records have a value.
+        kept: the steps of the default that are left once it is cropped.
+    """
+    if field.has_filling and xp.lacks(presence.absent):
+        column = _filled(xp, field, column, presence.absent, kept)
+        if field.is_list:
+            sizes = xp.where(presence.absent, xp.constant(None, len(field.default)), sizes)
+    present = None if presence.present is None else xp.some(presence.present)
+    if present is None:
+        return column, sizes
+    name = "steps" if field.is_list else "counts"
+    return attrs.evolve(column, present=present, **{name: xp.chosen(getattr(column, name), present)}), sizes
+
+
+def _filled(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) -> Column:
+    """Return a column in which the default of its field stands for each record that lacks it."""
+    value = field.exact(field.default)
+    if field.is_list:
+        value = value[kept]
+    values, counts, indices = flat_default(field, value)
+    name = "steps" if field.is_list else "counts"
+    own = xp.constant(None, len(value) if field.is_list or field.sparse is None else counts[0])
+    sizes = getattr(column, name)
+    # The default's parts stand before all others.
+    starts = xp.where(lacks, xp.constant(None, 0), own + xp.starts(sizes))
+    sizes = xp.where(lacks, own, sizes)
+    order = xp.ranges(starts, sizes)
+    out: dict[str, Any] = {name: sizes}
+    if field.is_list and column.counts is not None:
+        every = xp.concat([xp.constant(None, counts), column.counts], 0)
+        out["counts"] = xp.take(every, order)
+        order = xp.ranges(xp.take(xp.starts(every), order), out["counts"])
+    out["values"] = xp.take(xp.concat([xp.constant(field, values), column.values], 0), order)
+    if indices is not None:
+        out["indices"] = xp.take(xp.concat([xp.constant(None, indices), column.indices], 0), order)
+    return attrs.evolve(column, **out)
+
+
+def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
+    """Return a value flat, how many elements each of its parts holds, and their indices where it is sparse."""
+    if field.sparse is not None:
+        vectors = value if field.is_list else [value]
+        indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
+        nothing = np.empty(0, field.element.numpy)
+        values = np.concatenate([nothing, *(vector.values for vector in vectors)])
+        return values, [vector.indices.size for vector in vectors], indices
+    if field.is_list and field.is_ragged:
+        nothing = np.empty((0, *field.rest), field.element.numpy)
+        return np.concatenate([nothing, *value]), list(map(len, value)), None
+    return value, [len(value)], None
+
+
+def agreed(
+    xp: Vectors,
+    fields: Sequence[Field],
+    sizes: Mapping[str, Any],
+    excused: Mapping[str, Any],
+    lengths: Mapping[str, Any],
+) -> Any:
+    """Return the length of each record in an alignment group, once its fields were found to agree.
+
+    Args:
+        xp: as for `presence_of`.
+        fields: of the group.
+        sizes: by field, the steps of each record.
+        excused: by field, the records that lack it.
+        lengths: by field, what is left of the steps once they are cropped.
+    """
+    sure = next((field for field in fields if field.name not in excused), None)
+
+    def common(of: Mapping[str, Any]) -> Any:
+        return of[sure.name] if sure else xp.longest([of[field.name] for field in fields])
+
+    size, length = common(sizes), common(lengths)
+    for field in fields:
+        if field is sure or len(fields) == 1:
+            continue
+        agrees = xp.equal(sizes[field.name], size)
+        if field.name in excused:
+            agrees |= excused[field.name]
+        others = ", ".join(repr(other.name) for other in fields if other is not field)
+        message = f"as many steps as of {others} are expected (align=None frees a field), got"
+        length = xp.checked(field, length, agrees, message, sizes[field.name], "of", size)
+    return length
+
+
+# In graphs ------------------------------------------------------------------------------------------------------------
+
+
+def held_features(
+    serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return which records hold each of some features, bool `(n,)`; of those that are not doubtful True.
+
+    Args:
+        serialized: string, `(n,)`.
+        doubtful: by feature, the records that give nothing for it and may lack it, bool `(n,)`.
+        context: what those of the features are parsed as that are in the context, each a `tf.io.RaggedFeature`.
+        lists: likewise of the feature lists.
+    """
+    import tensorflow as tf
+
+    if not doubtful:
+        return {}
+    some = tf.reduce_any(tf.stack(list(doubtful.values())), 0)
+    everywhere = tf.ones_like(some)
+    if tf.executing_eagerly() and not bool(tf.reduce_any(some)):
+        return dict.fromkeys(doubtful, everywhere)
+    rows = tf.where(some)
+    probes = tf.strings.join([_sentinel(context, lists), tf.gather_nd(serialized, rows)])
+    parsed, sequences, _ = tf.io.parse_sequence_example(probes, dict(context) or None, dict(lists) or None)
+    held = {}
+    for name, features in {**parsed, **sequences}.items():
+        is_own = tf.equal(features.row_lengths(), 0)
+        held[name] = tf.tensor_scatter_nd_update(everywhere, rows, is_own) | ~doubtful[name]
+    return held
+
+
+def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
+    """Return the message that has one value of each feature."""
+    import tensorflow as tf
+
+    message = tf.train.SequenceExample()
+    features = [(message.context.feature[name], spec) for name, spec in context.items()]
+    features += [(message.feature_lists.feature_list[name].feature.add(), spec) for name, spec in lists.items()]
+    for feature, spec in features:
+        values = {tf.int64: feature.int64_list, tf.float32: feature.float_list, tf.string: feature.bytes_list}
+        values[spec.dtype].value.append(b"" if spec.dtype == tf.string else 0)
+    serialized: bytes = message.SerializeToString()
+    return serialized
+
+
+@functools.cache
+def of_graphs() -> Vectors:
+    """Return the operations by which tensors are given what stands for fields that records lack."""
+    import tensorflow as tf
+
+    def constant(field: Field | None, values: Any) -> Any:
+        if field is None:
+            return tf.constant(values, tf.int64)
+        held = values.tolist() if field.element.is_text else field.element.to_graph(values)
+        return tf.constant(held, field.element.graph, values.shape)
+
+    return Vectors(
+        checked=lambda field, value, ok, message, *parts: checked(
+            value, ok, f"field {field.name!r}: {message}", *parts
+        ),
+        constant=constant,
+        filled=lambda like, value: tf.fill(tf.shape(like), tf.constant(value, tf.int64)),
+        lacks=lambda _: True,
+        some=lambda flags: flags,
+        where=tf.where,
+        concat=tf.concat,
+        equal=tf.equal,
+        chosen=tf.boolean_mask,
+        take=tf.gather,
+        starts=lambda sizes: tf.cumsum(sizes, exclusive=True),
+        ranges=lambda starts, sizes: tf.ragged.range(starts, starts + sizes).flat_values,
+        longest=lambda several: tf.reduce_max(tf.stack(several), 0),
+        with_defaults=lambda field, values, have: spread_rows(values, have, default_of(field)),
+    )
+
+
+FLOAT_BYTES = 4
+_SHORT = 1 << 12  # bytes that are copied, lest they keep a large record
+
+
+def kind_of_numbers(field: Field) -> str:
+    """Return the list of the format that holds a field: `int64`, `float` or `bytes`."""
+    return "bytes" if field.buffered else field.element.wire
+
+
+def converter_of(field: Field) -> Converter:
+    """Return the function from packed bytes to values of the declared dtype."""
+    element = field.element
+    dtype = element.numpy
+    if element.is_text:
+        return lambda _: np.empty(0, object)
+    if field.buffered:
+        return lambda octets: _from_buffer(octets, dtype)
+    if element.wire == "float":
+        return lambda octets: _floats(octets, dtype)
+    return lambda octets: _integers(octets, dtype)
+
+
+def _from_buffer(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(octets) % dtype.itemsize:
+        raise Unusual
+    if dtype.kind == "b" and (np.frombuffer(octets, np.uint8) > 1).any():
+        raise Unusual
+    return _writable(octets, dtype)
+
+
+def _writable(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return bytes as numbers that can be changed, without a copy where they can, and numpy's places for them suit."""
+    if isinstance(octets, memoryview) and not octets.readonly and len(octets) > _SHORT:
+        values: NDArray[Any] = np.frombuffer(octets, dtype)
+        if values.flags.aligned:
+            return values
+    return np.frombuffer(bytearray(octets), dtype)
+
+
+def _floats(octets: bytes | memoryview, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if len(octets) % FLOAT_BYTES:
+        raise Unusual
+    values = _writable(octets, np.dtype("<f4"))
+    if dtype == np.float32:
+        return values
+    if not np.isfinite(values).all():
+        raise Unusual  # the bits of a NaN are kept elsewhere
+    with np.errstate(over="ignore"):
+        narrow = values.astype(dtype)
+    if not np.isfinite(narrow.astype(np.float32)).all():
+        raise Unusual
+    return narrow
+
+
+def _integers(octets: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return in_range(varint_values(np.frombuffer(octets, np.uint8)), dtype)
+
+
+def in_range(values: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return numbers of the wire in the declared dtype."""
+    if dtype == np.int64:
+        return values
+    if dtype.kind in "mM" or dtype == np.uint64:
+        return values.view(dtype)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if values.size and not (limits[0] <= int(values.min()) and int(values.max()) <= limits[1]):
+        raise Unusual
+    return values.astype(dtype)
+
+
+class _UnusualError(Exception):
+    """Records that are not in canonical form, or no messages at all."""
+
+    def __init__(self, which: NDArray[np.bool_]) -> None:
+        super().__init__()
+        self.numbers = np.flatnonzero(which)
+
+
+@attrs.frozen(eq=False)
+class _Held:
+    """A field as the records that hold it have it.
+
+    Attributes:
+        column: its values, with the steps (or counts, of context) of all records, 0 where one does not hold it.
+        held: which records hold it.
+    """
+
+    column: Column
+    held: NDArray[np.bool_]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Steps of each record; of context, values."""
+        return np.asarray(self.column.counts if self.column.steps is None else self.column.steps)
+
+
+class ColumnDecoder:
+    """Decodes the records of one schema and layout.
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in the messages.
+        joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
+        checks_only: whether columns have zeros in the place of values that may be any bits: what is wrong with a record
+            is found as well, and how long it is.
+    """
+
+    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False, checks_only: bool = False) -> None:
+        self.schema, self.layout, self._joined, self._checks_only = schema, layout, joined, checks_only
+        self._context: dict[bytes, str] = {}
+        self._lists: dict[bytes, str] = {}
+        for field in schema.fields:
+            target = self._lists if self._in_lists(field) else self._context
+            for name in value_features(field):
+                is_index = field.sparse is not None and name.endswith("/indices")
+                target[name.encode()] = "int64" if is_index else kind_of(field)
+            if field.presence and layout == "steps":
+                self._context[field.presence.encode()] = "int64"
+
+    def _in_lists(self, field: Field) -> bool:
+        return field.is_list and self.layout != "example"
+
+    def decode(self, messages: Messages) -> dict[str, Column]:
+        """Return the columns of records.
+
+        Raises:
+            Broken: the first of them that cannot be decoded.
+        """
+        broken: Broken | None = None
+        while True:
+            try:
+                columns = self._decode(messages)
+            except Broken as error:
+                # One before it may be broken too, in a field that comes later.
+                if error.record == 0:
+                    raise
+                broken, messages = error, messages.some(slice(error.record))
+            else:
+                if broken is not None:
+                    raise broken
+                return columns
+
+    def _decode(self, messages: Messages) -> dict[str, Column]:
+        try:
+            return self._columns(messages)
+        except _UnusualError as error:
+            numbers = error.numbers
+        remade: set[int] = set()
+        while True:
+            rows = []
+            for number in numbers.tolist():
+                try:
+                    rows.append(canonical(messages[number], self._context, self._lists))
+                except NoMessageError as error:
+                    raise Broken(number, "", str(error)) from None
+            messages = messages.replaced(numbers, rows)
+            remade.update(numbers.tolist())
+            try:
+                return self._columns(messages)
+            except _UnusualError as error:
+                numbers = error.numbers
+                if not remade.isdisjoint(numbers.tolist()):  # pragma: no cover - there is a bug here
+                    raise AssertionError("a message was put into canonical form, and is not in it") from None
+
+    def _columns(self, messages: Messages) -> dict[str, Column]:
+        context, lists, unusual = halves(messages)
+        spans, strange = entries(context, list(self._context))
+        in_lists, strange_lists = entries(lists, list(self._lists))
+        unusual = unusual | strange | strange_lists
+        if unusual.any():
+            raise _UnusualError(unusual)
+        columns: dict[str, Column] = {}
+        sizes: dict[str, NDArray[np.int64]] = {}
+        excused: dict[str, NDArray[np.bool_]] = {}
+        for field in self.schema.fields:
+            stated = self._stated(field, spans)
+            found = in_lists if self._in_lists(field) else spans
+            if not field.is_list and not field.is_ragged and field.sparse is None:
+                columns[field.name] = self._fixed(field, found[field.feature.encode()], stated)
+                continue
+            held = self._held(field, found)
+            known, presence = presence_of(NUMPY, field, held.sizes, stated, held.held)
+            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, held.column, known, presence)
+            if presence.excused is not None:
+                excused[field.name] = presence.excused
+        for group in self.schema.groups:
+            agreed(NUMPY, self.schema.members(group), sizes, excused, sizes)
+        return columns
+
+    def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
+        """Return what records say of an optional field: 1 of a value, 0 of None, -1 nothing; None where none may."""
+        span = spans.get((field.presence or "").encode()) if field.presence else None
+        if span is None:
+            return None
+        stated = np.full(len(span), -1, np.int64)
+        rows = np.flatnonzero(span.starts >= 0)
+        places, unusual = payloads(span.some(rows), "int64")
+        _require_usual(unusual, rows, len(span))
+        values, counts, is_open = integers(places)
+        _require_usual(is_open, rows, len(span))
+        if (counts != 1).any():
+            row = int(rows[(counts != 1).argmax()])
+            raise Broken(row, field.name, f"one value is expected in {field.presence!r}")
+        stated[rows] = values
+        return stated
+
+    def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
+        """Return the column of a context field of known shape, of which no value is one only of a stated None."""
+        rows = np.flatnonzero(span.starts >= 0)
+        required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
+        found = self._read(field, span.some(rows), rows, len(span), required)
+        have = np.zeros(len(span), bool)
+        have[rows] = found.units > 0
+        return fixed_values(NUMPY, field, found.values, have, stated)[0]
+
+    def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
+        """Return the values in features, of the records `rows`, of `size` in all."""
+        places, unusual = payloads(features, kind_of(field))
+        _require_usual(unusual, rows, size)
+        reader = self._reader(field, rows)
+        if not field.is_list and not field.is_ragged and field.sparse is None:
+            return reader.read(places, self._check(rows, size), required=required)
+        return reader.read(places, self._check(rows, size), any_number=True)
+
+    def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
+        joined = self._joined and field.sparse is None and not field.may_lack
+        return Reader(field, rows, joined=joined, checks_only=self._checks_only)
+
+    @staticmethod
+    def _check(rows: Any, size: int) -> Any:
+        return lambda unusual: _require_usual(unusual, rows, size)
+
+    def _held(self, field: Field, found: dict[bytes, Spans]) -> _Held:
+        if field.sparse is not None:
+            return self._held_sparse(field, found)
+        span = found[field.feature.encode()]
+        held = span.starts >= 0
+        size = len(span)
+        rows = np.flatnonzero(held)
+        some = span if rows.size == size else span.some(rows)
+        if not field.is_list or self.layout == "example":
+            values = self._read(field, some, rows, size)
+            sizes = _spread(values.units, rows, size)
+            column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
+            return _Held(column, held)
+        if field.packed or self.layout == "packed":
+            features, each, unusual = parts(some)
+            _require_usual(unusual, rows, size)
+            values = self._read(field, features, np.repeat(rows, each), size)
+            steps = np.diff(bounds(values.units)[bounds(each)])
+            return _Held(Column(values.values, steps=_spread(steps, rows, size)), held)
+        values, each = self._reader(field, rows).read_steps(some, self._check(rows, size))
+        column = Column(values.values, steps=_spread(each, rows, size))
+        return _Held(attrs.evolve(column, counts=values.units) if field.is_ragged else column, held)
+
+    def _held_sparse(self, field: Field, found: dict[bytes, Spans]) -> _Held:
+        index_name, value_name = (name.encode() for name in value_features(field))
+        size, held = len(found[index_name]), np.ones(len(found[index_name]), bool)
+        expected = f"as many indices as values are expected in {field.feature!r}, got"
+        features: list[Spans] = []
+        eaches: list[NDArray[np.int64]] = []
+        for name in (index_name, value_name):
+            span = found[name]
+            held &= span.starts >= 0
+            some = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # what is not there is empty
+            each = np.ones(size, np.int64)
+            if field.is_list:
+                some, each, unusual = parts(some)
+                _require_usual(unusual, np.arange(size), size)
+            features.append(some)
+            eaches.append(each)
+        if (eaches[0] != eaches[1]).any():
+            # A feature that TensorFlow reads past the end of may be one more than are counted here.
+            for some, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
+                _require_usual(payloads(some, kind)[1], np.repeat(np.arange(size), each), size)
+            row = int((eaches[0] != eaches[1]).argmax())
+            raise Broken(row, field.name, f"{expected} {int(eaches[0][row])} and {int(eaches[1][row])}")
+        rows = np.repeat(np.arange(size), eaches[0])
+        places, unusual = payloads(features[0], "int64")
+        _require_usual(unusual, rows, size)
+        indices, counts, is_open = integers(places)
+        _require_usual(is_open, rows, size)
+        values = self._read(field, features[1], rows, size)
+        if (counts != values.units).any():
+            place = int((counts != values.units).argmax())
+            got = f"{int(counts[place])} and {int(values.units[place])}"
+            raise Broken(int(rows[place]), field.name, f"{expected} {got}")
+        indices, flat = _ascending(field, indices, values.values, counts, rows)
+        steps = eaches[0] if field.is_list else None
+        return _Held(Column(flat, steps=steps, counts=counts, indices=indices), held)
+
+
+def _spread(sizes: NDArray[np.int64], rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    if rows.size == size:
+        return sizes
+    out = np.zeros(size, np.int64)
+    out[rows] = sizes
+    return out
+
+
+def _require_usual(unusual: NDArray[np.bool_], rows: NDArray[np.int64], size: int) -> None:
+    if unusual.any():
+        which = np.zeros(size, bool)
+        which[rows[unusual]] = True
+        raise _UnusualError(which)
+
+
+def _ascending(
+    field: Field, indices: NDArray[np.int64], values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return indices and values of sparse vectors by ascending index."""
+    size = field.sparse or 0
+    vector = np.repeat(np.arange(counts.size), counts)
+    outside = (indices < 0) | (indices >= size)
+    if outside.any():
+        place = int(outside.argmax())
+        raise Broken(
+            int(rows[vector[place]]), field.name, f"indices in [0, {size}) are expected, got {int(indices[place])}"
+        )
+    same = vector[1:] == vector[:-1]
+    if (indices[1:] <= indices[:-1])[same].any():
+        order = np.lexsort((indices, vector))
+        indices, values = indices[order], values[order]
+        twice = same & (indices[1:] == indices[:-1])
+        if twice.any():
+            place = int(twice.argmax())
+            raise Broken(
+                int(rows[vector[place]]), field.name, f"distinct indices are expected, got {int(indices[place])} twice"
+            )
+    return indices, values
+
+
+_STORAGES = ("auto", "raw", "packed", "buffer")
+_NARROW = 0x80
+_LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs
+
+
+class SingleDecoder:
+    """Decodes single records of one schema.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> schema = sr.Schema.of(Word)
+    >>> SingleDecoder(schema).decode(schema.encode(Word("to")))
+    Word(text='to')
+
+    Args:
+        schema: the fields.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._build = builder(schema)
+        self._known = all(field.storage in _STORAGES for field in schema.fields)
+        self.gives_views = all(map(_is_whole, schema.fields))
+        self._readers = [(field.is_list, _optional(field, _reader(field))) for field in schema.fields]
+        self._groups = [
+            [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
+            for group in schema.groups
+        ]
+
+    def decode(self, data: bytes) -> Any:
+        """Return the record, or None where the batch decoder is to look at it."""
+        if type(data) is not bytes or len(data) > _LARGEST:
+            return None
+        values = self._values(data)
+        return None if values is None else self._build([[value] for value in values])[0]
+
+    def values_of_large(self, data: memoryview) -> list[Any] | None:
+        """Return the values of a large record, arrays as views of it where they can be; None as above.
+
+        Only records whose long values are one buffer each are looked at.
+        """
+        return self._values(data) if self.gives_views and len(data) > _LARGEST else None
+
+    def _values(self, data: Any) -> list[Any] | None:
+        if not self._known:
+            return None
+        try:
+            context, lists = message_spans(data)
+            values = [read(data, lists if is_list else context, context) for is_list, read in self._readers]
+        except (Unusual, UnicodeDecodeError):
+            return None
+        for group in self._groups:
+            sizes = {len(values[place]) for place in group if values[place] is not None}
+            if len(sizes) > 1:
+                return None
+        return values
+
+
+def _optional(
+    field: Field, read: Callable[[bytes, FeatureSpans], Any]
+) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
+    """Return the function of a message, the features of a field's kind and the context to its value or None."""
+    if not field.may_lack:
+        return lambda data, features, _: read(data, features)
+    presence, names = (field.presence or "").encode(), _feature_names(field)
+
+    def value(data: bytes, features: FeatureSpans, context: FeatureSpans) -> Any:
+        is_held = any(name in features for name in names)
+        if not field.optional:
+            return read(data, features) if is_held else _absent(field)
+        if presence not in context and not is_held:
+            return _absent(field)
+        stated = _whole_number(data, *feature_payload(data, *_found(context, presence), "int64"))
+        if stated == 1:
+            return read(data, features)
+        if stated or is_held:
+            raise Unusual  # perhaps an empty value beside it, perhaps a contradiction
+        return None
+
+    return value
+
+
+def _absent(field: Field) -> Any:
+    """Return what a record has that was written before the field came."""
+    if not field.has_default:
+        return None
+    if field.is_list or field.shape or field.sparse is not None:
+        raise Unusual
+    value = field.exact(field.default)
+    return bool(value) if field.element.name == "bool" else value
+
+
+def _is_whole(field: Field) -> bool:
+    """Whether a field is a buffer of numbers of fixed width, or a number or text alone."""
+    if field.sparse is not None or (field.is_list and not field.packed) or (field.is_list and field.is_ragged):
+        return False
+    alone = not field.is_list and not field.shape
+    return alone or (not field.element.is_text and (field.buffered or field.element.wire == "float"))
+
+
+def _feature_names(field: Field) -> list[bytes]:
+    """Return the names of the features that hold a field's values."""
+    return [name.encode() for name in value_features(field)]
+
+
+def _found(features: FeatureSpans, name: bytes) -> tuple[int, int]:
+    span = features.get(name)
+    if span is None:
+        raise Unusual
+    return span
+
+
+def _reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    """Return the function that gives a field's value from a message and the features of its kind."""
+    if field.sparse is not None:
+        return _sparse_reader(field)
+    if field.is_list:
+        return _list_reader(field)
+    if not field.shape:
+        return _scalar_reader(field)
+    name, numbers, shape = field.feature.encode(), converter_of(field), (-1,) * field.is_ragged + field.rest
+    return lambda data, features: _shaped(_flat(field, numbers, data, *_found(features, name)), shape)
+
+
+def _flat(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    """Return the values of a feature."""
+    if field.element.is_text:
+        return _texts(field, feature_items(data, start, stop))
+    kind = kind_of_numbers(field)
+    if kind == "bytes":
+        return numbers(_only(feature_items(data, start, stop)))
+    first, last = feature_payload(data, start, stop, kind)
+    return numbers(data[first:last])
+
+
+def _shaped(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    count = math.prod(size for size in shape if size > 0)
+    if values.size % count if shape[:1] == (-1,) else values.size != count:
+        raise Unusual
+    return values.reshape((values.size // count, *shape[1:]) if shape[:1] == (-1,) else shape)
+
+
+def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    name, kind, element = field.feature.encode(), kind_of_numbers(field), field.element
+    numbers = converter_of(field)
+    limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        start, stop = _found(features, name)
+        if kind == "bytes":
+            item = _only(feature_items(data, start, stop))
+            if element.is_text:
+                text = bytes(item)
+                return text.decode() if element.name == "str" else text
+            values = numbers(item)
+        else:
+            first, last = feature_payload(data, start, stop, kind)
+            if limits is not None:
+                value = _whole_number(data, first, last)
+                if not limits.min <= value <= limits.max:
+                    raise Unusual
+                return element.numpy.type(value)
+            values = numbers(data[first:last])
+        if values.size != 1:
+            raise Unusual
+        return bool(values[0]) if element.name == "bool" else values[0]
+
+    return read
+
+
+def _whole_number(data: bytes, first: int, last: int) -> int:
+    """Return the one int64 of packed varints."""
+    if last - first == 1 and data[first] < _NARROW:
+        return data[first]
+    values = varint_values(np.frombuffer(data[first:last], np.uint8))
+    if values.size != 1:
+        raise Unusual
+    return int(values[0])
+
+
+def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    name, numbers = field.feature.encode(), converter_of(field)
+    if field.is_single and kind_of_numbers(field) != "float" and not field.buffered:
+        return _single_reader(field, name)
+    read: Callable[..., Any] = _read_steps
+    if field.packed:
+        read = _read_packed
+    elif field.is_ragged:
+        read = _read_ragged
+    elif field.element.is_text:
+        read = _read_texts
+    return lambda data, features: read(field, numbers, data, *_found(features, name))
+
+
+def _single_reader(field: Field, name: bytes) -> Callable[[bytes, FeatureSpans], Any]:
+    """Return the reader of a list of one number or text a step."""
+    dtype, kind = field.element.numpy, field.element.wire
+    steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        values = steps.read(data, *_found(features, name))
+        if kind == "bytes":
+            out = np.empty(len(values), object)
+            out[:] = values
+            return out
+        return in_range(np.array(values, np.int64), dtype)
+
+    return read
+
+
+def _read_packed(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    spans = list_features(data, start, stop)
+    if len(spans) != 1:
+        raise Unusual
+    return _shaped(_flat(field, numbers, data, *spans[0]), (-1, *field.rest))
+
+
+def _read_ragged(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> list[NDArray[Any]]:
+    values, counts = _joined(field, data, list_features(data, start, stop), numbers)
+    if (counts % field.count).any():
+        raise Unusual
+    parts = np.split(values, np.cumsum(counts)[:-1]) if counts.size else []
+    return [part.reshape(-1, *field.rest) for part in parts]
+
+
+def _read_texts(field: Field, _: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    values, counts = _joined_texts(field, data, list_features(data, start, stop))
+    if (counts != field.count).any():
+        raise Unusual
+    return values.reshape(-1, *field.rest)
+
+
+def _read_steps(field: Field, numbers: Converter, data: bytes, start: int, stop: int) -> NDArray[Any]:
+    kind, count = kind_of_numbers(field), field.count
+    rows = equal_payloads(data, start, stop, kind)
+    width = {"float": FLOAT_BYTES * count, "bytes": field.element.itemsize * count}.get(kind)
+    if rows is not None and width is None:
+        is_right = bool(((rows < _NARROW).sum(1) == count).all() and (rows[:, -1] < _NARROW).all())
+    else:
+        is_right = rows is not None and rows.shape[1] == width
+    if rows is not None and is_right:
+        return numbers(rows.tobytes()).reshape(-1, *field.rest)
+    values, counts = _joined(field, data, list_features(data, start, stop), numbers)
+    if (counts != count).any():
+        raise Unusual
+    return values.reshape(-1, *field.rest)
+
+
+def _joined(
+    field: Field, data: bytes, spans: list[tuple[int, int]], numbers: Converter
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the values of features one behind the other, and how many elements each holds."""
+    if field.element.is_text:
+        return _joined_texts(field, data, spans)
+    kind = kind_of_numbers(field)
+    parts: list[bytes] = []
+    for span in spans:
+        if kind == "bytes":
+            parts.append(_only(feature_items(data, *span)))
+        else:
+            first, last = feature_payload(data, *span, kind)
+            parts.append(data[first:last])
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    whole = b"".join(parts) if len(parts) != 1 else parts[0]
+    if kind == "int64":
+        ends = np.concatenate([[0], np.cumsum(np.frombuffer(whole, np.uint8) < _NARROW)])
+        edges = np.cumsum(sizes)
+        counts = np.diff(ends[np.concatenate([[0], edges])])
+        octets = np.frombuffer(whole, np.uint8)
+        if (octets[edges[sizes > 0] - 1] >= _NARROW).any():
+            raise Unusual  # a number that does not end in its feature
+    else:
+        width = FLOAT_BYTES if kind == "float" else field.element.itemsize
+        if (sizes % width).any():
+            raise Unusual
+        counts = sizes // width
+    return numbers(whole), counts
+
+
+def _joined_texts(field: Field, data: bytes, spans: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    items = [feature_items(data, *span) for span in spans]
+    flat = [item for step in items for item in step]
+    return _texts(field, flat), np.fromiter(map(len, items), np.int64, len(items))
+
+
+def _texts(field: Field, items: list[bytes]) -> NDArray[Any]:
+    out = np.empty(len(items), object)
+    out[:] = list(map(bytes.decode, items)) if field.element.name == "str" else items
+    return out
+
+
+def _only(items: list[bytes]) -> bytes:
+    if len(items) != 1:
+        raise Unusual
+    return items[0]
+
+
+def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    indices_name, values_name = _feature_names(field)
+    numbers, size = converter_of(field), field.sparse or 0
+
+    def vector(data: bytes, where: tuple[int, int], what: tuple[int, int]) -> SparseVector:
+        first, last = feature_payload(data, *where, "int64")
+        indices = varint_values(np.frombuffer(data[first:last], np.uint8))
+        if field.element.is_text:
+            values = _texts(field, feature_items(data, *what))
+        elif field.buffered:
+            values = numbers(_only(feature_items(data, *what)))
+        else:
+            first, last = feature_payload(data, *what, kind_of_numbers(field))
+            values = numbers(data[first:last])
+        ascending = not indices.size or (indices[0] >= 0 and indices[-1] < size and (np.diff(indices) > 0).all())
+        if indices.size != values.size or not ascending:
+            raise Unusual
+        return SparseVector(indices, values, size)
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        where, what = _found(features, indices_name), _found(features, values_name)
+        if not field.is_list:
+            return vector(data, where, what)
+        steps = list_features(data, *where), list_features(data, *what)
+        if len(steps[0]) != len(steps[1]):
+            raise Unusual
+        return [vector(data, *spans) for spans in zip(*steps, strict=True)]
+
+    return read
+
+
+class RecordDecoder:
+    """Decodes the records of one schema.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> RecordDecoder(sr.Schema.of(Word)).decode_batch([sr.Schema.of(Word).encode(Word("to"))])
+    [Word(text='to')]
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in serialized records; what this library writes is `steps`.
+        joined: for columns alone: see `ColumnDecoder`.
+        checks_only: likewise.
+    """
+
+    def __init__(
+        self, schema: Schema, layout: Layout = "steps", *, joined: bool = False, checks_only: bool = False
+    ) -> None:
+        keep_freed_memory()
+        require_bounds(schema.fields, layout)
+        self.schema: Schema = schema
+        self.layout: Layout = layout
+        self._columns = ColumnDecoder(schema, layout, joined=joined, checks_only=checks_only)
+
+    def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
+        """Return one record per serialized SequenceExample."""
+        if len(data) == 1 and self.layout == "steps":
+            record = self._single.decode(data[0])
+            if record is not None:
+                return [record]
+        others = set(map(type, data)) - {bytes}
+        if others:
+            position = next(i for i, item in enumerate(data) if type(item) is not bytes)
+            raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}", position=position)
+        return self.build(self.decode_values(Messages.of(data)))
+
+    @functools.cached_property
+    def _single(self) -> SingleDecoder:
+        return SingleDecoder(self.schema)
+
+    @functools.cached_property
+    def build(self) -> Builder:
+        """Returns the records that have the values of each field."""
+        return builder(self.schema)
+
+    @property
+    def gives_views(self) -> bool:
+        """Whether arrays of a large record that comes alone are views of its bytes."""
+        return self.layout == "steps" and self._single.gives_views
+
+    def decode_values(self, messages: Messages) -> list[list[Any]]:
+        """Return the values of each field of some records.
+
+        Raises:
+            RecordError: the first record that cannot be decoded.
+        """
+        if len(messages) == 1 and self.layout == "steps":
+            values = self._single.values_of_large(messages.view(0))
+            if values is not None:
+                return [[value] for value in values]
+        columns = self.decode_columns(messages)
+        return [scatter(field, columns[field.name]) for field in self.schema.fields]
+
+    def decode_columns(self, messages: Messages) -> dict[str, Column]:
+        """Return the columns of some records.
+
+        Raises:
+            RecordError: the first record that cannot be decoded.
+        """
+        try:
+            return self._columns.decode(messages)
+        except Broken as error:
+            raise self._failure(messages[error.record], error) from None
+
+    def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
+        """Return the length of each record in an alignment group; only its fields are decoded.
+
+        Raises:
+            RecordError: the first record that cannot be decoded.
+        """
+        decoder = RecordDecoder(self.schema.select([field.name for field in self.schema.members(group)]), self.layout)
+        return group_lengths(decoder.schema, decoder.decode_columns(messages), len(messages))[:, 0]
+
+    def _failure(self, data: bytes, error: Broken) -> RecordError:
+        """Return the error of a record that cannot be decoded: it names all fields that are missing."""
+        first, message = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", message_of(data)
+        missing = [
+            FieldProblem(field.name, (), f"the {field.kind} {field.feature!r}, or a default in the class", "nothing")
+            for field in self.schema.fields
+            if message is not None and not field.may_lack and not has_feature(message, field, self.layout)
+        ]
+        if missing:
+            return RecordError(first, position=error.record, problems=missing)
+        if error.problem is not None:
+            return RecordError(first, position=error.record, problems=[error.problem])
+        what = f"field {error.field!r}: {error.message}" if error.field else error.message
+        return RecordError(f"{first}; {what}", position=error.record)

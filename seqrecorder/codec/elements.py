@@ -1,0 +1,242 @@
+"""Values that were stored as messages of their own (see `encode_values`): tensors, PNG and JPEG images."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import TYPE_CHECKING, Any
+
+from seqrecorder.codec.encode import tensor_header
+from seqrecorder.codec.graph_ops import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+_PNG_HEAD = 24  # bytes up to the end of the size
+_BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
+_BASE, _DIGITS = 128, 5  # of varints of 32 bits: no record is larger
+_PLACES = [_BASE**place for place in range(_DIGITS)]
+_SHOWN = 16
+
+
+def decode_images(encoded: Any, field: Field) -> Any:
+    """Return uint8 images (N, height, width, channels) for a vector of encoded ones, inside a graph or eagerly.
+
+    Both storages take PNG and JPEG: files of the wild mix them under one name.
+    """
+    import tensorflow as tf
+
+    if tf.executing_eagerly():
+        return _eager_images(field.storage, field.name, field.rest)(encoded)
+    return _each_image(encoded, field.storage, field.name, field.rest)
+
+
+def _each_image(encoded: Any, storage: str, name: str, shape: tuple[int, ...]) -> Any:
+    """Return images, once their headers were found to say the size that is expected: a few bytes can claim any."""
+    import tensorflow as tf
+
+    wanted = f"field {name!r}: images of {shape[0]} x {shape[1]} pixels (height, width) are expected, got"
+    heads = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=_PNG_HEAD), tf.int64)
+    is_png = tf.reduce_all(tf.equal(heads[:, : len(_PNG)], list(_PNG)), 1)
+    is_jpeg = tf.reduce_all(tf.equal(heads[:, : len(_JPEG)], list(_JPEG)), 1)
+    kinds = f"field {name!r}: images in PNG or JPEG are expected, got bytes that begin with"
+    encoded = checked(encoded, is_png | is_jpeg, kinds, heads)
+    # The size of a PNG stands in its first chunk, IHDR, always.
+    width, height = (tf.reduce_sum(heads[:, at : at + 4] * _BIG_ENDIAN, 1) for at in (16, 20))
+    is_right = tf.equal(height, shape[0]) & tf.equal(width, shape[1])
+    encoded = checked(encoded, is_jpeg | is_right, wanted, height, width)
+    sizes = tf.map_fn(
+        lambda image: tf.io.extract_jpeg_shape(image)[:2],
+        tf.boolean_mask(encoded, is_jpeg),
+        fn_output_signature=tf.TensorSpec([2], tf.int32),
+    )
+    encoded = checked(encoded, tf.equal(sizes, shape[:2]), wanted, sizes)
+    read = tf.io.decode_png if storage == "png" else tf.io.decode_jpeg  # either takes both
+    return tf.map_fn(
+        lambda image: tf.ensure_shape(read(image, channels=shape[2]), shape),
+        encoded,
+        fn_output_signature=tf.TensorSpec(shape, tf.uint8),
+    )
+
+
+@functools.cache
+def _eager_images(storage: str, name: str, shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    """Return a graph that decodes a vector: an eager `tf.map_fn` is slow for each."""
+    import tensorflow as tf
+
+    def decode(encoded: Any) -> Any:
+        with tf.device("CPU:0"):
+            return _each_image(encoded, storage, name, shape)
+
+    graph: Callable[[Any], Any] = tf.function(
+        decode, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    return graph
+
+
+def tensor_buffers(encoded: Any, field: Field) -> Any:
+    """Return the little-endian buffers in serialized tensors, which must be of the field's dtype and shape.
+
+    A tensor can be written in other ways, too, such as one value and a shape of any size, for which
+    `tf.io.parse_tensor` takes that much memory. Here bytes are what `tf.io.serialize_tensor` gives, or refused.
+
+    Args:
+        encoded: string vector.
+        field: the declaration of the values.
+    """
+    import tensorflow as tf
+
+    dtype, width = field.element.graph, field.count * field.element.itemsize
+    if field.is_ragged:
+        headers, counts = _headers(encoded, dtype, field.rest, width)
+        content = counts * width
+    else:
+        headers = tf.fill(tf.shape(encoded), tensor_header(dtype, field.rest, width))
+        content = tf.fill(tf.shape(encoded), tf.constant(width, tf.int64))
+    starts, sizes = (tf.cast(tf.strings.length(part, unit="BYTE"), tf.int64) for part in (headers, encoded))
+    begins = tf.strings.substr(encoded, tf.zeros_like(starts), starts)
+    encoded = checked(
+        encoded,
+        tf.equal(sizes, starts + content) & tf.equal(begins, headers),
+        f"field {field.name!r}: tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as "
+        "tf.io.serialize_tensor gives them; got",
+        sizes,
+        "bytes, which begin with",
+        tf.io.decode_raw(encoded, tf.uint8, fixed_length=_SHOWN),
+    )
+    return tf.strings.substr(encoded, starts, content)
+
+
+def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
+    """Return what stands before the buffers of tensors `(n, *rest)` if they are such, and n, int64, of each."""
+    import tensorflow as tf
+
+    # The size of the first dimension begins at the same place in all of them.
+    first = tensor_header(dtype, (1, *rest), 0)
+    begin = first.index(b"\x12\x02\x08\x01", 2) + 3
+    after = first[begin + 1 :]
+    digits = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=begin + _DIGITS)[:, begin:], tf.int64)
+    is_last = tf.cast(digits < _BASE, tf.int64)
+    belongs = tf.math.cumprod(1 - is_last, 1, exclusive=True)
+    counts = tf.reduce_sum(belongs * (digits % _BASE) * _PLACES, 1)
+    nothing = tensor_header(dtype, (0, *rest), 0)
+    counts = tf.minimum(counts, tf.cast(tf.strings.length(encoded), tf.int64))
+    counts = tf.where(tf.equal(encoded, nothing), tf.zeros_like(counts), counts)
+    size, tag = varints(counts), first[:3]
+    shape_size = tf.strings.length(size) + len(after) + 3
+    dimension = ["\x12", varints(tf.cast(tf.strings.length(size) + 1, tf.int64)), "\x08", size, after]
+    some = [tag, varints(tf.cast(shape_size, tf.int64)), *dimension, "\x22", varints(counts * width)]
+    return tf.where(tf.equal(counts, 0), nothing, tf.strings.join(some)), counts
+
+
+def varints(numbers: Any) -> Any:
+    """Return numbers as they stand in protobuf messages: strings of up to `_DIGITS` bytes.
+
+    Args:
+        numbers: int64, `(n,)`, not negative.
+    """
+    import tensorflow as tf
+
+    table = tf.constant([bytes([byte]) for byte in range(256)])
+    rest = [numbers // place for place in _PLACES]
+    bytes_ = [tf.gather(table, part % _BASE + _BASE * tf.cast(part >= _BASE, tf.int64)) for part in rest]
+    more = [tf.where(part > 0, byte, "") for part, byte in zip(rest[1:], bytes_[1:], strict=True)]
+    return tf.strings.join([bytes_[0], *more])
+
+
+# Tags of length-delimited fields 1 and 2, which are all that an Example of bytes takes.
+_ONE, _TWO = b"\x0a", b"\x12"
+
+
+def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the fields of an element, string scalars, and how many values each has, int64 scalars.
+
+    Args:
+        schema: fields of numbers with the storage `raw`, and of bytes.
+        element: by field, a tensor of its dtype.
+    """
+    import tensorflow as tf
+
+    serialized = tuple(_serialized(field, element[field.name]) for field in schema.fields)
+    return serialized, tuple(tf.size(element[field.name], tf.int64) for field in schema.fields)
+
+
+def _serialized(field: Field, tensor: Any) -> Any:
+    import tensorflow as tf
+
+    if not field.element.is_text:
+        return tf.io.serialize_tensor(tensor)
+    if not (field.is_list or field.shape):
+        return tensor
+    count = tf.reshape(tf.size(tensor), [1, 1])
+    message = tf.io.encode_proto(count, [tf.reshape(tensor, [1, -1])], ["value"], "tensorflow.BytesList")
+    return tf.reshape(message, [])
+
+
+def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[Any, ...]) -> Any:
+    r"""Return elements as serialized `tf.train.Example`s, which a `Parser` with the layout `example` reads.
+
+    Numbers lie in them as one little-endian buffer for each field, so every bit is kept.
+
+    >>> import tensorflow as tf, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Text:
+    ...     ids: np.ndarray = sr.feature_list("int32", storage="raw")
+    >>> schema = sr.Schema.of(Text)
+    >>> parts = serialize_fields(schema, {"ids": tf.constant([1, 2])})
+    >>> [example] = encode_elements(schema, *(tuple(tf.stack([scalar]) for scalar in part) for part in parts)).numpy()
+    >>> tf.train.Example.FromString(example).features.feature["ids"].bytes_list.value[0]
+    b'\x01\x00\x00\x00\x02\x00\x00\x00'
+
+    Args:
+        schema: as for `serialize_fields`.
+        serialized: what that returns, string `(n,)` for each field.
+        sizes: likewise, int64 `(n,)`.
+
+    Returns:
+        A string tensor `(n,)`.
+    """
+    import tensorflow as tf
+
+    lists = []
+    for field, part, size in zip(schema.fields, serialized, sizes, strict=True):
+        if not field.element.is_text:
+            # A serialized tensor ends with its buffer; what stands before it has another size for each shape.
+            content = size * tf.dtypes.as_dtype(field.element.graph).size
+            buffer = tf.strings.substr(part, tf.cast(tf.strings.length(part), tf.int64) - content, content)
+            lists.append(_delimited(_ONE, buffer))
+        else:
+            lists.append(part if field.is_list or field.shape else _delimited(_ONE, part))
+    names = _delimited(_ONE, tf.constant([[field.feature] for field in schema.fields]))
+    features = _delimited(_TWO, _delimited(_ONE, tf.stack(lists)))
+    entries = _delimited(_ONE, tf.strings.join([tf.broadcast_to(names, tf.shape(features)), features]))
+    return _delimited(_ONE, tf.strings.reduce_join(entries, 0))
+
+
+def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
+    """Return the steps of elements in each alignment group, int64 `(n, groups)`.
+
+    Args:
+        schema: as for `serialize_fields`.
+        sizes: as for `encode_elements`.
+    """
+    import tensorflow as tf
+
+    of = dict(zip((field.name for field in schema.fields), sizes, strict=True))
+    firsts = [schema.members(group)[0] for group in schema.groups]
+    if not firsts:
+        return tf.zeros([tf.size(sizes[0]), 0], tf.int64)
+    return tf.stack([of[field.name] // math.prod(field.rest) for field in firsts], 1)
+
+
+def _delimited(tag: bytes, payload: Any) -> Any:
+    """Return length-delimited fields of a message, one for each payload."""
+    import tensorflow as tf
+
+    sizes = varints(tf.cast(tf.strings.length(payload), tf.int64))
+    return tf.strings.join([tf.fill(tf.shape(payload), tag), sizes, payload])

@@ -1,0 +1,533 @@
+"""Records to bytes, in numpy from end to end."""
+
+from __future__ import annotations
+
+import itertools
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.columns import (
+    Column,
+    check_alignment,
+    check_threads_of_tensorflow,
+    collect,
+    gather,
+    group_lengths,
+    keep_freed_memory,
+    only_stores,
+    with_texts,
+)
+from seqrecorder.errors import RecordError
+from seqrecorder.schema.conversion import Mismatch, SparseVector
+from seqrecorder.wire.byte_rows import bounds, varint
+from seqrecorder.wire.byte_rows import cut as cut_rows
+from seqrecorder.wire.write import LARGE, Leaf, check_limit, serialize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.errors import FieldProblem
+    from seqrecorder.schema.dtypes import ElementType
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+_TOGETHER = 4 << 20  # bytes of images that are encoded at a time, beside which TensorFlow has a copy of them
+
+# tensorflow/core/framework/types.proto
+_DATA_TYPES = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "complex128": 18,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+}
+
+
+def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
+    """Return what stands before the buffer of `size` bytes in a serialized tensor.
+
+    >>> tensor_header("float32", (2,), 8).hex()
+    '08011204120208022208'
+    """
+    dimensions = b""
+    for length in shape:
+        dimension = b"\x08" + varint(length) if length else b""  # proto3 leaves zeros out
+        dimensions += b"\x12" + varint(len(dimension)) + dimension
+    header = b"\x08" + varint(_DATA_TYPES[graph_type]) + b"\x12" + varint(len(dimensions)) + dimensions
+    return header + b"\x22" + varint(size) if size else header
+
+
+def encode_tensors(field: Field, column: Column) -> Any:
+    """Return one serialized tensor per record or step: a uint8 matrix where all have one shape, else a list."""
+    buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
+    width = field.count * field.element.itemsize
+    if column.counts is None:
+        header = np.frombuffer(tensor_header(field.element.graph, field.rest, width), np.uint8)
+        rows = buffer.reshape(-1, width)
+        return np.hstack([np.broadcast_to(header, (len(rows), header.size)), rows])
+    data, start, out = buffer.tobytes(), 0, []
+    for count in column.counts.tolist():
+        size = count * width
+        out.append(tensor_header(field.element.graph, (count, *field.rest), size) + data[start : start + size])
+        start += size
+    return out
+
+
+def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
+    """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes."""
+    import tensorflow as tf
+
+    check_threads_of_tensorflow("encode images")
+    with tf.device("CPU:0"):
+        if storage == "jpeg":
+            return [tf.io.encode_jpeg(image).numpy() for image in values]
+        several = max(1, _TOGETHER * len(values) // max(1, values.nbytes))
+        pieces = (values[first : first + several] for first in range(0, len(values), several))
+        return list(itertools.chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
+
+
+PIECE_RECORDS = 16384
+PIECE_BYTES = 6 << 20
+_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # where a piece has both, it is large enough
+_BLOCK_RECORDS = 1024  # sized at once, as far as the bytes of those before allow
+_BLOCKS = 4
+_GROWTH = 16
+
+_SCALAR = 8
+_SAMPLE = 16  # arrays of a block
+_nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
+
+# Raised by what is not in the form that records hold, or is None.
+_UNEXPECTED = (AttributeError, TypeError, ValueError)
+
+
+# Cutting --------------------------------------------------------------------------------------------------------------
+
+
+def parts(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
+    """Yield how many records are encoded at once, one part behind the other.
+
+    >>> list(parts([b"x"] * 40_000, lambda block: sum(map(len, block))))
+    [16384, 16384, 7232]
+
+    Args:
+        records: records that are in memory as a whole.
+        size_of: says how many bytes a block of them takes.
+    """
+    start = stop = size = 0
+    most = 1
+    while stop < len(records):
+        block = records[stop : min(stop + most, start + PIECE_RECORDS)]
+        block_size = size_of(block)
+        if block_size > PIECE_BYTES and len(block) > 1:  # some are larger than those before: they are looked at closely
+            most = max(1, len(block) // _GROWTH)
+            continue
+        if stop > start and size + block_size > PIECE_BYTES:
+            yield stop - start
+            start, size = stop, 0
+        stop, size = stop + len(block), size + block_size
+        if stop - start == PIECE_RECORDS or (stop - start >= _MANY_RECORDS and size >= _MANY_BYTES):
+            yield stop - start
+            start, size = stop, 0
+        fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
+        most = max(1, min(_BLOCK_RECORDS, _GROWTH * most, fits))
+    if stop > start:
+        yield stop - start
+
+
+def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
+    """Yield how many records the next piece of larger columns has, and its columns; arrays are views.
+
+    Args:
+        columns: the columns.
+        size: how many records they are of.
+    """
+    each = max(1, bytes_of(columns)) / max(1, size)
+    most = max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
+    rows = np.minimum(np.arange(0, size + most, most), size)
+    pieces = {name: _cut(column, rows) for name, column in columns.items()}
+    for number, count in enumerate(np.diff(rows).tolist()):
+        yield count, {name: piece[number] for name, piece in pieces.items()}
+
+
+def bytes_of(columns: Mapping[str, Column]) -> int:
+    """Return about how many bytes the values of columns take."""
+    total = 0
+    for column in columns.values():
+        total += column.values.nbytes
+        if column.features is not None:
+            total += column.features.data.size
+        elif column.values.dtype == object and column.values.size:
+            texts = column.values.reshape(-1).tolist()
+            total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
+    return total
+
+
+def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
+    """Return the column cut at the records of these numbers."""
+    at: dict[str, NDArray[np.int64]] = {"present": rows}
+    inner = rows if column.present is None else bounds(column.present)[rows]
+    for name in ("steps", "counts"):
+        lengths = getattr(column, name)
+        if lengths is not None:
+            at[name] = inner
+            inner = bounds(lengths)[inner]
+    at["indices"] = at["values"] = inner
+    arrays = {name: getattr(column, name) for name in at}
+    pieces = [
+        Column(**{name: array[at[name][i] : at[name][i + 1]] for name, array in arrays.items() if array is not None})
+        for i in range(rows.size - 1)
+    ]
+    if column.features is None:
+        return pieces
+    features = cut_rows(column.features, inner)  # one of each value
+    return [attrs.evolve(piece, features=part) for piece, part in zip(pieces, features, strict=True)]
+
+
+# Sizes ----------------------------------------------------------------------------------------------------------------
+
+
+def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
+    """Return the function that says about how many bytes records take together; 0 for what is no such record.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     key: str = sr.context(str)
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> sizer(sr.Schema.of(Sentence))([Sentence("abc", [1, 2]), Sentence("d", [3])])
+    28
+    """
+    numbers = _SCALAR * sum(map(_is_number, schema.fields))
+    asked = [(attrgetter(field.name), _size_of(field)) for field in schema.fields if not _is_number(field)]
+    names = [field.name for field in schema.fields]
+
+    def size(records: Sequence[Any]) -> int:
+        total = numbers * len(records)
+        for get, size_of in asked:
+            try:
+                values = list(map(get, records))
+            except AttributeError:
+                return sum(_one_by_one(record, names) for record in records)
+            try:
+                total += size_of(values)
+            except _UNEXPECTED:
+                total += sum(map(_size, values))
+        return total
+
+    return size
+
+
+def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
+    """Return the sum of a field's sizes; it may fail where values are not in the form that records hold."""
+    is_ragged = field.is_list and field.is_ragged
+    if field.sparse is not None or (is_ragged and field.element.is_text):
+        return lambda values: sum(map(_size, values))
+    if is_ragged:
+        return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
+    if not field.is_list and not field.shape:  # text: numbers are not asked
+        return lambda values: sum(map(len, values))
+    if field.element.is_text:
+        return _size_of_arrays_of_texts
+    return lambda values: sum(map(_nbytes, values))
+
+
+def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
+    elements: int = sum(map(_elements, values))
+    if not elements:
+        return 0
+    some = np.concatenate(values[:: -(-len(values) // _SAMPLE)], axis=None)
+    return _text_size(some.tolist()) * elements // max(1, some.size)
+
+
+def _is_number(field: Field) -> bool:
+    return not (field.is_list or field.shape or field.sparse is not None or field.element.is_text)
+
+
+def _one_by_one(record: Any, names: Sequence[str]) -> int:
+    try:
+        return sum(_size(getattr(record, name)) for name in names)
+    except AttributeError:  # encoding says what is wrong
+        return 0
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return _text_size(value.ravel().tolist())
+        return int(value.nbytes)
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    if isinstance(value, SparseVector):
+        return _size(value.indices) + _size(value.values)
+    return len(value) if isinstance(value, (str, bytes)) else _SCALAR
+
+
+def _text_size(values: Sequence[Any]) -> int:
+    try:
+        size = len("".join(values))  # faster than a sum of their lengths
+    except TypeError:  # bytes, or something that is no text
+        size = sum(map(_size, values))
+    return size + _SCALAR * len(values)
+
+
+_HELD = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
+"""Up to which each dtype holds all integers."""
+
+
+def columns_of_dictionaries(
+    schema: Schema,
+    rows: Sequence[Any],
+    *,
+    convert: Callable[[Field, Any], Any] | None = None,
+) -> dict[str, Column] | None:
+    """Return the columns of dictionaries of field to value; None where the class of the records is to look at them.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> columns_of_dictionaries(sr.Schema.of(Sentence), [{"ids": [1, 2]}, {"ids": [3]}])["ids"]
+    Column(values=int64 (3,), steps=int64 (2,))
+    >>> columns_of_dictionaries(sr.Schema.of(Sentence), [{"ids": [1.5]}])
+
+    Args:
+        schema: what the records are.
+        rows: the dictionaries.
+        convert: makes what a field takes of a value of JSON; then a null of a float is NaN.
+    """
+    if set(map(type, rows)) - {dict} or not takes_columns(schema):
+        return None
+    columns, found = dict[str, Column](), 0
+    try:
+        for field in schema.fields:
+            values, have = _values(field, rows)
+            column = _column(field, values, convert)
+            if column is None:
+                return None
+            columns[field.name], found = column, found + have
+    except (Mismatch, KeyError, TypeError, ValueError, OverflowError):
+        return None
+    problems: dict[int, list[FieldProblem]] = {}
+    check_alignment(schema, columns, len(rows), problems)
+    return None if problems or (found < sum(map(len, rows))) else columns
+
+
+def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
+    """Return the value of each row, and how many rows have one of their own.
+
+    Raises:
+        KeyError: a row lacks it, and may not.
+    """
+    key = field.name
+    try:
+        return [row[key] for row in rows], len(rows)
+    except KeyError:
+        if not field.may_lack:
+            raise
+    default = None if field.default is attrs.NOTHING else field.default
+    return [row.get(key, default) for row in rows], sum(key in row for row in rows)
+
+
+def takes_columns(schema: Schema) -> bool:
+    """Whether nothing but the fields makes a record: no code of the class, no attribute that is not stored."""
+    hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
+    return only_stores(schema.record_class, len(schema.fields)) and not hooked
+
+
+def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any] | None) -> Column | None:
+    present = None
+    if field.optional:
+        have = np.fromiter((value is not None for value in values), bool, len(values))
+        if not have.all():
+            present, values = have, [value for value in values if value is not None]
+    column = _plain(field, values, nulls=convert is not None)
+    if column is None:
+        if convert is not None:
+            values = [convert(field, value) for value in values]
+        column = collect(field, [field.exact(value) for value in values])
+    return column if column is None or present is None else attrs.evolve(column, present=present)
+
+
+def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
+    """Return the column of values that are lists of Python's own numbers and texts; None if they are not."""
+    if field.sparse is not None:
+        return None
+    lengths: list[NDArray[np.int64]] = []
+    for _ in range(int(field.is_list) + len(field.shape)):
+        if set(map(type, values)) - {list}:
+            return None
+        lengths.append(np.fromiter(map(len, values), np.int64, len(values)))
+        values = list(chain.from_iterable(values))
+    free = len(lengths) - len(field.rest)
+    if any((found != size).any() for found, size in zip(lengths[free:], field.rest, strict=True)):
+        return None
+    flat = _flat(field.element, values, nulls=nulls)
+    if flat is None:
+        return None
+    column = Column(
+        flat.reshape(-1, *field.rest),
+        steps=lengths[0] if field.is_list else None,
+        counts=lengths[int(field.is_list)] if field.is_ragged else None,
+    )
+    return with_texts(field, column) if field.element.is_text else column
+
+
+def _flat(element: ElementType, values: list[Any], *, nulls: bool) -> NDArray[Any] | None:
+    """Return the array of scalars that are plainly of an element type."""
+    kinds, kind = set(map(type, values)), element.numpy.kind
+    if not kinds:
+        return np.empty(0, element.numpy)
+    if element.is_text:
+        if kinds - {str if element.name == "str" else bytes}:
+            return None
+        texts = np.empty(len(values), object)
+        texts[:] = values
+        return texts
+    if kind in "iu" and kinds == {int}:
+        limits = np.iinfo(element.numpy)
+        return np.array(values, element.numpy) if limits.min <= min(values) and max(values) <= limits.max else None
+    if kind == "b" and kinds == {bool}:
+        return np.array(values, bool)
+    if element.name not in _HELD or kinds - {float, int, type(None) if nulls else float}:
+        return None
+    if int in kinds and max(abs(value) for value in values if type(value) is int) > _HELD[element.name]:
+        return None
+    wide = np.array(values, np.float64)  # of None, NaN
+    with np.errstate(over="ignore"):
+        narrow: NDArray[Any] = wide.astype(element.numpy)
+        return narrow if (np.isfinite(narrow.astype(np.float64)) | ~np.isfinite(wide)).all() else None
+
+
+class RecordEncoder:
+    """Encodes the records of one schema.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> encoder = RecordEncoder(sr.Schema.of(Word))
+    >>> encoder.encode_batch([Word("to")]) == [sr.Schema.of(Word).encode(Word("to"))]
+    True
+
+    Args:
+        schema: the fields.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        keep_freed_memory()
+        self.schema = schema
+        self._size = sizer(schema)
+
+    def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
+        """Return one serialized SequenceExample per record.
+
+        Raises:
+            RecordError: the first record that cannot be encoded; the position is that in `records`.
+        """
+        out: list[bytes] = []
+        for count in parts(records, self._size):
+            try:
+                out += self.encode(records[len(out) : len(out) + count])[0]
+            except RecordError as error:
+                error.position = None if error.position is None else error.position + len(out)
+                raise
+        return out
+
+    def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
+        """Return serialized records and their lengths, int64 `(records, groups)`; raises what `encode_batch` does."""
+        return self.encode_columns(gather(self.schema, records, apart=True), len(records))
+
+    def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
+        """Return serialized records and their lengths for the columns of `size` records, which fit the schema."""
+        try:
+            leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
+            data = serialize(leaves, size)
+        except RecordError as error:
+            if self.schema.key_field is not None and error.position is not None:
+                error.key = columns[self.schema.key_field.name].values[error.position]
+            raise
+        return data, group_lengths(self.schema, columns, size)
+
+
+def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
+    """Return the wire features of a field over `size` records."""
+    leaves = _sparse_leaves(field, column) if field.sparse is not None else [_leaf(field, column)]
+    if field.presence:
+        known = np.ones(size, np.int64) if column.present is None else column.present.astype(np.int64)
+        leaves.append(Leaf(field.presence, "int64", "context", known))
+    return leaves
+
+
+def _leaf(field: Field, column: Column) -> Leaf:
+    name, place = field.feature, _place(field)
+    steps, present = column.steps, column.present
+    if column.features is not None:
+        return Leaf(name, field.element.wire, place, column.features, 1, steps, present)
+    if field.storage in ("png", "jpeg"):
+        return Leaf(name, "bytes", place, encode_images(column.values, field.storage), 1, steps, present)
+    if field.storage == "tensor":
+        return Leaf(name, "bytes", place, encode_tensors(field, column), 1, steps, present)
+    if field.buffered:
+        return Leaf(name, "bytes", place, _buffers(field, column), 1, steps, present)
+    counts: Any = field.count if column.counts is None else column.counts * field.count
+    if place == "packed":
+        counts = steps * field.count
+    return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
+
+
+def _place(field: Field) -> Any:
+    if not field.is_list:
+        return "context"
+    return "packed" if field.packed else "steps"
+
+
+def _wire_values(field: Field, values: NDArray[Any]) -> Any:
+    if field.element.is_text:
+        return values.ravel().tolist()
+    return field.element.to_wire(values).reshape(-1)
+
+
+def _buffers(field: Field, column: Column) -> Any:
+    """Return one little-endian buffer per record or step: a matrix where all are equally long, else a list."""
+    if isinstance(column.values, list):
+        return [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in column.values]
+    if column.counts is not None and column.present is None and not field.is_list:
+        check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
+    values = np.ascontiguousarray(column.values)
+    bytes_ = values.reshape(-1).view(np.uint8)
+    width = field.element.itemsize * field.count
+    counts = column.steps if field.packed else column.counts
+    if counts is None:
+        return bytes_.reshape(-1, width)
+    is_large = bytes_.size > LARGE * counts.size and (field.packed or not field.is_list)
+    data: Any = bytes_.data if is_large else bytes_.tobytes()
+    ends = np.cumsum(counts * width).tolist()
+    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
+    indices_name, values_name = f"{field.feature}/indices", f"{field.feature}/values"
+    place, steps, present = _place(field), column.steps, column.present
+    indices = Leaf(indices_name, "int64", place, column.indices, column.counts, steps, present)
+    if field.buffered:
+        return [indices, Leaf(values_name, "bytes", place, _buffers(field, column), 1, steps, present)]
+    values = _wire_values(field, column.values)
+    return [indices, Leaf(values_name, field.element.wire, place, values, column.counts, steps, present)]

@@ -1,0 +1,99 @@
+"""Columns to lines of JSON, exactly, or refused by name."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.columns import scatter
+from seqrecorder.errors import OptionError
+from seqrecorder.schema.conversion import SparseVector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+def check_json(schema: Schema) -> None:
+    """Raise `OptionError` where JSON has nothing that holds the values of a field."""
+    for field in schema.fields:
+        if field.element.name == "bytes" or field.element.numpy.kind in "cm":
+            raise OptionError(
+                f"field {field.name!r}: JSON holds no {field.element.name}; leave the field out (fields=), or write "
+                "Parquet"
+            )
+
+
+def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
+    """Yield a line for each record: an object of field to value.
+
+    >>> import numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("float32")
+    >>> ids = sr.Column(np.array([1, np.nan, 3], "float32"), steps=np.array([2, 1]))
+    >>> list(json_lines(sr.Schema.of(Sentence), {"ids": ids}))
+    ['{"ids": [1.0, null]}', '{"ids": [3.0]}']
+
+    NaN is null, times are texts of ISO 8601, and of a sparse field there are the two keys `<field>/indices` and
+    `<field>/values`.
+
+    Args:
+        schema: fields that `check_json` lets pass.
+        columns: of each field.
+
+    Raises:
+        OptionError: a value is infinite.
+    """
+    names: list[str] = []
+    rows: list[list[Any]] = []
+    for field in schema.fields:
+        column = columns[field.name]
+        values = scatter(field, attrs.evolve(column, values=_plain(field, np.asarray(column.values))))
+        if field.sparse is None:
+            names.append(field.name)
+            rows.append(list(map(_nested, values)))
+            continue
+        for part in ("indices", "values"):
+            names.append(f"{field.name}/{part}")
+            rows.append([_part(value, part) for value in values])
+    for row in zip(*rows, strict=True):
+        yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
+    """Return values that are what JSON has once they are Python's."""
+    if field.element.numpy.kind == "M":
+        zone: Any = "naive" if field.element.zone is None else field.element.zone
+        return np.datetime_as_string(values, timezone=zone).astype(object)
+    if not field.element.has_nan:
+        return values
+    wide = values.astype(np.float64)
+    if np.isinf(wide).any():
+        raise OptionError(f"field {field.name!r}: JSON holds no infinity; write Parquet, or leave the field out")
+    missing = np.isnan(wide)
+    if not missing.any():
+        return wide
+    objects: NDArray[Any] = wide.astype(object)
+    objects[missing] = None
+    return objects
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_nested(item) for item in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _part(value: Any, name: str) -> Any:
+    if isinstance(value, SparseVector):
+        return getattr(value, name).tolist()
+    return None if value is None else [_part(item, name) for item in value]

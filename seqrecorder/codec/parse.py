@@ -1,0 +1,506 @@
+"""Serialized records to tensors, in graphs: TensorFlow's parser, then what it leaves undone.
+
+`Parser` finishes what the parse ops give: dtype, step shape, buffers, packing, sparsity, defaults and presence.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.codec.columns import Column
+from seqrecorder.codec.decode import agreed, fixed_values, held_features, of_graphs, presence_of, with_absent
+from seqrecorder.codec.elements import decode_images, tensor_buffers
+from seqrecorder.codec.flat_values import Specs, require_bounds
+from seqrecorder.codec.graph_ops import (
+    MARGINS,
+    Padding,
+    ascending,
+    check_items,
+    checked,
+    cropped_lengths,
+    cropped_positions,
+    cropped_stretches,
+    decode_buffers,
+    derive_columns,
+    derived_schema,
+    differences,
+    first_of_sparse,
+    kept_of,
+    of_all_rows,
+    pad_steps,
+    padded,
+    records_called,
+    sources_of,
+    sums_of_rows,
+    to_declared,
+    whole_buffers,
+    whole_rows,
+    with_shape,
+    without_margins,
+)
+from seqrecorder.errors import SchemaError
+from seqrecorder.schema.field import DEFAULT_GROUP, value_features
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from seqrecorder.codec.flat_values import Layout, Spec
+    from seqrecorder.codec.graph_ops import Crop, Derivation
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
+    """Return a field flat, with values of its declared dtype, and how many parts each record has before cropping.
+
+    Parts are steps; of context, values.
+    """
+    if field.sparse is not None:
+        return _sparse_column(field, features, crop)
+    if not field.is_list:
+        values, counts = _ragged_values(field, features[field.feature])
+        return Column(values, counts=counts), counts
+    if specs.in_one_feature(field):
+        return _packed_column(field, features[field.feature], specs.layout, crop)
+    return _list_column(field, features[field.feature], crop)
+
+
+def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, held: Any) -> tuple[Any, Any]:
+    """Return the values of a context field of known shape, and which records have one.
+
+    Args:
+        field: the field.
+        features: what the op gave.
+        stated: as for `seqrecorder.codec.decode.presence_of`.
+        held: which records hold the feature; None where a later check finds what is missing.
+    """
+    or_none = True if held is None else ~held if stated is None else ~held | (stated >= 0)
+    ragged = features[field.feature]
+    items = differences(ragged.row_splits)
+    expected = 1 if field.in_items else field.count
+    flat = check_items(ragged.values, field, items, expected, or_none=or_none)
+    return with_shape(_elements(field, flat)[0], field), items > 0
+
+
+def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
+    """Return the column, and the steps of each record before they are cropped."""
+    import tensorflow as tf
+
+    if layout == "example":
+        splits, flat = ragged.row_splits, ragged.values
+    else:
+        splits, flat = tf.gather(ragged.values.row_splits, ragged.row_splits), ragged.flat_values
+    if crop and field.buffered:
+        return _cut_buffers(field, splits, flat, crop)
+    values, sizes = _elements(field, flat, whole=True)
+    if sizes is not None:
+        steps = sums_of_rows(sizes, splits)
+    else:
+        items = differences(splits)
+        values, steps = (values, items) if field.in_items else whole_rows(values, field, items)
+    values = with_shape(values, field)
+    if not crop:
+        return Column(values, steps=steps), steps
+    kept, positions = cropped_positions(steps, crop)
+    return Column(tf.gather(values, positions), steps=kept), steps
+
+
+def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
+    """Return the column, and the steps of each record before they are cropped."""
+    whole = differences(ragged.row_splits)
+    steps, inner = _kept(whole, ragged.values, crop)  # one row per step
+    if field.is_ragged:
+        values, counts = _ragged_values(field, inner)
+        return Column(values, steps=steps, counts=counts), whole
+    expected = 1 if field.in_items else field.count
+    flat = check_items(inner.values, field, differences(inner.row_splits), expected)
+    return Column(with_shape(_elements(field, flat)[0], field), steps=steps), whole
+
+
+def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
+    """Return the column, and the steps of each record before they are cropped, None for context."""
+    import tensorflow as tf
+
+    indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
+    steps = whole = None
+    expected = f"field {field.name!r}: as many indices as values are expected in {field.feature!r}, got"
+    if field.is_list:
+        found, have = differences(indices.row_splits), differences(values.row_splits)
+        whole = checked(found, tf.equal(found, have), expected, found, have)
+        steps, indices = _kept(whole, indices.values, crop)
+        values = _kept(whole, values.values, crop)[1]
+    elements, sizes = _elements(field, values.values)
+    found = differences(indices.row_splits)
+    have = differences(values.row_splits) if sizes is None else sums_of_rows(sizes, values.row_splits)
+    counts = checked(found, tf.equal(found, have), expected, found, have)
+    flat, elements = ascending(field, indices.values, elements, counts)
+    return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
+
+
+def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
+    """Return a column of which only the steps that are kept are decoded, and the steps of each record before that.
+
+    Args:
+        field: whole sequences as buffers.
+        splits: of the buffers of each record; as a rule it has one.
+        buffers: string vector.
+        crop: what is kept.
+    """
+    import tensorflow as tf
+
+    buffers, sizes = whole_buffers(buffers, field)
+    ends = tf.concat([[0], tf.cumsum(sizes)], 0)
+    begins = tf.gather(ends, splits)
+    whole = differences(begins)
+    kept, first, step = cropped_stretches(whole, crop)
+    last = tf.minimum(whole, first + kept * step)
+    first = tf.minimum(first, last)
+    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # steps of the record in buffers before
+
+    def inside(places: Any) -> Any:
+        return tf.clip_by_value(tf.repeat(places, differences(splits)) - before, 0, sizes)
+
+    start, stop = inside(first), inside(last)
+    width = field.element.itemsize * field.count
+    parts = tf.strings.substr(buffers, start * width, (stop - start) * width)
+    values = with_shape(_elements(field, parts, whole=True)[0], field)
+    if step > 1:
+        places = tf.cumsum(last - first, exclusive=True)
+        values = tf.gather(values, tf.ragged.range(places, places + kept * step - step + 1, step).flat_values)
+    return Column(values, steps=kept), whole
+
+
+def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
+    """Return values of unknown length flat, and how many each item of a ragged tensor holds."""
+    values, sizes = _elements(field, ragged.values)
+    if sizes is None:
+        values, counts = whole_rows(values, field, differences(ragged.row_splits))
+    else:
+        counts = sums_of_rows(sizes, ragged.row_splits)
+    return with_shape(values, field), counts
+
+
+def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
+    """Return the steps that are kept of each record, and those of `inner`, a row per step."""
+    import tensorflow as tf
+
+    if not crop:
+        return whole, inner
+    steps, positions = cropped_positions(whole, crop)
+    return steps, tf.gather(inner, positions)
+
+
+def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
+    """Return flat values of the declared dtype, and how many values of the known dimensions each item held.
+
+    Sizes are None where each item is one value, or the items are the elements themselves.
+    """
+    if field.storage in ("png", "jpeg"):
+        return decode_images(flat, field), None
+    if field.storage == "tensor":
+        return decode_buffers(tensor_buffers(flat, field), field, fixed=not field.is_ragged)
+    if field.buffered:
+        return decode_buffers(flat, field, fixed=not (whole or field.is_ragged or field.sparse is not None))
+    return to_declared(flat, field), None
+
+
+SEQUENCE_LENGTH = "sequence_length"
+
+
+def length_name(group: str) -> str:
+    """Return the key under which a batch carries the lengths of an alignment group."""
+    return SEQUENCE_LENGTH if group == DEFAULT_GROUP else f"{group}_length"
+
+
+@attrs.frozen
+class _Parsed:
+    """What is known of some records once they were parsed and checked.
+
+    Attributes:
+        features: what the op gave.
+        columns: fields that were asked for flat.
+        whole: by feature list, the steps of each record before they are cropped.
+        lengths: likewise, cropped; 0 where it has no value.
+        present: by optional field, which records have a value.
+        of_group: by alignment group, the length of each record, cropped.
+    """
+
+    features: dict[str, Any]
+    columns: dict[str, Column] = attrs.field(factory=dict)
+    whole: dict[str, Any] = attrs.field(factory=dict)
+    lengths: dict[str, Any] = attrs.field(factory=dict)
+    present: dict[str, Any] = attrs.field(factory=dict)
+    of_group: dict[str, Any] = attrs.field(factory=dict)
+
+
+class Parser:
+    """Parses serialized records of one schema and layout.
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in the messages.
+        crops: by alignment group, the steps that are kept of its sequences, where not all are.
+        where: what TensorFlow's errors are to call a record that is not as the schema says; "" for nothing.
+        derivations: what is made of the fields, one after the other.
+
+    Attributes:
+        stored: the fields that records hold.
+        schema: those, and what is made of them.
+
+    Raises:
+        OptionError: the layout cannot hold the bounds of ragged or sparse steps.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        layout: Layout = "steps",
+        crops: Mapping[str, Crop] | None = None,
+        where: str = "",
+        derivations: Sequence[Derivation] = (),
+    ) -> None:
+        require_bounds(schema.fields, layout)
+        self.where = where
+        self.stored = schema
+        self.schema = derived_schema(schema, derivations)
+        self.derivations = derivations
+        self.layout: Layout = layout
+        self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
+        self.specs = Specs(schema, layout, self.crops, {derivation.source for derivation in derivations})
+        # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
+        self._sources = sources_of(derivations)
+        around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
+        self._wide = {field.name for field in schema.fields if field.name in around and field.group in self.crops}
+
+    def cropped(self, crops: Mapping[str, Crop]) -> Parser:
+        """Return the parser of the same fields, of which other steps are kept."""
+        return Parser(self.stored, self.layout, crops, self.where, self.derivations)
+
+    def _parse(
+        self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return all features, and the steps of those feature lists that the op pads."""
+        import tensorflow as tf
+
+        names = tf.fill(tf.shape(serialized), self.where) if self.where else None
+        parsed, sequences, steps = tf.io.parse_sequence_example(
+            serialized, context or None, lists or None, example_names=names
+        )
+        return {**parsed, **sequences}, steps
+
+    def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
+        """Return every field of a vector of serialized records flat, and their lengths in each alignment group.
+
+        What is wrong with a record, taken for itself, is an error here, and so it is one everywhere: `parse_batch` asks
+        the op for more, and checks the same.
+
+        Args:
+            serialized: string vector.
+        """
+        import tensorflow as tf
+
+        with records_called(self.where):
+            parsed = self._parsed(serialized, self.specs.flat(), flat=True)
+            columns = dict(parsed.columns)
+            self._derive(columns, parsed)
+        for field in self.schema.fields:
+            if field.is_list:
+                with tf.control_dependencies([parsed.of_group[field.group]]):
+                    columns[field.name] = attrs.evolve(
+                        columns[field.name], values=tf.identity(columns[field.name].values)
+                    )
+        return columns, parsed.of_group
+
+    def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
+        """Return the tensors of a padded batch.
+
+        Args:
+            serialized: string vector.
+            padding: how; None pads sequences to the longest, at the end, and leaves ragged values ragged.
+
+        Raises:
+            SchemaError: a field has the name under which lengths are given.
+        """
+        return self._batch(serialized, padding or Padding())[0]
+
+    def parse(self, serialized: Any) -> dict[str, Any]:
+        """Return the tensors of one record: the batch of one, without its leading dimension."""
+        import tensorflow as tf
+
+        batch, lengths = self._batch(tf.reshape(serialized, [1]), Padding())
+        out: dict[str, Any] = {}
+        for field in self.schema.fields:
+            value = batch[field.name]
+            if field.sparse is not None and not field.dense:
+                steps = [lengths[field.name][0]] if field.is_list else []
+                out[field.name] = first_of_sparse(value, [*steps, field.sparse])
+            elif field.is_list and isinstance(value, tf.Tensor):
+                # A batch never has T = 0; a single record may.
+                out[field.name] = value[0, : lengths[field.name][0]]
+            else:
+                out[field.name] = value[0]
+            if field.optional:
+                out[f"{field.name}_present"] = batch[f"{field.name}_present"][0]
+        return out
+
+    def lengths(self, serialized: Any, group: str) -> Any:
+        """Return the length of each record of a string vector in a group, parsing one field if that is enough."""
+        import tensorflow as tf
+
+        members = self.stored.members(group)
+        names = [field.name for field in members if not field.may_lack][:1] or [field.name for field in members]
+
+        def parse(names: list[str], serialized: Any) -> Any:
+            parser = Parser(self.stored.select(names), self.layout, self.crops, self.where)
+            return parser.parse_columns(serialized)[1][group]
+
+        lengths = parse(names, serialized)
+        if len(names) == len(members):
+            return lengths
+        # Records without steps are left out by some strategies before they are parsed as a whole.
+        empty = tf.gather_nd(serialized, tf.where(tf.equal(lengths, 0)))
+        if tf.executing_eagerly() and not empty.shape[0]:
+            return lengths
+        others = parse([field.name for field in members], empty)
+        with tf.control_dependencies([others]):
+            return tf.identity(lengths)
+
+    # Batches --------------------------------------------------------------------------------------------------------
+
+    def _batch(self, serialized: Any, padding: Padding) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the tensors of a padded batch, and the lengths of each feature list."""
+        import tensorflow as tf
+
+        fields = self.schema.fields
+        serialized = tf.convert_to_tensor(serialized)
+        with records_called(self.where):
+            parsed = self._parsed(serialized, self.specs.batch())
+        columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
+        self._derive(columns, parsed)
+        made = [field for field in fields if field.is_list and field.name not in lengths]
+        lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in made}
+        widths = {group: padding.width(group, length) for group, length in of_group.items()}
+        rows = tf.size(serialized, tf.int64)
+        missing: dict[str, Any] = {}
+        out: dict[str, Any] = {}
+        for field in fields:
+            if field.name in columns:
+                value = padded(field, columns[field.name], rows, widths.get(field.group), padding)
+            else:
+                with records_called(self.where):
+                    value = to_declared(parsed.features[field.feature], field)
+                if field.is_list:
+                    padded_as = field.name if field.may_lack else field.group  # the op pads to the longest of its own
+                    if padded_as not in missing:
+                        own = lengths[field.name] if field.may_lack else of_group[field.group]
+                        missing[padded_as] = widths[field.group] - tf.maximum(tf.raw_ops.Max(input=own, axis=0), 0)
+                    value = padding.fill(field, pad_steps(value, missing[padded_as]), lengths[field.name])
+            if field.is_list and isinstance(value, tf.Tensor):
+                value = padding.place(field, value, of_group[field.group])
+                value = tf.ensure_shape(value, [serialized.shape[0], padding.static.get(field.group), *value.shape[2:]])
+            out[field.name] = value
+            if field.optional:
+                out[f"{field.name}_present"] = parsed.present[field.name]
+        for group, value in of_group.items():
+            if length_name(group) in out:
+                raise SchemaError(
+                    f"{self.schema.name} has a field {length_name(group)!r}, which is the name of a batch's lengths: "
+                    "name the attribute otherwise (`name=` keeps the feature's name)"
+                )
+            out[length_name(group)] = value
+        return out, lengths
+
+    def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
+        """Return what the op gives for a spec, checked, and flat what it leaves unfinished.
+
+        Args:
+            serialized: string vector.
+            spec: the features that the op is asked for.
+            flat: whether these are to give every field flat.
+        """
+        import tensorflow as tf
+
+        features, steps = self._parse(serialized, *spec)
+        held = self._held(serialized, features, steps)
+        parsed = _Parsed(features)
+        whole = parsed.whole
+        excused: dict[str, Any] = {}
+        for field in self.stored.fields:
+            name = field.name
+            if not flat and self.specs.whole_by_op(field):
+                continue
+            stated = features.get(field.presence or "")
+            if field.feature in steps:
+                sizes = tf.cast(steps[field.feature], tf.int64)
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
+                parsed.lengths[name] = whole[name] = sizes
+            elif self._is_counted(field):
+                column, sizes = column_of(field, features, self.specs, self._crop(field))
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
+                with tf.control_dependencies([sizes]):
+                    column = attrs.evolve(column, values=tf.identity(column.values))
+                crop = self._crop(field)  # `Crop` refuses fields with a default
+                kept = kept_of(len(field.default), crop) if crop and field.has_filling else slice(None)
+                parsed.columns[name], sizes = with_absent(of_graphs(), field, column, sizes, presence, kept=kept)
+                if field.is_list:
+                    whole[name] = sizes
+                    parsed.lengths[name] = of_all_rows(parsed.columns[name], parsed.columns[name].steps)
+                if name in self._wide:
+                    parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
+            else:
+                values, have = fixed_values_of(field, features, stated, held.get(name))
+                parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
+            if presence.present is not None:
+                parsed.present[name] = presence.present
+            if presence.excused is not None:
+                excused[name] = presence.excused
+        for group in self.stored.groups:
+            parsed.of_group[group] = agreed(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
+        return parsed
+
+    def _crop(self, field: Field) -> Crop:
+        """Return the steps of a field that are decoded."""
+        crop = self.crops.get(field.group, ()) if field.is_list else ()
+        return (*crop, MARGINS) if field.name in self._wide else crop
+
+    def _derive(self, columns: dict[str, Column], parsed: _Parsed) -> None:
+        """Add the columns of derived fields, and leave out what was decoded for these alone."""
+        derive_columns(self.stored, columns, self.derivations)
+        for field in self.schema.fields:
+            source = self._sources.get(field.name, field.name)
+            if source in self._wide:
+                column, crop = columns[field.name], self._crop(self.stored[source])
+                steps, values = without_margins(column.values, parsed.whole[source], crop, column.present)
+                columns[field.name] = attrs.evolve(column, values=values, steps=steps)
+
+    def _held(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
+        """Return, by field, which records hold its features; of those fields of which the op does not tell."""
+        import tensorflow as tf
+
+        doubtful: dict[str, Any] = {}
+        context: dict[str, Any] = {}
+        lists: dict[str, Any] = {}
+        asked: dict[str, list[str]] = {}
+        for field in self.stored.fields:
+            by_op = field.feature in steps
+            is_told = by_op or not self._is_counted(field)  # unless it may lack, one without values is an error
+            if is_told and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
+                continue
+            asked[field.name] = value_features(field)
+            for name in asked[field.name]:
+                sizes = steps[name] if by_op else differences(features[name].row_splits)
+                doubtful[name] = tf.equal(sizes, 0)
+                if field.presence in features:
+                    doubtful[name] &= features[field.presence] < 0
+                spec = tf.io.RaggedFeature(features[name].dtype, row_splits_dtype=tf.int64)
+                (lists if field.is_list and self.layout != "example" else context)[name] = spec
+        held = held_features(serialized, doubtful, context, lists)
+        return {field: functools.reduce(tf.logical_and, map(held.get, names)) for field, names in asked.items()}
+
+    @staticmethod
+    def _is_counted(field: Field) -> bool:
+        """Whether a record says how many values it has, so that an empty value is one."""
+        return field.is_list or field.is_ragged or field.sparse is not None

@@ -1,0 +1,889 @@
+"""Shards to one stream of serialized records, in vectors: the source of every `tf.data` pipeline here.
+
+A `tf.data` element that meets a traced function costs as much as parsing a short record or more. So records travel in
+windows (string vectors, beside a vector of their lengths where a batching needs them), and are interleaved, dealt,
+shuffled and batched by vector operations.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.graph_ops import checked, cropped_lengths, index_range, numbered, rows_at
+from seqrecorder.codec.parse import Parser
+from seqrecorder.dataset.manifest import column
+from seqrecorder.dataset.shard_set import FileTable
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.tfdata_ops import (
+    Traced,
+    flat_mapped,
+    interleaved,
+    mapped,
+    one_element,
+    rebatched,
+    scanned,
+    staged,
+)
+from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
+from seqrecorder.storage.threads import cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.graph_ops import Crop
+    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+_ENDLESS = 1 << 40
+"""Epochs of an iteration without end."""
+
+_AUTO = 3
+"""The number of `tf.random.Algorithm.AUTO_SELECT`."""
+
+
+_PROGRAM_SEED = 87654321
+"""What TensorFlow takes for the seed of a program that has none."""
+
+
+def in_epochs(
+    epoch: Callable[[Any], Any], *, drawn: bool, seed: int | None, epochs: int | None, first_epoch: int = 0
+) -> Any:
+    """Return the `tf.data.Dataset`s of all epochs, one after the other.
+
+    Args:
+        epoch: from the number that stands for the order of an epoch, None where nothing is drawn.
+        drawn: whether records are shuffled, or anything is drawn.
+        seed: of the orders; None draws one.
+        epochs: how many; None is for ever.
+        first_epoch: of the seed, which comes first.
+    """
+    import tensorflow as tf
+
+    if not drawn:
+        return epoch(None).repeat(epochs)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
+    # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
+    # iterations goes to all.
+    each = _ENDLESS if epochs is None else epochs
+    indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
+    index_range = tf.data.Dataset.zip((indices, iterations_begun()))
+    return flat_mapped(index_range, lambda index, begun: epoch(_order_of(seed, index + begun * each)))
+
+
+def iterations_begun() -> Any:
+    """Return a `tf.data.Dataset` of one int64 again and again: how many iterations over this object began before.
+
+    An iterator of which no element is asked for, such as those that Keras makes and throws away, does not count.
+
+    >>> begun = iterations_begun().take(2)
+    >>> [[int(number) for number in begun] for _ in range(3)]
+    [[0, 0], [1, 1], [2, 2]]
+    """
+    drawn = random_numbers(0)
+    drawn = drawn.take(0).concatenate(drawn.take(1))  # what is concatenated is begun when it is asked for
+    return flat_mapped(drawn, _place_of_seed, key=_place_of_seed)
+
+
+def _place_of_seed(drawn: Any) -> Any:
+    """Return the place of a seed in the series of those that are drawn, again and again."""
+    import tensorflow as tf
+
+    # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
+    # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
+    scalar = tf.TensorSpec([], tf.int64)
+    other = Traced.of(lambda number: tf.not_equal(number, drawn), scalar)
+    count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
+    index_range = random_numbers(0).take(1).repeat()
+    before = other.applied(tf.raw_ops.TakeWhileDataset, index_range, scalar, name="predicate")
+    return one_element(count.reduced(before, tf.constant(0, tf.int64))).repeat()
+
+
+def _order_of(seed: int, epoch: Any) -> Any:
+    """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
+    import tensorflow as tf
+
+    # As `tf.random.stateless_uniform` gives it with alg="philox", in a tenth of the operations.
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.stack([tf.constant(seed, tf.int64), epoch]))
+    scalar = tf.zeros([0], tf.int32)
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=scalar, key=key, counter=counter, alg=1, dtype=tf.int64)
+
+
+def permutation(number: Any, index: Any, rows: Any) -> Any:
+    """Return the rows of a window in random order.
+
+    Args:
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window in the epoch.
+        rows: their numbers.
+    """
+    import tensorflow as tf
+
+    # As `tf.random.experimental.stateless_shuffle` gives it.
+    key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.raw_ops.Pack(values=[number, index + 1]))
+    return tf.raw_ops.StatelessShuffle(value=rows, key=key, counter=counter, alg=_AUTO)
+
+
+def permuted(windows: Any, number: Any) -> Any:
+    """Return windows with their rows in random order."""
+    import tensorflow as tf
+
+    def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
+        order = permutation(number, index, index_range(tf.size(window[0])))
+        return tuple(rows_at(part, order) for part in window)
+
+    return mapped(windows.enumerate(), permute)
+
+
+# What is drawn beside the order ---------------------------------------------------------------------------------------
+
+
+def random_numbers(seed: int) -> Any:
+    """Return a `tf.data.Dataset` of random int64 without end: others each iteration, the same series for a seed.
+
+    `tf.data.Dataset.random` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+
+    >>> first, second = (list(random_numbers(1).take(2).as_numpy_iterator()) for _ in range(2))
+    >>> first == second
+    True
+
+    Args:
+        seed: of the series.
+    """
+    import tensorflow as tf
+
+    return staged(
+        tf.raw_ops.RandomDatasetV2,
+        tf.TensorSpec([], tf.int64),
+        seed=_PROGRAM_SEED,
+        seed2=seed,
+        seed_generator=tf.raw_ops.DummySeedGenerator(),
+        rerandomize_each_iteration=True,
+    )
+
+
+_PURPOSES = 4
+
+
+def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
+    """Return an int64 for each size, of which all from 0 up to that size are equally likely.
+
+    >>> import tensorflow as tf
+    >>> draw_below(tf.constant([1, 10, 10], tf.int64), 7, 0).numpy().tolist()
+    [0, 3, 1]
+
+    Args:
+        sizes: int64, `(n,)`, 1 or more.
+        number: int64 scalar: stands for the order of the epoch.
+        index: int64 scalar: of the window or batch in the epoch.
+        purpose: different numbers give draws that have nothing to do with each other.
+    """
+    import tensorflow as tf
+
+    # The orders of windows are drawn with indices that are not negative.
+    key = tf.stack([tf.cast(number, tf.int64), -1 - (tf.cast(index, tf.int64) * _PURPOSES + purpose)])
+    # 63 bits, so that the sizes of sequences divide them evenly enough.
+    most = tf.int64.max
+    drawn = tf.random.stateless_uniform(tf.shape(sizes), key, minval=0, maxval=most, dtype=tf.int64, alg="philox")
+    return drawn % sizes
+
+
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def figures_of(positions: Any, number: Any) -> Any:
+    """Return a figure in [0, 1) for each position, float64, which depends on nothing but that and the epoch.
+
+    It is the generator SplitMix64 (Steele, Lea and Flood, 2014), which gives the n-th number of a series at once.
+
+    >>> import tensorflow as tf
+    >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()
+    [0.39, 0.017, 0.901]
+
+    Args:
+        positions: int64, `(n,)`.
+        number: int64 scalar: stands for the order of the epoch.
+    """
+    import tensorflow as tf
+
+    def constant(value: int) -> Any:
+        return tf.constant(value, tf.uint64)
+
+    def folded(value: Any, by: int) -> Any:
+        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, constant(by)))
+
+    mixed = tf.bitcast(number, tf.uint64) + (tf.bitcast(positions, tf.uint64) + constant(1)) * constant(_STEP)
+    mixed = folded(folded(folded(mixed, 30) * constant(_FIRST), 27) * constant(_SECOND), 31)
+    # 53 bits are what a float64 holds.
+    return tf.cast(tf.bitwise.right_shift(mixed, constant(11)), tf.float64) * 2.0**-53
+
+
+LengthOf = Literal["longest", "sum"]
+LENGTH_OF = ("longest", "sum")
+
+
+@attrs.frozen
+class JointLength:
+    """The length of a record whose feature lists have lengths of their own.
+
+    Attributes:
+        groups: the alignment groups that count.
+        of: whether the longest of them counts, or their sum.
+    """
+
+    groups: tuple[str, ...]
+    of: LengthOf
+
+
+RecordLength = str | JointLength
+"""An alignment group whose length counts, or several."""
+
+
+def groups_of(length: RecordLength) -> tuple[str, ...]:
+    """Return the alignment groups whose lengths must be known.
+
+    >>> groups_of("steps"), groups_of(JointLength(("source", "target"), "sum"))
+    (('steps',), ('source', 'target'))
+    """
+    return (length,) if isinstance(length, str) else length.groups
+
+
+def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
+    """Return the lengths that records count for.
+
+    >>> import numpy as np
+    >>> lengths = {"source": np.array([3, 1]), "target": np.array([2, 5])}
+    >>> count_lengths(JointLength(("source", "target"), "longest"), lengths, np).tolist()
+    [3, 5]
+
+    Args:
+        length: which count.
+        lengths: by alignment group, int64, arrays or tensors.
+        xp: numpy or TensorFlow, whichever the lengths are of.
+    """
+    parts = [lengths[group] for group in groups_of(length)]
+    is_sum = isinstance(length, JointLength) and length.of == "sum"
+    return functools.reduce(xp.add if is_sum else xp.maximum, parts)
+
+
+def record_length(
+    schema: Schema, length_field: str | Sequence[str] | None, length_of: LengthOf = "longest"
+) -> RecordLength:
+    """Return the length that records count for.
+
+    Args:
+        schema: the fields.
+        length_field: name of a feature list, or several; None is the first alignment group.
+        length_of: what counts of several.
+
+    Raises:
+        OptionError: there is no such feature list, or none at all.
+        SchemaError: there is no field of a name.
+    """
+    if not schema.groups:
+        raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
+    if length_field is None:
+        return schema.groups[0]
+    names = _names(length_field)
+    for name in names:
+        if not schema[name].is_list:
+            raise OptionError(f"length_field: {name!r} is a context field and has no length")
+    groups = tuple(schema[name].group for name in names)
+    if length_of == "longest":
+        groups = tuple(dict.fromkeys(groups))
+    return groups[0] if len(groups) == 1 else JointLength(groups, length_of)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
+        raise OptionError(f"length_field: expected the name of a feature list, or several, got {value!r}")
+    if len(set(names)) < len(names):
+        raise OptionError(f"length_field: expected each name once, got {value!r}")
+    return tuple(names)
+
+
+@attrs.frozen(eq=False)
+class LengthCounts:
+    """How many records there are of each length.
+
+    Attributes:
+        values: int64 `(n,)`: lengths in steps, ascending, each once.
+        counts: int64 `(n,)`: records of each, one or more.
+    """
+
+    values: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lengths: NDArray[np.int64]) -> LengthCounts:
+        """Return the counts of lengths.
+
+        >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
+        [1, 2]
+        """
+        if lengths.size and lengths.max() <= lengths.size:  # then counting is faster than sorting
+            every = np.bincount(lengths)
+            return cls(np.flatnonzero(every), every[every > 0])
+        return cls(*np.unique(lengths, return_counts=True))
+
+    @property
+    def records(self) -> int:
+        """Number of all records."""
+        return int(self.counts.sum())
+
+    @property
+    def longest(self) -> int | None:
+        """The most steps of a record; None where there is none."""
+        return int(self.values[-1]) if self.values.size else None
+
+    @property
+    def mean(self) -> float:
+        """Steps of a record on average."""
+        return float(self.values @ self.counts) / max(1, self.records)
+
+    def longer(self, least: int) -> LengthCounts:
+        """Return those of the records that have more steps."""
+        kept = self.values > least
+        return LengthCounts(self.values[kept], self.counts[kept])
+
+
+@attrs.frozen
+class Limits:
+    """Which lengths records may have.
+
+    Attributes:
+        group: the alignment group whose length counts, or several.
+        least: the least steps.
+        most: the most steps; None for any.
+        after_cropping: whether the steps count that are left then.
+    """
+
+    group: RecordLength
+    least: int = 0
+    most: int | None = None
+    after_cropping: bool = False
+
+    def admits(self, lengths: Any) -> Any:
+        """Return whether records of these lengths are read."""
+        return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
+
+
+@attrs.frozen(eq=False)
+class PlannedReads:
+    """What is read instead of some files.
+
+    Attributes:
+        paths: of all shards that runs are of.
+        table: int64, `(n, 5)`: the runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
+        ends: int64, `(files + 1,)`: which of the runs each file has.
+        hint: what to verify.
+    """
+
+    paths: list[str]
+    table: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    hint: Any
+
+    @classmethod
+    def of(cls, origin: Origin) -> PlannedReads:
+        """Return what is read of an origin, of whose files all have runs."""
+        runs = column(origin.files, "runs")
+        bases = np.cumsum([0, *(len(run.paths) for run in runs)])
+        tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
+        paths = [str(path) for run in runs for path in run.paths]
+        ends = np.cumsum([0, *(len(table) for table in tables)])
+        return cls(paths, np.concatenate(tables), ends, origin.manifest.path if origin.manifest else "")
+
+    def records(self, file: Any, window: int) -> Any:
+        """Return the windows of the records of a file, a `tf.data.Dataset` of string `(w,)`.
+
+        Args:
+            file: its number, int64 scalar.
+            window: records to a window.
+        """
+        import tensorflow as tf
+
+        first, stop = tf.unstack(tf.gather(tf.constant(self.ends, tf.int64), tf.stack([file, file + 1])))
+        runs = tf.data.Dataset.from_tensor_slices(tf.constant(self.table)[first:stop])
+        return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
+
+    def _run(self, run: Any, window: int) -> Any:
+        """Return the records of a run in vectors, of which the last is empty, once all of them came."""
+        import tensorflow as tf
+
+        shard, row, count, start, stop = tf.unstack(run)
+        path = tf.gather(tf.constant(self.paths), shard)
+        # As of whole files: a record that is damaged ends the run, whose count then fails.
+        found = opened(path).concatenate(tf_records(path, None, (start, stop)).ignore_errors()).take(count)
+        ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+
+        def counted(state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+            done, byte = state
+            size = tf.size(serialized, tf.int64)
+            serialized = checked(
+                serialized,
+                (size > 0) | tf.equal(done, count),
+                *("shard", path, "record", row + done, "at byte", byte, "is damaged or missing;"),
+                advice(self.hint),
+            )
+            frames = tf.cast(tf.strings.length(serialized), tf.int64) + (HEADER + FOOTER)
+            return (done + size, byte + tf.reduce_sum(frames)), serialized
+
+        return scanned(found.batch(window).concatenate(ended), (tf.zeros_like(count), start), counted)
+
+
+_MOST = 1 << 16
+"""Copies of a record, at most: all of a window are in memory."""
+
+
+@attrs.frozen(eq=False)
+class Oversampling:
+    """How often records come in an epoch: as often as their weight says, of whose fraction a random number decides.
+
+    Attributes:
+        field: name of the context field that decides.
+        parser: of that field.
+        weights: by value of the field, the weight of a record that has it; None where the value is the weight.
+    """
+
+    field: str
+    parser: Parser
+    weights: Mapping[Any, float] | None
+
+    def copies(self, serialized: Any, positions: Any, number: Any) -> Any:
+        """Return how often each of some records comes, int64 `(w,)`.
+
+        Args:
+            serialized: string, `(w,)`.
+            positions: int64, `(w,)`: in written order, so that neither order nor windows nor readers matter.
+            number: int64 scalar: stands for the order of the epoch.
+        """
+        import tensorflow as tf
+
+        values = self.parser.parse_columns(serialized)[0][self.field].values
+        if self.weights is None:
+            weights = tf.cast(values, tf.float64)
+            message = f"oversample: expected weights from 0 to {_MOST:,} in field {self.field!r}, got"
+            weights = checked(weights, (weights >= 0) & (weights <= _MOST), message, weights)
+        else:
+            known = tf.constant(list(self.weights), values.dtype)
+            is_known = tf.equal(values[:, tf.newaxis], known)
+            named = tf.gather(tf.constant(list(self.weights.values()), tf.float64), tf.argmax(is_known, 1))
+            weights = tf.where(tf.reduce_any(is_known, 1), named, 1.0)
+        whole = tf.floor(weights)
+        return tf.cast(whole, tf.int64) + tf.cast(figures_of(positions, number) < weights - whole, tf.int64)
+
+
+def oversampling(origin: Origin, oversample: Any) -> Oversampling:
+    """Return what `oversample` of `read` says.
+
+    Raises:
+        SchemaError: there is no field of the name.
+        OptionError: the field gives no weight of a record, or weights are none.
+    """
+    if isinstance(oversample, Mapping) and len(oversample) == 1:
+        [(name, weights)] = oversample.items()
+    else:
+        name, weights = oversample, None
+    if not isinstance(name, str) or (isinstance(oversample, Mapping) and not isinstance(weights, Mapping)):
+        raise OptionError(
+            "oversample: expected the name of a field that holds weights, or one field with weights by its values, "
+            f"such as {{'label': {{3: 5.0}}}}; got {oversample!r}"
+        )
+    field = origin.schema[name]
+    problem = "is a feature list" if field.is_list else None
+    if field.sparse is not None or field.is_ragged or field.shape:
+        problem = "has more than one value"
+    elif field.optional:
+        problem = "may be None"
+    elif weights is None and not _is_number(field):
+        problem = f"holds {field.element.name}, which is no weight; give weights by value: {{{name!r}: {{VALUE: 2.0}}}}"
+    if problem:
+        raise OptionError(f"oversample: expected one value of each record, and field {name!r} {problem}")
+    if weights is not None:
+        weights = _by_value(field, weights)
+    return Oversampling(name, Parser(origin.schema.select([name]), origin.layout, where=origin.record), weights)
+
+
+def _is_number(field: Field) -> bool:
+    return not (field.element.is_text or field.element.is_time or field.element.name.startswith("complex"))
+
+
+def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
+    """Return weights by value of a field.
+
+    Raises:
+        OptionError: these are no values of the field, or no weights.
+    """
+    for value, weight in weights.items():
+        is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+        if not is_number or not 0 <= float(weight) <= _MOST or not math.isfinite(weight):
+            raise OptionError(f"oversample: expected a weight from 0 to {_MOST:,} for {value!r}, got {weight!r}")
+        is_value = isinstance(value, str | bytes) if field.element.is_text else isinstance(value, numbers.Integral)
+        if not is_value or field.element.is_time or field.element.name.startswith(("float", "bfloat", "complex")):
+            raise OptionError(
+                f"oversample: expected values of field {field.name!r}, ints, bools or texts, got {value!r} for a field "
+                f"of {field.element.name}"
+            )
+    if not weights:
+        raise OptionError("oversample: expected a weight for a value or more, got none")
+    return {value: float(weight) for value, weight in weights.items()}
+
+
+_WRITTEN, _PATHS = ("start", "step"), ("path", "lengths_path")
+
+_INLINED = 1000  # files whose paths and counts stand in the functions themselves
+_CYCLE = 16  # files that a shuffled stream mixes at a time
+
+_SHARE_BYTES = 1 << 22
+"""Records that are taken from a file at its turn, at most: of each file of a cycle as many are read ahead."""
+
+_SHUFFLED_BYTES = 1 << 28
+"""Records that are permuted at a time, at most: two such windows are in memory, since one is planned ahead."""
+
+
+@attrs.frozen
+class StreamOptions:
+    """How records stream.
+
+    Attributes:
+        window: records to a window.
+        shuffle: records that are permuted at a time; 0 keeps the order of the files.
+        seed: of the order; None draws one.
+        epochs: how often all records come; None is for ever.
+        first_epoch: which epoch of the seed comes first.
+        group: the alignment group whose lengths come with the records, or several; None for none.
+        deal: which of the records, in the order of the files, are this reader's: a stretch, or one in so many.
+        crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
+        limits: which records are left out for their lengths: those that any of them does not admit.
+        drop_empty: whether records without steps in the group are left out.
+        number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
+        oversampling: how often each record comes; None is once.
+        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
+            their places in that order stand for the records, so that batches can be planned.
+    """
+
+    window: int
+    shuffle: int = 0
+    seed: int | None = None
+    epochs: int | None = 1
+    first_epoch: int = 0
+    group: RecordLength | None = None
+    deal: slice | None = None
+    crops: Mapping[str, Crop] = attrs.field(factory=dict)
+    limits: tuple[Limits, ...] = ()
+    drop_empty: bool = False
+    number: bool = False
+    oversampling: Oversampling | None = None
+    known: Mapping[str, NDArray[np.int64]] | None = None
+
+    def measured(self) -> list[str]:
+        """Return the alignment groups whose lengths must be known."""
+        counted = [self.group, *(limit.group for limit in self.limits)]
+        groups = (group for length in counted if length is not None for group in groups_of(length))
+        return list(dict.fromkeys(groups))
+
+    def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
+        """Return which records are kept, True for all.
+
+        Args:
+            lengths: by alignment group, int64 `(n,)`, as the records are stored.
+            xp: numpy or TensorFlow, whichever the lengths are of.
+        """
+        keep: Any = True
+        for limit in self.limits:
+            count = self.cropped if limit.after_cropping else count_lengths
+            keep &= limit.admits(count(limit.group, lengths, xp))
+        if self.drop_empty and self.group is not None:
+            keep &= self.cropped(self.group, lengths, xp) > 0
+        return keep
+
+    def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
+        """Return the lengths that records count for after cropping (`lengths` and `xp` as for `kept`)."""
+        left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
+        return count_lengths(group, left, xp)
+
+
+def shuffle_window(origin: Origin, records: int) -> int:
+    """Return how many records are permuted at a time, of large ones fewer than are asked for."""
+    return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
+
+
+def stream(
+    origin: Origin,
+    options: StreamOptions,
+    transform: Callable[[Any, Any], Any],
+    *,
+    permute: bool = True,
+    draw: bool = False,
+) -> Any:
+    """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
+
+    Args:
+        origin: the shards.
+        options: how records stream.
+        transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
+            `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
+            (None where records are not shuffled, unless something is drawn); and returns another dataset.
+        permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
+        draw: whether the transformation draws random numbers, even where records are not shuffled.
+    """
+    import tensorflow as tf
+
+    files = _Files(origin, options)
+
+    def epoch(number: Any) -> Any:
+        windows = files.epoch(number)
+        order = number if options.shuffle or draw else None
+        return transform(permuted(windows, number) if permute and options.shuffle else windows, order)
+
+    if not origin.files:
+        empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
+        return transform(empty, tf.constant(0, tf.int64) if draw else None)
+    drawn = bool(options.shuffle) or draw or options.oversampling is not None
+    return in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs, first_epoch=options.first_epoch)
+
+
+class _Files:
+    """The files of a stream, as tensors."""
+
+    def __init__(self, origin: Origin, options: StreamOptions) -> None:
+        self.origin, self.options = origin, options
+        self.count = len(origin.files)
+        self.runs = PlannedReads.of(origin) if any(column(origin.files, "runs")) else None
+        self._columns: dict[str, Any] = {}
+        self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is known how many records the files hold."""
+        return self.origin.records >= 0
+
+    def _of(self, file: Any, name: str) -> Any:
+        """Return an attribute of one file: a path, or a count."""
+        import tensorflow as tf
+
+        files = self.origin.files
+        if name in _PATHS and self.count > _INLINED and isinstance(files, FileTable):  # whose names are a tensor
+            path = tf.strings.join([f"{files.directory}{os.sep}", self._of(file, "name")])
+            return path if name == "path" else tf.strings.regex_replace(path, r"\.tfrecord$", ".lengths")
+        if name not in self._columns:
+            values = [str(path) for path in column(files, name)] if name in _PATHS else column(files, name)
+            kind = tf.int64 if name in (*_WRITTEN, "records") else tf.string
+            if self.count == 1:
+                return tf.constant(values[0], kind)
+            if self.count <= _INLINED:
+                return _of_file(tf.constant(values, kind), file)
+            with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
+                self._columns[name] = tf.constant(values, kind)
+        return _of_file(self._columns[name], file)
+
+    def nothing(self) -> tuple[Any, ...]:
+        """Return a window without records."""
+        import tensorflow as tf
+
+        serialized = tf.zeros([0], tf.string)
+        return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
+
+    def epoch(self, number: Any) -> Any:
+        """Return the windows of one epoch.
+
+        Args:
+            number: stands for its order: of files in random order where records are shuffled, and of what is drawn.
+        """
+        if not self.options.shuffle:
+            return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
+        shuffle = shuffle_window(self.origin, self.options.shuffle)
+        if self.count == 1:
+            return self.windows(0, shuffle, number)
+        cycle = min(_CYCLE, self.count)
+        share = min(-(-shuffle // cycle), max(1, _SHARE_BYTES // max(1, self.origin.mean_bytes)))
+        return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
+
+    def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
+        """Return what is made of each file, in random order or, for the number None, in theirs.
+
+        Args:
+            number: stands for the order of the epoch.
+            of_one: from the number of a file to a dataset.
+            cycle: how many files take turns.
+        """
+        import tensorflow as tf
+
+        order = tf.range(self.count, dtype=tf.int64)
+        # In the order of the files, tf.data's service deals these elements; it deals none within functions.
+        if number is not None:
+            key = tf.stack([number, tf.constant(0, tf.int64)])
+            order = tf.random.experimental.stateless_shuffle(order, key)
+        files = tf.data.Dataset.from_tensor_slices(order)
+        parallel = min(cycle, cores())
+        return flat_mapped(files, of_one) if cycle == 1 else interleaved(files, of_one, cycle=cycle, parallel=parallel)
+
+    def windows(self, file: Any, window: int, number: Any) -> Any:
+        """Return the windows of one file, counted, with lengths where they are wanted.
+
+        Args:
+            file: its number, of a single file an int.
+            window: records to a window.
+            number: as for `epoch`.
+        """
+        import tensorflow as tf
+
+        path, expected = self._of(file, "path"), self._of(file, "records")
+        tables = {group: self._table(group, file, expected) for group in self.options.measured()}
+        # The end of every file is an element too, so that a file that ended early is noticed.
+        ended = one_element(tf.zeros([0], tf.string))
+        zero = tf.constant(0, tf.int64)
+
+        def count(state: tuple[Any, Any], serialized: Any) -> Any:
+            total = state[0]
+            lengths = {group: self._lengths(group, serialized, total, table) for group, table in tables.items()}
+            return self._counted(path, expected, state, serialized), self._wanted(
+                file, serialized, total, lengths, number
+            )
+
+        return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
+
+    def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
+        """Return how many records and bytes of a file came, once as many have come as are expected.
+
+        Args:
+            path: of the file.
+            expected: how many records it has, -1 where that is not known.
+            state: how many records and bytes came before.
+            serialized: string, `(w,)`, the next records; none at the end of the file.
+        """
+        import tensorflow as tf
+
+        total, offset = state
+        size = tf.size(serialized, tf.int64)
+        if not self.is_counted:
+            return total + size, offset
+        sizes = tf.cast(tf.strings.length(serialized)[: expected - total], tf.int64) + (HEADER + FOOTER)
+        done, byte = total + tf.size(sizes, tf.int64), offset + tf.reduce_sum(sizes)
+        manifest = self.origin.manifest
+        counted = checked(
+            done,
+            tf.where(size > 0, total + size <= expected, tf.equal(total, expected)),
+            *("shard", path, "record", done, "at byte", byte, "is damaged, missing or one too many, of", expected),
+            f"that are expected; {advice(manifest.where if manifest else 'SHARD')}",
+        )
+        return counted, byte
+
+    def _records(self, file: Any, path: Any, expected: Any, window: int) -> Any:
+        """Return the records of a file, or their places in the order of the files where only lengths count."""
+        import tensorflow as tf
+
+        if self.options.known is not None:
+            starts = tf.data.Dataset.range(0, expected, window)
+            first = self._offset(file)
+
+            def places(start: Any) -> Any:
+                return tf.strings.as_string(first + tf.range(start, tf.minimum(expected, start + window)))
+
+            return mapped(starts, places)
+        if self.runs is not None:
+            return self.runs.records(file, window)
+        records = tf_records(path, self.origin.compression)
+        if not self.is_counted:
+            return records.batch(window)
+        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then fails. A
+        # file that cannot be opened would be tried for ever, so that is tried before.
+        return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
+
+    def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any], number: Any) -> tuple[Any, ...]:
+        """Return the window's records that are this reader's, as often as they come, and their lengths.
+
+        Args:
+            file: which file they are of.
+            serialized: string, `(w,)`.
+            total: how many records of the file came before.
+            lengths: by alignment group, int64 `(w,)`.
+            number: as for `epoch`.
+        """
+        import tensorflow as tf
+
+        options = self.options
+        parts = [serialized, *lengths.values()]
+        if options.number or options.oversampling:
+            start, step = (self._of(file, name) for name in _WRITTEN)
+            positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
+            parts[0] = numbered(serialized, positions) if options.number else serialized
+            parts += [positions] if options.oversampling else []
+        if options.deal is not None:
+            ours = self._ours(options.deal, self._offset(file) + total)
+            parts = [part[ours] for part in parts]
+        keep = options.kept(dict(zip(lengths, parts[1:], strict=False)), tf)
+        if keep is not True:
+            parts = [tf.boolean_mask(part, keep) for part in parts]
+        if options.oversampling:
+            copies = options.oversampling.copies(parts[0], parts.pop(), number)
+            parts = [tf.repeat(part, copies) for part in parts]
+        if options.group is None:
+            return (parts[0],)
+        return parts[0], options.cropped(options.group, dict(zip(lengths, parts[1:], strict=True)), tf)
+
+    @staticmethod
+    def _ours(deal: slice, position: Any) -> slice:
+        """Return which records of a window are dealt to us, the first of which has a position among all."""
+        import tensorflow as tf
+
+        if deal.stop is None:
+            return slice(tf.math.floormod(deal.start - position, deal.step), None, deal.step)
+        return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
+
+    def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
+        """Return the lengths of a window's records, from the table or, where there is none, from the records."""
+        import tensorflow as tf
+
+        if table is None:
+            return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
+        size = tf.raw_ops.Size(input=serialized, out_type=tf.int64)
+        begin, end = (tf.raw_ops.Pack(values=[place]) for place in (total, total + size))
+        return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
+
+    def _offset(self, file: Any) -> Any:
+        """Return how many records the files before one hold."""
+        import tensorflow as tf
+
+        return _of_file(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
+
+    def _table(self, group: str, file: Any, expected: Any) -> Any:
+        """Return the lengths of a file's records, from the file of lengths beside it, or None."""
+        import tensorflow as tf
+
+        if self.options.known is not None:
+            offset = self._offset(file)
+            return tf.constant(self.options.known[group], tf.int64)[offset : offset + expected]
+        if group not in self.stored_groups:
+            return None
+        path = self._of(file, "lengths_path")
+        data, count = tf.io.read_file(checked_path(path)), len(self.stored_groups)
+        size = tf.strings.length(data, name="bytes")
+        data = checked(
+            data,
+            tf.equal(tf.cast(size, tf.int64), expected * (8 * count)),
+            *("the lengths", path, "of", expected, "records have", size, "bytes, other than expected;"),
+            advice(self.origin.manifest.where if self.origin.manifest else path),
+        )
+        table = tf.io.decode_raw(data, tf.int64)
+        return table if count == 1 else tf.reshape(table, [-1, count])[:, self.stored_groups.index(group)]
+
+
+def _of_file(values: Any, file: Any) -> Any:
+    """Return what is a file's of a vector."""
+    import tensorflow as tf
+
+    return tf.raw_ops.Gather(params=values, indices=tf.convert_to_tensor(file))

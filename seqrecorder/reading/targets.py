@@ -1,0 +1,395 @@
+"""What `model.fit` takes: inputs, targets, and sample weights of the shape that a loss makes of its target.
+
+A weight is a product: 1 for what is real and 0 for padding, times what the user gives for records or steps, times the
+weight of the target's class; and 0 where the target has no next step, or was not observed.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.codec.graph_ops import to_numbers
+from seqrecorder.codec.parse import length_name
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.elements import mask_of, names_of, weight_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from seqrecorder.reading.elements import OutputOptions
+    from seqrecorder.schema.schema import Schema
+
+
+def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) -> Any:
+    """Return inputs alone, or with targets, or with targets and sample weights.
+
+    Args:
+        values: the tensors of an element by name.
+        parsed: their fields.
+        options: how elements are given.
+    """
+    import tensorflow as tf
+
+    x = _pick(values, options.inputs)
+    if options.targets is None:
+        return x
+    carried, names = options.carried, names_of(options.targets)
+    padded = carried is not None and carried.padded
+    made = any(options.counts.get(name) for name in names) or options.class_weight is not None
+    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.weights))}
+    shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
+    y = _pick(shaped, options.targets)
+    has_padding = carried is not None and (
+        carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
+    )
+    if options.weights is False or not (made or has_padding or options.weights is not None):
+        return x, y
+
+    def weigh(name: str, given: Any, classes: Any) -> Any:
+        target = values[name]
+        is_ragged = isinstance(target, tf.RaggedTensor)
+        flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
+        of = {**values, **flat} if is_ragged else values
+        # The dimensions of records and steps: of single records the latter, of ragged batches both in one.
+        outer = int(carried is not None) + int(lengths[name] is not None and (carried is None or padded))
+        parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
+        if padded:
+            parts += _real(values, name, lengths[name], parsed, options)
+        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in weight_names(given)]
+        if classes is not None:
+            parts.append(weights_of_classes(of[name], outer, classes, name))
+        weights = loss_weights(of[name], outer, parts)
+        return target.with_values(weights) if is_ragged else weights
+
+    return x, y, _paired(options, weigh)
+
+
+def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
+    """Return the name of the lengths that say how many entries of a second dimension are real; None without one."""
+    carried = options.carried
+    if carried is not None and name in carried.lengths:
+        return carried.lengths[name]
+    names = {group: length_name(group) for group in parsed.groups}
+    if parsed.groups:
+        names[parsed.groups[0]] = options.length_name
+    for field in parsed.fields:
+        if field.name == name and field.is_list:
+            return names[field.group]
+    for group, lengths in names.items():
+        if options.mask_name and name == mask_of(group, parsed, options):
+            return lengths
+    if carried is None or name in (*names.values(), *carried.names):
+        return None
+    return carried.context
+
+
+def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
+    """Return what says which entries of a target are real, bool of its first one or two dimensions, if any does."""
+    import tensorflow as tf
+
+    target, carried = values[name], options.carried
+    field = next((field for field in parsed.fields if field.name == name), None)
+    if field is not None and field.is_list:
+        return [mask_of_steps(values, field.group, target, parsed, options)]
+    if lengths is not None:
+        return [tf.sequence_mask(values[lengths], tf.shape(target)[1])]
+    return [values[options.length_name] > 0] if carried is not None and carried.vacant else []
+
+
+def _counting(value: Any, rank: int) -> Any:
+    """Return which entries of a loss count: those of which nothing is 0 or False; bool, of a rank at most."""
+    import tensorflow as tf
+
+    value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
+    return tf.reduce_all(value, axis=list(range(rank, value.shape.rank)))
+
+
+def _fitting(
+    values: dict[str, Any],
+    names: tuple[str, str],
+    lengths: Mapping[str, str | None],
+    outer: int,
+    options: OutputOptions,
+) -> Any:
+    """Return the sample weights that are given for a target, with dimensions that are the first ones of its loss.
+
+    Raises:
+        OptionError: they are of other steps than the target, or have dimensions that its loss has not.
+    """
+    import tensorflow as tf
+
+    target, given = names
+    weights, of_weights, of_target = values[given], lengths[given], lengths[target]
+    carried = options.carried
+    where = f"weights: {given!r} for the target {target!r}:"
+    if not isinstance(weights, tf.Tensor) or not (
+        weights.dtype.is_floating or weights.dtype.is_integer or weights.dtype.is_bool
+    ):
+        raise OptionError(f"{where} expected numbers, got {weights.dtype.name}")
+    unpadded = carried is not None and not carried.padded
+    if unpadded and of_target is not None and of_weights is None:
+        weights, of_weights = tf.repeat(weights, values[of_target], axis=0), of_target
+    if carried is not None and carried.places is not None and of_weights == carried.context != of_target is not None:
+        weights = tf.gather(weights, tf.maximum(values[carried.places] - 1, 0), batch_dims=1)
+        of_weights = of_target
+    if of_weights is not None and of_weights != of_target:
+        expected = f"as many as the target, whose number is {of_target!r}" if of_target else "one for each record"
+        raise OptionError(
+            f"{where} expected weights, {expected}; got one for each step, whose number is {of_weights!r}"
+        )
+    inner = weights.shape[int(carried is not None) + (of_weights is not None and not unpadded) :]
+    loss = values[target].shape[: loss_rank(values[target], outer)]
+    if inner.rank and not (of_weights == of_target and weights.shape.is_compatible_with(loss)):
+        raise OptionError(
+            f"{where} expected one number for each {'step' if of_weights else 'record'}, got the shape {weights.shape}"
+            f" beside a loss of the shape {loss}"
+        )
+    return weights
+
+
+def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
+    """Return what is made of the name of each target, its weights and those of its classes, structured as the targets.
+
+    Raises:
+        OptionError: weights are not structured as the targets are.
+    """
+    targets, weights, classes = options.targets, options.weights, options.class_weight
+    if isinstance(targets, str):
+        if isinstance(weights, Mapping):
+            raise _unlike("weights", targets, weights)
+        return weigh(targets, weights, None if classes is None else check_class_weight(classes))
+    places: list[Any] = list(targets if isinstance(targets, Mapping) else range(len(targets)))
+    names = names_of(targets)
+    given = [weights] * len(names) if isinstance(weights, str) else _by_place("weights", targets, weights, places)
+    weighed = [
+        weigh(name, one, None if of_classes is None else check_class_weight(of_classes))
+        for name, one, of_classes in zip(names, given, _by_place("class_weight", targets, classes, places), strict=True)
+    ]
+    return dict(zip(places, weighed, strict=True)) if isinstance(targets, Mapping) else tuple(weighed)
+
+
+def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
+    """Return what an option says of each target, None where it says nothing."""
+    if value is None:
+        return [None] * len(places)
+    if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
+        return [value.get(place) for place in places]
+    sequences = isinstance(value, Sequence) and not isinstance(value, str) and not isinstance(targets, Mapping)
+    if sequences and len(value) == len(places):
+        return list(value)
+    raise _unlike(option, targets, value)
+
+
+def _unlike(option: str, targets: Any, value: Any) -> OptionError:
+    one = "one name, or names" if option == "weights" else "a mapping of classes to weights for each target, structured"
+    return OptionError(f"{option}: expected {one} as those of targets={targets!r}, got {value!r}")
+
+
+def mask_of_steps(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
+    """Return which steps are real, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
+    import tensorflow as tf
+
+    lengths = values[options.length_name if group == parsed.groups[0] else length_name(group)]
+    if like is None:
+        steps = [values[f.name] for f in parsed.fields if f.is_list and f.group == group]
+        like = next((value for value in steps if isinstance(value, tf.Tensor)), None)
+    width = tf.reduce_max(tf.concat([lengths, [1]], 0)) if like is None else tf.shape(like, tf.int64)[1]
+    mask = tf.sequence_mask(lengths, width)
+    left = options.carried is not None and group in options.carried.left
+    mask = tf.reverse(mask, [1]) if left else mask
+    return mask if like is None else tf.ensure_shape(mask, like.shape[:2])
+
+
+def _pick(values: Mapping[str, Any], part: Any) -> Any:
+    if isinstance(part, str):
+        return values[part]
+    if isinstance(part, Mapping):
+        return {key: values[name] for key, name in part.items()}
+    return tuple(values[name] for name in part)
+
+
+# Weights of classes ---------------------------------------------------------------------------------------------------
+
+
+def check_class_weight(value: Any) -> Mapping[int, float]:
+    """Return the weight of each class of one target.
+
+    Raises:
+        OptionError: it is no mapping of classes, which are ints, to weights of 0 or more.
+    """
+    if isinstance(value, Mapping) and value and all(map(_is_class, value)) and all(map(_is_weight, value.values())):
+        return {int(key): float(weight) for key, weight in value.items()}
+    raise OptionError(
+        f"class_weight: expected a mapping of classes (ints) to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; for "
+        f"several targets one for each, structured as they are; got {value!r}"
+    )
+
+
+def _is_class(key: Any) -> bool:
+    return isinstance(key, numbers.Integral)
+
+
+def _is_weight(weight: Any) -> bool:
+    is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
+    return is_number and 0 <= float(weight) < math.inf
+
+
+def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
+    """Return the weight of the class of each value of a target, 1 for those that are not named.
+
+    >>> import tensorflow as tf
+    >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
+    [[0.5, 1.0], [4.0, 0.5]]
+
+    Args:
+        target: ints or bools, one for each record or step; a last axis of 1 may follow.
+        outer: its dimensions of records and steps.
+        class_weight: weights by class.
+        name: of the target, for errors.
+
+    Raises:
+        OptionError: the values are no classes.
+    """
+    import tensorflow as tf
+
+    is_class = isinstance(target, tf.Tensor) and (target.dtype.is_integer or target.dtype == tf.bool)
+    if is_class and target.shape.rank == outer + 1 and target.shape[-1] == 1:
+        target = target[..., 0]
+    if not is_class or target.shape.rank != outer:
+        raise OptionError(
+            f"class_weight: expected ints or bools for the target {name!r}, one for each "
+            f"{'step' if outer > 1 else 'record'}, got {target.dtype.name} of shape {target.shape}"
+        )
+    keys = sorted(class_weight)
+    classes, known = tf.cast(target, tf.int64), tf.constant(keys, tf.int64)
+    at = tf.minimum(tf.searchsorted(known, tf.reshape(classes, [-1])), len(keys) - 1)
+    at = tf.reshape(at, tf.shape(classes))
+    weights = tf.gather(tf.constant([class_weight[key] for key in keys], tf.float32), at)
+    return tf.where(tf.equal(tf.gather(known, at), classes), weights, 1.0)
+
+
+# What losses take -----------------------------------------------------------------------------------------------------
+
+
+def with_last_axis(target: Any) -> Any:
+    """Return a target of one value per step, `(B, T)`, as `(B, T, 1)`, unless its values are classes.
+
+    >>> import tensorflow as tf
+    >>> [with_last_axis(tf.zeros([2, 3], dtype)).shape.as_list() for dtype in (tf.float32, tf.bool, tf.int64)]
+    [[2, 3, 1], [2, 3, 1], [2, 3]]
+
+    Args:
+        target: a tensor whose second dimension counts steps; any other structure and rank is returned as it is.
+    """
+    import tensorflow as tf
+
+    if not isinstance(target, tf.Tensor) or target.shape.rank != 2:  # noqa: PLR2004 - batch and steps
+        return target
+    return target[..., tf.newaxis] if target.dtype.is_floating or target.dtype == tf.bool else target
+
+
+def loss_rank(target: Any, outer: int) -> int:
+    """Return the rank of what a loss makes of a target: without its last axis, which it takes together.
+
+    Args:
+        target: a tensor, before `with_last_axis`.
+        outer: its dimensions of records, and of steps where it has some; classes and scalars have no other.
+    """
+    rank: int = target.shape.rank
+    return max(outer, rank - 1)
+
+
+def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
+    """Return sample weights of the shape that a loss makes of a target.
+
+    >>> import tensorflow as tf
+    >>> target, real = tf.zeros([2, 3]), tf.sequence_mask([3, 1])
+    >>> loss_weights(target, 2, [tf.constant([2.0, 5.0]), real]).numpy().tolist()
+    [[2.0, 2.0, 2.0], [5.0, 0.0, 0.0]]
+
+    Args:
+        target: a tensor, before `with_last_axis`.
+        outer: as for `loss_rank`.
+        parts: what weights are made of: numbers, and bool where 0 stands for False, whatever the numbers are. Their
+            dimensions are the first ones of the loss; there may be none, for weights of 1.
+    """
+    import tensorflow as tf
+
+    rank = loss_rank(target, outer)
+    static = target.shape[:rank]
+    shape = tf.shape(target)[:rank]
+
+    def spread(part: Any) -> Any:
+        more = [1] * (rank - part.shape.rank)
+        return tf.broadcast_to(tf.reshape(part, tf.concat([tf.shape(part), more], 0)), shape)
+
+    weights = tf.ones(shape)
+    for part in parts:
+        if part.dtype != tf.bool:
+            weights *= spread(tf.cast(part, tf.float32))
+    for part in parts:
+        if part.dtype == tf.bool:
+            weights = tf.where(spread(part), weights, 0.0)
+    return tf.ensure_shape(weights, static)
+
+
+def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[dict[str, Any]], Any]:
+    """Return the function from what the parser gives to an element.
+
+    Args:
+        schema: of the class.
+        parsed: the fields that are parsed.
+        options: how elements are given.
+    """
+    first = parsed.groups[0] if parsed.groups else None
+
+    def shape(values: dict[str, Any]) -> Any:
+        if options.index_name is not None:
+            values[options.index_name] = to_numbers(values[options.index_name])
+        if options.carried is not None and first is not None:
+            values[options.length_name] = values.pop(length_name(first))
+            if options.mask_name:
+                masks = {
+                    mask_of(g, parsed, options): mask_of_steps(values, g, None, parsed, options) for g in parsed.groups
+                }
+                values |= masks
+        if options.inputs is not None:
+            return fit_element(values, parsed, options)
+        if options.output == "dict":
+            return values
+        if options.output == "tuple":
+            return tuple(values.values())
+        return record_element(schema.record_class, tuple(values))(*values.values())
+
+    return shape
+
+
+def record_element(record_class: type, names: tuple[str, ...]) -> type:
+    """Return a subclass of a record class whose instances hold tensors under the given names.
+
+    `tf.nest` takes apart and rebuilds attrs classes, by position. A record's own `__init__` converts, validates and
+    takes what is not stored, so elements get one of their own.
+    """
+
+    def init(self: Any, *values: Any) -> None:
+        for name, value in zip(names, values, strict=True):
+            object.__setattr__(self, name, value)
+
+    def show(self: Any) -> str:
+        return f"{record_class.__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    members = {
+        "__init__": init,
+        "__repr__": show,
+        "__eq__": object.__eq__,
+        "__hash__": object.__hash__,
+        "__module__": record_class.__module__,
+        "__attrs_attrs__": attrs.fields(attrs.make_class("Names", list(names))),
+        "__doc__": f"An element of a dataset of {record_class.__name__}, with tensors for values.",
+    }
+    return type(record_class.__name__, (record_class,), members)

@@ -1,0 +1,140 @@
+"""Sources of records: any iterable or a mapping of iterables, and CSV files through `from_csv_row`."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
+from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
+from seqrecorder.storage.names import local_path
+from seqrecorder.writing.columns import SkippingSource
+from seqrecorder.writing.encoder import check_params, hook_params
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+
+T = TypeVar("T")
+
+
+class Row(dict[str, str]):
+    """A line of a CSV file: a dictionary of column to text, in which an int stands for the position of a column.
+
+    >>> row = Row(name="a", label="3")
+    >>> row["label"], row[0]
+    ('3', 'a')
+    """
+
+    def __missing__(self, key: object) -> str:
+        if isinstance(key, int):
+            return list(self.values())[key]
+        raise KeyError(f"{key!r}: the columns are {', '.join(map(repr, self))}")
+
+
+class CsvRecords(SkippingSource, Generic[T]):
+    """The records of a CSV file, read line by line each time they are iterated over.
+
+    Attributes:
+        skipped: how many rows the last iteration left out, because `from_csv_row` raised `SkipRecord`.
+    """
+
+    def __init__(self, path: Any, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
+        self.path, self.record_class, self.encoding = path, record_class, encoding
+        self.params = hook_params(record_class, "from_csv_row", params)
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield a record for each row that is not left out."""
+        self.skipped = 0
+        with opened_text(self.path, self.encoding, newline="") as file:
+            rows = csv.DictReader(file, strict=True)
+            try:
+                names = self._header(rows)
+                for row in rows:
+                    if None in row or None in row.values():
+                        raise SourceError(
+                            f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
+                            f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
+                        )
+                    try:
+                        yield self._record(row, rows.line_num)
+                    except SkipRecord:
+                        self.skipped += 1
+            except (csv.Error, UnicodeDecodeError, *UNPACKING_ERRORS) as error:
+                line = rows.line_num
+                raise SourceError(f"{self.path}, line {line}: not {self.encoding} CSV: {error}") from error
+
+    def _header(self, rows: csv.DictReader[str]) -> Sequence[str]:
+        names = rows.fieldnames
+        if not names:
+            raise SourceError(f"{self.path}: expected a line of column names, got an empty file")
+        doubled = [name for i, name in enumerate(names) if name in names[:i]]
+        if doubled:
+            raise SourceError(f"{self.path}: expected columns of different names, got {doubled[0]!r} twice")
+        return names
+
+    def _record(self, row: dict[str, str], line: int) -> T:
+        hook = f"{self.record_class.__name__}.from_csv_row"
+        try:
+            record = self.record_class.from_csv_row(Row(row), **self.params)  # type: ignore[attr-defined]  # see from_csv
+        except SkipRecord:
+            raise
+        except Exception as error:
+            raise SourceError(
+                f"{self.path}, line {line}: {hook} failed: {type(error).__name__}: {error}"
+                " (raise seqrecorder.SkipRecord to leave the row out)"
+            ) from error
+        if not isinstance(record, self.record_class):
+            raise SourceError(
+                f"{self.path}, line {line}: {hook}: expected a {self.record_class.__name__}, got {record!r}"
+                " (raise seqrecorder.SkipRecord to leave the row out)"
+            )
+        return record
+
+
+def from_csv(
+    path: str | os.PathLike[str], record_class: type[T], *, encoding: str = "utf-8-sig", **params: Any
+) -> CsvRecords[T]:
+    r"""Return the records of a CSV file with a header line, made by `record_class.from_csv_row(row, **params)`.
+
+    >>> import pathlib, tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    ...     @classmethod
+    ...     def from_csv_row(cls, row, upper=False):
+    ...         if not row["text"]:
+    ...             raise sr.SkipRecord
+    ...         return cls(row["text"].upper() if upper else row["text"])
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "words.csv"
+    >>> _ = file.write_text('text\nto\n""\nbe\n')
+    >>> records = from_csv(file, Word, upper=True)
+    >>> [word.text for word in records], records.skipped
+    (['TO', 'BE'], 1)
+
+    Args:
+        path: of the file, packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+        record_class: has a class method `from_csv_row(row, **params)`, which takes a dictionary of column to text (an
+            int stands for the position of a column) and returns a record, or raises `SkipRecord`.
+        encoding: of the file; a byte order mark is dropped.
+        params: for the hook, which gets those that it names.
+
+    Raises:
+        SchemaError: the class has no `from_csv_row`.
+        DatasetNotFoundError: there is no such file.
+        SourceError: while iterating: a line is not as the header says, or the hook failed; the line is named.
+    """
+    if not callable(getattr(record_class, "from_csv_row", None)):
+        raise SchemaError(f"{record_class.__name__} has no from_csv_row: give it a class method from_csv_row(row)")
+    check_params(record_class, params, ("from_csv_row",))
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise OptionError(f"encoding: {error}") from None
+    file = path if path == STDIN else local_path(path)
+    if file != STDIN and not local_path(path).is_file():
+        raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
+    return CsvRecords(file, record_class, params, encoding)

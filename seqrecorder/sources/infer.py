@@ -1,0 +1,353 @@
+"""A schema inferred from a table: the kinds, dtypes and shapes of its columns, and what of that is a guess."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.arrow import compute, pyarrow
+from seqrecorder.errors import OptionError, SchemaError, did_you_mean
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import DEFAULT_GROUP, Field
+from seqrecorder.schema.schema import Schema
+from seqrecorder.schema.source_code import draft, identifier
+from seqrecorder.sources.tables import open_table
+from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
+from seqrecorder.storage.names import files_named, natural_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from seqrecorder.codec.arrow import Table
+    from seqrecorder.sources.text import Sentence
+
+
+_PIECES = 1 << 14  # of text
+_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+"""The columns of CoNLL-U (https://universaldependencies.org/format.html)."""
+_CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) -> Any:
+    """Return the first records of files of CoNLL or `.ts`; any other source as it is.
+
+    Args:
+        source: what `Schema.infer` takes.
+        columns: the names of the columns of CoNLL; None leaves one out. They say that a file is of that kind.
+        most: how many records, at most.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: columns are given for what has none.
+        SourceError: a file cannot be read.
+    """
+    plain = _unpacked(source)
+    if is_of_series(source):
+        return _series(source, min(most, _PIECES))
+    if plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):
+        return _sentences(source, columns, min(most, _PIECES))
+    if columns is not None:
+        raise OptionError("columns: names those of a file of CoNLL; a table has names")
+    return source
+
+
+def is_of_series(source: Any) -> bool:
+    """Whether a path, or a glob, ends as the name of a `.ts` file does; the label of a series is no key."""
+    return _unpacked(source).endswith(".ts")
+
+
+def _unpacked(source: Any) -> str:
+    """Return a path without the ending that says how it is packed; nothing for what is none."""
+    name = str(source) if isinstance(source, (str, Path)) else ""
+    return name.removesuffix(next((ending for ending in _PACKED if name.endswith(ending)), ""))
+
+
+def _series(path: Any, most: int) -> list[dict[str, Any]]:
+    files = files_named(path, natural_order)
+    found = list(itertools.islice(itertools.chain.from_iterable(map(series_in, files)), most))
+    together = all(len({part.size for part in parts}) == 1 for _, parts in found)
+    rows = []
+    for label, parts in found:
+        row: dict[str, Any] = {} if label is None else {"label": label}
+        if together:
+            row["values"] = parts[0] if len(parts) == 1 else np.stack(parts, 1)
+        else:
+            row |= {f"dimension_{number}": part for number, part in enumerate(parts, 1)}
+        rows.append(row)
+    return rows
+
+
+def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> list[dict[str, Any]]:
+    files = files_named(path, natural_order)
+    parts = itertools.chain.from_iterable(split_sentences(file, None) for file in files)
+    found = list(itertools.islice(parts, most))
+    width = min((len(cells) for sentence in found for cells in sentence.rows), default=0)
+    if columns is None:
+        columns = _CONLLU if width == CONLLU_COLUMNS else [f"column_{number}" for number in range(1, width + 1)]
+    if isinstance(columns, str) or not any(columns) or len(columns) > width:
+        raise OptionError(f"columns: expected at most {width} names, of the columns of {path}, got {columns!r}")
+    whole = [all(_are_ints(sentence, place) for sentence in found) for place in range(len(columns))]
+    return [{**sentence.comments, **dict(_lists(sentence, columns, whole))} for sentence in found]
+
+
+def _are_ints(sentence: Sentence, place: int) -> bool:
+    return all(cells[place].lstrip("-").isdecimal() for cells in sentence.rows)
+
+
+def _lists(sentence: Sentence, columns: Sequence[str | None], whole: Sequence[bool]) -> Iterator[tuple[str, list[Any]]]:
+    for place, name in enumerate(columns):
+        if name is not None:
+            cells = [row[place] for row in sentence.rows]
+            yield name, list(map(int, cells)) if whole[place] else cells
+
+
+_ROWS = 1 << 20
+_DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
+
+
+def infer_table(
+    source: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    order: str | Sequence[str] | None = None,
+    name: str = "Record",
+    key: str | None = None,
+    columns: Sequence[str | None] | None = None,
+    rows: int = _ROWS,
+) -> Schema:
+    """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`."""
+    table = _rows_of(source, columns, rows)
+    keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
+    for column in itertools.chain(*keys):
+        if column not in table.column_names:
+            raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
+    if order is not None and by is None:
+        raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
+    drafted = _Drafted(table, name)
+    for column in table.column_names:
+        if by is None:
+            drafted.add_whole(column)
+        else:
+            drafted.add_step(column, keys[0], keys[1])
+    if key is not None and key not in table.column_names:
+        raise OptionError(f"key: there is no column {key!r}{did_you_mean(key, table.column_names)}")
+    return drafted.schema(
+        key=keys[0][0] if key is None and len(keys[0]) == 1 else key, guesses=by is None and not is_of_series(source)
+    )
+
+
+def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
+    """Return the first rows of a table, a file, or dictionaries."""
+    pa = pyarrow()
+
+    source = rows_of_files(source, columns, rows)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
+        names = dict.fromkeys(name for row in source[:rows] for name in row)
+        some = [{name: _nested(row.get(name)) for name in names} for row in source[:rows]]
+        return pa.Table.from_pylist(some)
+    table: Table = open_table(source)
+    held, count = [], 0
+    for batch in table.batches(table.names):
+        held.append(batch)
+        count += batch.num_rows
+        if count >= rows:
+            break
+    if not count:
+        raise OptionError(f"{table.name} has no rows to infer anything from")
+    return pa.Table.from_batches(held).slice(0, rows)
+
+
+def _nested(value: Any) -> Any:
+    """Return an array of several dimensions as lists of those of one, and a scalar of no dimension as itself."""
+    if not isinstance(value, np.ndarray) or value.ndim == 1:
+        return value
+    return [_nested(part) for part in value] if value.ndim else value[()]
+
+
+class _Drafted:
+    """Fields as they are found, with what was guessed."""
+
+    def __init__(self, table: Any, name: str) -> None:
+        self.table, self.name = table, name
+        self.fields: list[Field] = []
+        self.comments: dict[str, list[str]] = {}
+        self.notes: list[str] = []
+        self.lengths: dict[str, Any] = {}
+
+    def add_whole(self, column: str) -> None:
+        """Add the field of a column whose rows are records."""
+        array = self.table[column].combine_chunks()
+        comments: list[str] = []
+        kind: Any = "context"
+        rows = inner = array.drop_null()
+        outer: tuple[int | None, ...] = ()
+        if _is_list(rows.type):
+            size, inner = _fixed_size(rows), rows.flatten()
+            kind, outer = ("feature_list", ()) if size is None else (kind, (size,))
+        inner, shape = _within(inner, comments)
+        lengths = _counts(rows) if kind == "feature_list" else np.empty(0, np.int64)
+        if lengths.size > 1 and (lengths == lengths[0]).all():
+            comments.append(f"always {lengths[0]} long: context with shape=({lengths[0]},)?")
+        nulls = array.null_count
+        optional = bool(nulls) and (_is_list(rows.type) or inner.type not in _float_types())
+        added = self._add(column, kind, inner.type, (*outer, *shape), comments, optional=optional, nulls=nulls)
+        if added and kind == "feature_list":
+            spread = np.full(self.table.num_rows, -1)
+            spread[array.is_valid().to_numpy(zero_copy_only=False)] = lengths
+            self.lengths[self.fields[-1].name] = spread
+
+    def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
+        """Add the field of a column whose rows are steps."""
+        array = self.table[column].combine_chunks()
+        comments: list[str] = []
+        inner, shape = _within(array.drop_null(), comments)
+        kind: Any = "feature_list"
+        if column in by:
+            kind = "context"
+        elif column not in order and not shape and self._is_constant(column, by):
+            kind = "context"
+            comments.append("the same in all rows of each group")
+        nulls = array.null_count
+        optional = bool(nulls) and kind == "context" and inner.type not in _float_types()
+        if nulls and kind == "feature_list" and inner.type not in _float_types():
+            comments.append(f"{nulls} rows have none: fill them first")
+        self._add(column, kind, inner.type, shape, comments, optional=optional, nulls=nulls)
+
+    def _is_constant(self, column: str, by: Sequence[str]) -> bool:
+        options = compute().CountOptions(mode="all")
+        counted = self.table.select([*by, column]).group_by(list(by)).aggregate([(column, "count_distinct", options)])
+        sizes = self.table.group_by(list(by)).aggregate([([], "count_all")])
+        several = np.asarray(sizes["count_all"].to_numpy() > 1)
+        return bool(several.any()) and compute().max(counted[f"{column}_count_distinct"]).as_py() == 1
+
+    def _add(
+        self,
+        column: str,
+        kind: Any,
+        inner: Any,
+        shape: tuple[int | None, ...],
+        comments: list[str],
+        *,
+        optional: bool,
+        nulls: int,
+    ) -> bool:
+        """Add a field, or the note why there is none, and return whether there is."""
+        if None in shape[1:]:
+            self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
+            return False
+        name = identifier(column, [field.name for field in self.fields])
+        try:
+            element = element_type(_dtype_of(inner, comments))
+        except (SchemaError, NotImplementedError) as error:
+            self.notes.append(f"{column!r} cannot be declared: {error}")
+            return False
+        if nulls and optional:
+            comments.append(f"{nulls} of {self.table.num_rows} rows have none")
+        elif nulls and inner in _float_types():
+            comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
+        self.fields.append(Field(name, column, kind, element, shape, optional=optional))
+        self.comments[name] = comments
+        return True
+
+    def schema(self, *, key: str | None, guesses: bool) -> Schema:
+        """Return the schema, with the source code of its class as its text."""
+        if not self.fields:
+            raise OptionError(f"no column can be declared: {'; '.join(self.notes)}")
+        self._align()
+        for place, field in enumerate(self.fields):
+            chosen = field.feature == key if key is not None else guesses and self._may_be_key(field)
+            if chosen and field.element.numpy.kind in "iuOM":
+                self.fields[place] = attrs.evolve(field, key=True)
+                if key is None:
+                    self.comments[field.name].append(f"a guess: distinct in all {self.table.num_rows} rows")
+                break
+        schema = Schema(self.name, tuple(self.fields))
+        comments = {name: "; ".join(found) for name, found in self.comments.items() if found}
+        text = _DRAFT_HEAD + draft(schema, comments=comments, notes=self.notes)
+        return Schema(self.name, tuple(self.fields), None, text)
+
+    def _align(self) -> None:
+        """Free lists that are not as long as the first one."""
+        first: Any = None
+        for place, field in enumerate(self.fields):
+            lengths = self.lengths.get(field.name)
+            if lengths is None:
+                continue
+            first = lengths if first is None else first
+            both = (first >= 0) & (lengths >= 0)
+            if field.align == DEFAULT_GROUP and (first[both] != lengths[both]).any():
+                self.fields[place] = attrs.evolve(field, align=None)
+                self.comments[field.name].append("of other lengths than the first list")
+
+    def _may_be_key(self, field: Field) -> bool:
+        plain = field.kind == "context" and not field.shape and not field.optional
+        if not plain or field.element.numpy.kind not in "iuO" or self.table.num_rows < 2:  # noqa: PLR2004
+            return False
+        return bool(compute().count_distinct(self.table[field.feature]).as_py() == self.table.num_rows)
+
+
+def _dtype_of(kind: Any, comments: list[str]) -> Any:
+    """Return the dtype of a type of pyarrow."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _dtype_of(kind.value_type, comments)
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "str"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if types.is_timestamp(kind):
+        if kind.tz is not None:
+            comments.append(f"times of the zone {kind.tz!r}, moved to UTC")
+            return f"datetime64[{kind.unit}, UTC]"
+        return f"datetime64[{kind.unit}]"
+    if types.is_duration(kind):
+        return f"timedelta64[{kind.unit}]"
+    if types.is_date32(kind):
+        return "datetime64[D]"
+    if types.is_nested(kind) or types.is_decimal(kind) or types.is_null(kind) or types.is_temporal(kind):
+        raise SchemaError(f"no field holds {kind}")
+    return kind.to_pandas_dtype()
+
+
+def _float_types() -> tuple[Any, ...]:
+    import pyarrow as pa
+
+    return pa.float16(), pa.float32(), pa.float64()
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
+    """Return the values of lists inside one another, and the size of each of these; None where it may be any."""
+    shape: tuple[int | None, ...] = ()
+    while _is_list(array.type):
+        size, counts = _fixed_size(array), _counts(array)
+        if size is None and counts.size and counts[0] and (counts == counts[0]).all():
+            size = int(counts[0])
+            comments.append(f"steps always had {size} values: shape=(None,)?")
+        shape, array = (*shape, size), array.flatten()
+    return array, shape
+
+
+def _fixed_size(array: Any) -> int | None:
+    import pyarrow as pa
+
+    return int(array.type.list_size) if pa.types.is_fixed_size_list(array.type) and array.type.list_size else None
+
+
+def _counts(array: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    lengths = array.value_lengths().fill_null(0)
+    return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,696 @@
+"""Records of files of text, read piece by piece; a piece that is no record is named, or left out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.columns import gather, maker_from_mapping
+from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
+from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
+from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.files import STDIN, lines_of, name_of
+from seqrecorder.storage.names import files_named, natural_order
+from seqrecorder.writing.columns import ColumnSource, SkippingSource
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.field import Field
+
+if TYPE_CHECKING:
+    Piece = tuple[int, int, Callable[[], dict[str, Any]]]
+    """Its line, its characters, and what gives the dictionary of its record."""
+
+
+T = TypeVar("T")
+_LOG = logging.getLogger("seqrecorder")
+_PIECES = 4096
+_CHARACTERS = 2 << 20  # of pieces that are looked at together
+
+
+class TextRecords(SkippingSource, Generic[T]):
+    """The records of files, read each time they are iterated over.
+
+    Args:
+        paths: of the files.
+        record_class: of the records.
+        parse: yields the pieces of a file.
+        on_error: `raise`, or `skip` pieces that are no records.
+        convert: makes what a field takes of a value of a piece.
+
+    Attributes:
+        skipped: how many pieces of the files the last iteration left out, since they are no records.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Any],
+        record_class: type[T],
+        parse: Callable[[Any], Iterator[Piece]],
+        on_error: Literal["raise", "skip"],
+        *,
+        convert: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        self.paths, self.record_class, self._parse, self.on_error = paths, record_class, parse, on_error
+        self.schema, self._convert = Schema.of(record_class), convert
+        self._make, self._fields = maker_from_mapping(self.schema), {field.name: field for field in self.schema.fields}
+        self.skipped = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.schema.name} records of {', '.join(map(name_of, self.paths))}>"
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the records; the line of one that cannot be made is named."""
+        self.skipped = 0
+        for path in self.paths:
+            yield from self._made(path, self._parse(path))
+
+    def _made(self, path: Any, pieces: Iterable[Piece]) -> Iterator[T]:
+        """Yield the records of pieces of a file.
+
+        Raises:
+            SourceError: one is no record, and is not to be left out.
+        """
+        for line, _, values_of in pieces:
+            try:
+                record = self._record(values_of())
+            except (RecordError, Mismatch, ValueError) as error:
+                message = error.message if isinstance(error, RecordError) else str(error)
+                problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
+                key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
+                said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
+                if self.on_error == "raise":
+                    raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
+                self.skipped += 1
+                if self.skipped == 1:
+                    _LOG.warning("on_error='skip': the first that is left out: %s", said)
+            else:
+                yield record
+
+    def _record(self, values: dict[str, Any]) -> T:
+        """Return the record of the values of fields.
+
+        Raises:
+            RecordError: it is none; all bad fields are named. What `load` is to fill is looked at later.
+        """
+        if self._convert is not None:
+            of = self._fields.get
+            values = {
+                name: value if (field := of(name)) is None else self._convert(field, value)
+                for name, value in values.items()
+            }
+        record: T = self._make(values, 0)
+        if not any(field.deferred and getattr(record, field.name) is None for field in self.schema.fields):
+            gather(self.schema, [record])
+        return record
+
+
+class ColumnTextRecords(TextRecords[T], ColumnSource):
+    """The records of files, in columns."""
+
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield the columns of some pieces at a time; where one is no record, they are looked at one by one."""
+        self.skipped = 0
+        for path in self.paths:
+            for pieces in _chunks(self._parse(path)):
+                try:
+                    rows = [values_of() for _, _, values_of in pieces]
+                except (RecordError, Mismatch, ValueError):
+                    columns = None
+                else:
+                    columns = columns_of_dictionaries(self.schema, rows, convert=self._convert)
+                size = len(pieces)
+                if columns is None:
+                    records = list(self._made(path, pieces))
+                    columns, size = gather(self.schema, records), len(records)
+                if size:
+                    yield columns, size
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the records."""
+        return ColumnSource.__iter__(self)
+
+
+def text_records(
+    path: Any,
+    record_class: type[T],
+    parse: Callable[[Any], Iterator[Piece]],
+    on_error: Literal["raise", "skip"],
+    *,
+    convert: Callable[[Any, Any], Any] | None = None,
+) -> TextRecords[T]:
+    """Return the records of a file, a glob, a list of files or the standard input: in columns, if no hook sees them.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+    """
+    paths = [path] if path == STDIN else list(files_named(path, natural_order))
+    kind = ColumnTextRecords[T] if takes_columns(Schema.of(record_class)) else TextRecords[T]
+    return kind(paths, record_class, parse, on_error, convert=convert)
+
+
+def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Yield as many pieces as are looked at together."""
+    chunk: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        chunk.append(piece)
+        size += piece[1]
+        if len(chunk) == _PIECES or size >= _CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def value_of_text(field: Field, text: str, where: str = "") -> Any:
+    """Return what a text says, for a field: a number, a bool, a time, or itself.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Point:
+    ...     x: float = sr.context("float32")
+    >>> value_of_text(sr.Schema.of(Point)["x"], "0.5")
+    0.5
+
+    Raises:
+        SourceError: it says no such value.
+    """
+    try:
+        return values_of_texts(field, [text])[0]
+    except SourceError as error:
+        raise SourceError(f"{where}: {error}" if where else str(error)) from None
+
+
+def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
+    """Return what each of some texts says.
+
+    Raises:
+        SourceError: one says no value of the field.
+    """
+    element, kind = field.element, field.element.numpy.kind
+    if element.name == "str":
+        return list(texts)
+    done: list[Any] = []
+    try:
+        if element.is_text:
+            done.extend(map(str.encode, texts))
+        elif kind == "b":
+            done.extend(_TRUTH[text.strip().lower()] for text in texts)
+        elif kind == "M":
+            done.extend(time_of_text(text, element) for text in texts)
+        elif kind == "m":
+            done.extend(np.array(int(text)).astype(element.numpy)[()] for text in texts)
+        else:
+            done.extend(map(int if kind in "iu" else complex if kind == "c" else float, texts))
+    except (ValueError, KeyError, OverflowError):
+        said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
+        raise SourceError(said) from None
+    return done
+
+
+def from_jsonl(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    columns: Mapping[str, str] | None = None,
+    extra: Literal["error", "ignore"] = "error",
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    r"""Return the records of lines of JSON, each an object of field to value.
+
+    >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     key: str = sr.context(str, key=True)
+    ...     scores: np.ndarray = sr.feature_list("float32")
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sentences.jsonl"
+    >>> _ = file.write_text('{"id": "a", "scores": [0.5, null]}\n{"id": "b", "scores": []}\n')
+    >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
+    Sentence(key='a', scores=array([0.5, nan], dtype=float32))
+
+    A null of a float is NaN, times are texts of ISO 8601, and of a sparse field there are the two keys
+    `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
+    floats.
+
+    Args:
+        path: of a file, a glob, or a list of files, packed where they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the
+            standard input.
+        record_class: of the records.
+        columns: the key of a field, where that has another name.
+        extra: what becomes of keys that are no field: `error`, or `ignore`.
+        on_error: `skip` leaves lines out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        SourceError: while iterating: a line is no record; the file, the line, the key and the reason are named.
+    """
+    lines = _Lines(Schema.of(record_class), columns or {}, extra)
+    return text_records(path, record_class, lines.parse, on_error, convert=exact_text)
+
+
+class _Lines:
+    """How lines of JSON become records."""
+
+    def __init__(self, schema: Schema, columns: Mapping[str, str], extra: str) -> None:
+        if extra not in ("error", "ignore"):
+            raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+        fields = {field.name: field for field in schema.fields}
+        for name in columns:
+            if name not in fields:
+                raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(name, fields)}")
+        keys = {columns.get(name, name): name for name in fields}
+        self._field_of = keys if columns or extra == "ignore" else None
+        self._extra = extra == "ignore"
+        self._sparse = {key: fields[name] for key, name in keys.items() if fields[name].sparse is not None}
+        self._decode = json.JSONDecoder().decode
+
+    def parse(self, file: Any) -> Iterator[Piece]:
+        """Yield each line that is not empty."""
+        for number, line in lines_of(file):
+            if line.strip():
+                yield number, len(line), functools.partial(self._values, line)
+
+    def _values(self, line: str) -> dict[str, Any]:
+        """Return the values of the fields of a line, as JSON has them.
+
+        Raises:
+            SourceError: it is no JSON, or no object.
+        """
+        try:
+            row = self._decode(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise SourceError(f"no JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
+        for key, field in self._sparse.items():
+            if f"{key}/indices" in row and f"{key}/values" in row:
+                row[key] = _pairs(field, row.pop(f"{key}/indices"), row.pop(f"{key}/values"))
+        if self._field_of is None:
+            return row
+        names = self._field_of
+        values = {names[key]: value for key, value in row.items() if key in names}
+        if not self._extra:
+            for key in row:
+                if key in values and key not in names:
+                    raise SourceError(f"key {key!r}: columns= takes the field of this name from another key")
+            values |= {key: value for key, value in row.items() if key not in names}
+        return values
+
+
+def exact_text(field: Field, value: Any) -> Any:
+    """Return a value of JSON with NaN for the nulls of floats, and times for texts of ISO 8601."""
+    if field.element.numpy.kind == "M":
+        return _times(field, value)
+    if field.element.has_nan:
+        nested = bool(field.is_list or field.shape or field.sparse)
+        return _with_nan(value) if (nested and value is not None) or not field.optional else value
+    return value
+
+
+def _with_nan(value: Any) -> Any:
+    if value is None:
+        return float("nan")
+    if isinstance(value, list):
+        return [_with_nan(item) for item in value] if None in value or any(map(_is_nested, value)) else value
+    return value
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _times(field: Field, value: Any) -> Any:
+    if isinstance(value, str):
+        return time_of_text(value, field.element)
+    return [_times(field, item) for item in value] if isinstance(value, list) else value
+
+
+def _pairs(field: Field, indices: Any, values: Any) -> Any:
+    """Return what a sparse field takes of two lists, for each step if it is a feature list."""
+    if indices is None or not field.is_list:
+        return None if indices is None else (indices, values)
+    return list(zip(indices, values, strict=True))
+
+
+_DOCUMENT = "-DOCSTART-"
+_COMMENT = re.compile(r"#\s*(\w+)\s*=\s*(.*)")
+_NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
+_SPAN = re.compile(r"\d+[-.]\d+")
+CONLLU_COLUMNS = 10
+
+
+def from_conll(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    columns: Sequence[str | None],
+    document: str | None = None,
+    separator: str | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    r"""Return the sentences of files with a token a line and an empty line behind each sentence.
+
+    >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     tokens: np.ndarray = sr.feature_list(str)
+    ...     tags: np.ndarray = sr.feature_list(str)
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = file.write_text("-DOCSTART- -X- O\n\nPeter NNP B-PER\nsleeps VBZ O\n\n")
+    >>> list(sr.from_conll(file, Sentence, columns=["tokens", None, "tags"]))
+    [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
+
+    Lines that begin with `#` and are no token by the number of their columns are comments: `# name = text` is the value
+    of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents. In CoNLL-U, with
+    ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no tokens.
+
+    Args:
+        path: see `from_jsonl`.
+        record_class: of the records.
+        columns: the feature list of each column, from the first on; None leaves a column out, and so does the end of
+            the list. Numbers are read as the field declares.
+        document: a context field that holds the number of the document, from 0 on: `split_by=` it keeps documents
+            whole.
+        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else blanks.
+        on_error: `skip` leaves sentences out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: there is no field of a name.
+        SourceError: while iterating: a line has too few columns, or a value does not fit; the line is named.
+    """
+    sentences = _Sentences(Schema.of(record_class), columns, document, separator)
+    return text_records(path, record_class, sentences.parse, on_error)
+
+
+@attrs.define
+class Sentence:
+    """The tokens of a sentence, as text.
+
+    Attributes:
+        rows: the columns of each token.
+        numbers: of their lines, from 1 on.
+        comments: `# name = text` before and between them.
+        document: its number, from 0 on.
+        size: characters of its tokens.
+    """
+
+    rows: list[list[str]] = attrs.field(factory=list)
+    numbers: list[int] = attrs.field(factory=list)
+    comments: dict[str, str] = attrs.field(factory=dict)
+    document: int = 0
+    size: int = 0
+
+
+def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterator[Sentence]:
+    """Yield the sentences of a file.
+
+    Args:
+        file: its path, or `-`.
+        separator: between columns, as for `from_conll`.
+        least: columns that a token has at least.
+    """
+    documents, width = -1, 0  # of the token before
+    sentence = Sentence()
+    for number, line in lines_of(file):
+        stripped, cells = line.strip(), _cells(line, separator)
+        if not stripped:
+            if sentence.rows:
+                sentence.document = max(0, documents)
+                yield sentence
+                sentence = Sentence()
+        elif cells[0] == _DOCUMENT:
+            documents += 1
+        elif stripped[0] == "#" and _is_comment(stripped, cells, width, least):
+            documents += bool(_NEW_DOCUMENT.match(stripped))
+            found = _COMMENT.match(stripped)
+            sentence.comments |= {found[1]: found[2]} if found else {}
+        elif len(cells) != CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
+            sentence.rows.append(cells)
+            sentence.numbers.append(number)
+            width = len(cells)
+            sentence.size += len(line)
+    if sentence.rows:
+        sentence.document = max(0, documents)
+        yield sentence
+
+
+def _is_comment(line: str, cells: list[str], width: int, least: int) -> bool:
+    """Whether a line that begins with `#` is a comment; a token may begin so too."""
+    if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
+        return True
+    return len(cells) != width if width else cells[0] == "#" or len(cells) < least
+
+
+def _cells(line: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return line.split(separator)
+    return line.split("\t") if "\t" in line else line.split() or [""]
+
+
+class _Sentences:
+    """How lines become sentences."""
+
+    def __init__(
+        self, schema: Schema, columns: Sequence[str | None], document: str | None, separator: str | None
+    ) -> None:
+        fields = {field.name: field for field in schema.fields}
+        if isinstance(columns, str) or not any(columns):
+            raise OptionError(f"columns: expected a list of names of feature lists, got {columns!r}")
+        for name in (*columns, document):
+            if name is not None and name not in fields:
+                raise OptionError(f"{schema.name} has no field {name!r}{did_you_mean(name, fields)}")
+        self.schema, self.document, self.separator = schema, document, separator
+        self.columns: list[tuple[int, Field]] = [(i, fields[name]) for i, name in enumerate(columns) if name]
+        for _, field in self.columns:
+            if not field.is_list or field.shape or field.sparse is not None:
+                raise OptionError(f"columns: expected feature lists without a shape, got {field!r}")
+        self.contexts = {name: field for name, field in fields.items() if not field.is_list and not field.shape}
+        self.width = max(i for i, _ in self.columns) + 1
+
+    def parse(self, file: Any) -> Iterator[Piece]:
+        """Yield each sentence, by the number of its first line."""
+        for found in split_sentences(file, self.separator, self.width):
+            yield found.numbers[0], found.size, functools.partial(self._values, found)
+
+    def _values(self, found: Sentence) -> dict[str, Any]:
+        """Return the values of a sentence.
+
+        Raises:
+            SourceError: a line has too few columns, or holds no number where one is declared.
+        """
+        rows, numbers = found.rows, found.numbers
+        values: dict[str, Any] = {
+            name: value_of_text(self.contexts[name], text)
+            for name, text in found.comments.items()
+            if name in self.contexts
+        }
+        try:
+            for place, field in self.columns:
+                values[field.name] = values_of_texts(field, [cells[place] for cells in rows])
+        except (IndexError, SourceError):
+            for number, cells in zip(numbers, rows, strict=True):
+                if len(cells) < self.width:
+                    raise SourceError(
+                        f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}"
+                    ) from None
+                for place, field in self.columns:
+                    value_of_text(field, cells[place], f"line {number}")
+            raise  # pragma: no cover - one of them was not good
+        if self.document is not None:
+            is_text = self.contexts[self.document].element.is_text
+            values[self.document] = str(found.document) if is_text else found.document
+        return values
+
+
+_MISSING = ("?", "NaN")
+
+
+def from_ts(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    record_class: type[T],
+    *,
+    label: str | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+) -> TextRecords[T]:
+    r"""Return the series of `.ts` files (https://www.sktime.net, the archives of UCR and UEA).
+
+    >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     label: str = sr.context(str)
+    ...     values: np.ndarray = sr.feature_list("float32")
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "Steps_TRAIN.ts"
+    >>> _ = file.write_text("@problemName Steps\n@classLabel true up down\n@data\n1,2,?:up\n3,2:down\n")
+    >>> list(sr.from_ts(file, Series))[0]
+    Series(label='up', values=array([ 1.,  2., nan], dtype=float32))
+
+    One feature list takes all dimensions: without a shape of one, with the shape `(d,)` of d, which then are equally
+    long. Several feature lists without a shape take a dimension each, in the order of their declaration; with `align=`
+    they may be of different lengths. Missing values (`?`) are NaN. The class is the label's text, or its place in
+    `@classLabel` where the field is of integers; the target of a regression is a number. A field with `key=True` is the
+    name of the file, without its ending, with the number of the series: `Steps_TRAIN-0`; or the number alone.
+
+    Args:
+        path: see `from_jsonl`.
+        record_class: of the records.
+        label: the context field of the class; None takes the only one that is required and no key.
+        on_error: `skip` leaves series out that are no records, logs the first and counts them, in the manifest too.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: the class has no such fields.
+        SourceError: while iterating: a line does not fit the header or the class; the line is named.
+    """
+    return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
+
+
+def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
+    """Yield the label of each series of a file, None where it has none, and the values of each dimension.
+
+    Raises:
+        SourceError: there is no header, or one that is not understood; or a line has other than numbers.
+    """
+    header: dict[str, str] = {}
+    for number, text in _lines_of_series(file, header):
+        try:
+            yield _series_of(header, text)
+        except SourceError as error:
+            raise SourceError(f"{name_of(file)}, line {number}: {error}") from error
+
+
+def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines behind the header, which is put into a dictionary, with their numbers."""
+    in_data = False
+    for number, line in lines_of(file):
+        text = line.strip()
+        if not text or text.startswith(("#", "%")):
+            continue
+        if in_data:
+            yield number, text
+        elif not text.startswith("@"):
+            raise SourceError(f"{name_of(file)}, line {number}: expected a header until @data, got {text:.80}")
+        elif text.lower() == "@data":
+            in_data = True
+            if header.get("timestamps", "").lower() == "true":
+                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own are not read")
+        else:
+            name, _, value = text[1:].partition(" ")
+            header[name.lower()] = value.strip()
+    if not in_data:
+        raise SourceError(f"{name_of(file)}: expected a line @data, got none")
+
+
+def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
+    """Return the label of a line, and the values of its dimensions."""
+    classes = header.get("classlabel", "").split()
+    has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
+    dimensions = text.split(":")
+    label = dimensions.pop().strip() if has_label else None
+    return label, [_numbers(part) for part in dimensions]
+
+
+class _Series:
+    """How lines become series."""
+
+    def __init__(self, schema: Schema, label: str | None) -> None:
+        self.schema = schema
+        self.lists = [field for field in schema.fields if field.is_list and not field.has_default]
+        contexts = [field for field in schema.fields if not field.is_list and not field.shape]
+        if not self.lists or any(len(field.shape) > 1 or field.is_ragged for field in self.lists):
+            raise OptionError(f"{schema.name}: expected a feature list without a shape or with (d,), or several")
+        if any(field.shape for field in self.lists) and len(self.lists) > 1:
+            raise OptionError(f"{schema.name}: several feature lists take a dimension each, without a shape")
+        self.key = schema.key_field
+        wanted = [field for field in contexts if field != self.key and not field.has_default and not field.optional]
+        if label is not None:
+            wanted = [field for field in contexts if field.name == label]
+            if not wanted:
+                raise OptionError(f"label: {schema.name} has no context field {label!r}")
+        if len(wanted) > 1:
+            raise OptionError(f"{schema.name}: which field is the class? label= one of {[f.name for f in wanted]}")
+        self.label: Field | None = wanted[0] if wanted else None
+
+    def parse(self, file: Any) -> Iterator[Piece]:
+        """Yield each line with a series.
+
+        Raises:
+            SourceError: there is no header, or one that is not understood.
+        """
+        header: dict[str, str] = {}
+        stem = Path(name_of(file)).stem
+        for count, (number, text) in enumerate(_lines_of_series(file, header)):
+            key = None if self.key is None else f"{stem}-{count}" if self.key.element.is_text else count
+            yield number, len(text), functools.partial(self._values, header, text, key)
+
+    def _values(self, header: dict[str, str], text: str, key: str | int | None) -> dict[str, Any]:
+        """Return the values of a series.
+
+        Raises:
+            SourceError: the line has other dimensions than the class, or no number.
+            Mismatch: a number does not fit its field.
+        """
+        found, series = _series_of(header, text)
+        labels = header.get("classlabel", "").split()
+        values: dict[str, Any] = {}
+        if self.label is not None:
+            if found is None:
+                raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")
+            values[self.label.name] = self._class(self.label, found, labels[1:])
+        if self.key is not None:
+            values[self.key.name] = key
+        first = self.lists[0]
+        expected = len(self.lists) if not first.shape else first.shape[0]
+        if len(series) != expected:
+            raise SourceError(f"expected {expected} dimensions, as {self.schema.name} has, got {len(series)}")
+        if first.shape:
+            if len({part.size for part in series}) > 1:
+                raise SourceError(
+                    f"dimensions of {[part.size for part in series]} values: give each a feature list with align="
+                )
+            values[first.name] = _exact(first, np.stack(series, 1))
+        else:
+            values |= {field.name: _exact(field, part) for field, part in zip(self.lists, series, strict=True)}
+        return values
+
+    @staticmethod
+    def _class(field: Field, found: str, labels: list[str]) -> Any:
+        if field.element.numpy.kind not in "iu" or not labels:
+            return value_of_text(field, found)
+        if found not in labels:
+            raise SourceError(f"field {field.name!r}: expected one of the classes {', '.join(labels)}, got {found!r}")
+        return labels.index(found)
+
+
+def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    cells = [cell.strip() for cell in text.split(",")] if text.strip() else []
+    try:
+        return np.array(["nan" if cell in _MISSING else cell for cell in cells], np.float64)
+    except ValueError as error:
+        raise SourceError(f"expected numbers between commas: {error}") from None
+
+
+def _exact(field: Field, values: Any) -> Any:
+    """Return numbers of text, which tells no dtype, as a field declares them.
+
+    Raises:
+        Mismatch: one does not fit.
+    """
+    return cast_values(values.reshape(-1), field.element).reshape(values.shape)

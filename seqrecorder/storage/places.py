@@ -1,0 +1,350 @@
+"""Places that are no directories: object stores and the like, by their URLs, through fsspec.
+
+A place has objects under names. Each is written whole, and there whole or not at all; there is no rename. One object,
+the manifest, is replaced only where it still is what was read before. Whatever is asked of a place goes past a fault
+point, as file operations do, so that tests can make it fail before or after it was done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import secrets
+import threading
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import DatasetError, OptionError, ShardReadError, ShardWriteError
+from seqrecorder.storage.files import faults_around
+from seqrecorder.storage.names import MANIFEST
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+
+SCHEME = "ram://"
+
+
+class TensorFlowFiles:
+    """What `Place` asks of a file system; paths are whole URLs."""
+
+    protocol = "ram"
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._files, self._missing = tf.io.gfile, tf.errors.NotFoundError
+
+    def invalidate_cache(self) -> None:
+        """Do nothing: nothing is kept."""
+
+    def find(self, root: str, *, detail: bool) -> dict[str, dict[str, Any]]:
+        """Return what is under a root, by path."""
+        del detail
+        paths = [f"{directory}/{name}" for directory, _, names in self._files.walk(root) for name in names]
+        # TensorFlow takes the end of `ram://corpus2` for a file of `ram://corpus`.
+        return {path: self.info(path) for path in paths if self._files.exists(path)}
+
+    def info(self, path: str) -> dict[str, Any]:
+        """Return the size of a file; when it was written is not known."""
+        with self._errors():
+            return {
+                "size": self._files.stat(path).length,
+                "type": "directory" if self._files.isdir(path) else "file",
+            }
+
+    def cat_file(self, path: str) -> bytes:
+        """Return a file's bytes."""
+        with self._errors(), self._files.GFile(path, "rb") as file:
+            data: bytes = file.read()
+        return data
+
+    def get_file(self, path: str, target: str) -> None:
+        """Copy a file out."""
+        with self._errors():
+            self._files.copy(path, target, overwrite=True)
+
+    def put_file(self, source: str, path: str) -> None:
+        """Copy a file in; it is there whole, or as it was."""
+        with self._replacing(path) as part:
+            self._files.copy(source, part)
+
+    def pipe_file(self, path: str, data: bytes) -> None:
+        """Write a file; it is there whole, or as it was."""
+        with self._replacing(path) as part, self._files.GFile(part, "wb") as file:
+            file.write(data)
+
+    @contextlib.contextmanager
+    def _replacing(self, path: str) -> Iterator[str]:
+        """Give a name for a file that then takes the place of another, to which TensorFlow would append."""
+        self._files.makedirs(path.rpartition("/")[0])  # else it does not list what is in there
+        part = f"{path}.{secrets.token_hex(8)}"
+        yield part
+        self._files.rename(part, path, overwrite=True)
+
+    def rm_file(self, path: str) -> None:
+        """Remove a file."""
+        with self._errors():
+            self._files.remove(path)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._missing as error:
+            raise FileNotFoundError(str(error)) from error
+
+
+_PUBLISHING = threading.Lock()  # of places without conditions: between the threads of a process there is one anyway
+_VERSIONS = ("generation", "ETag", "etag")
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
+
+
+@attrs.frozen
+class Item:
+    """An object of a place.
+
+    Attributes:
+        bytes: its size.
+        modified: when it was written; None where the place does not say.
+    """
+
+    bytes: int
+    modified: dt.datetime | None
+
+
+@attrs.frozen
+class Place:
+    """The objects under a URL.
+
+    >>> place = Place.of("memory://doctest-of-place")
+    >>> place.put("manifest.json", b"{}", expected=None)
+    True
+    >>> place.read("manifest.json"), list(place.items())
+    (b'{}', ['manifest.json'])
+    >>> place.put("manifest.json", b"[]", expected=None)  # somebody was faster
+    False
+    >>> place.remove(["manifest.json"])
+
+    Attributes:
+        url: without a slash at its end.
+        files: the file system of fsspec; TensorFlow's for `ram://`.
+        root: the path in it.
+    """
+
+    url: str
+    files: Any
+    root: str
+
+    @classmethod
+    def of(cls, url: str) -> Place:
+        """Return the place of a URL, of which nothing need be there yet; that of a manifest is that of its dataset.
+
+        Raises:
+            OptionError: fsspec does not know the scheme, or a package for it is not installed.
+        """
+        plain = url.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
+        if plain.startswith(SCHEME):
+            return cls(plain, TensorFlowFiles(), plain)
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
+        try:
+            files, root = url_to_fs(plain)
+        except Exception as error:  # whatever the clients of stores raise
+            raise OptionError(f"{url!r}: cannot be opened: {error}") from error
+        if not plain.partition("://")[2].strip("/"):
+            raise OptionError(f"{url!r}: expected the URL of a dataset, got that of everything there; add a name")
+        return cls(plain, files, str(root).rstrip("/"))
+
+    def __str__(self) -> str:
+        return self.url
+
+    def is_same(self, other: Place) -> bool:
+        """Whether two URLs name one place: those of one store may have several schemes."""
+        return (type(self.files), self.root) == (type(other.files), other.root)
+
+    def at(self, name: str) -> str:
+        """Return the URL of an object, for messages."""
+        return f"{self.url}/{name}"
+
+    def items(self) -> dict[str, Item]:
+        """Return the objects by name: those that the place lists, which may be late to list what was just written.
+
+        Raises:
+            DatasetError: it cannot be listed.
+        """
+        with self._asking("list", "", DatasetError, "list"):
+            self.files.invalidate_cache()
+            try:
+                found = self.files.find(self.root, detail=True)
+            except FileNotFoundError:
+                return {}
+        skipped = len(self.root) + 1
+        return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in found.items()}
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object, None where there is none.
+
+        Raises:
+            DatasetError: it cannot be read.
+        """
+        with self._asking("get", name, DatasetError, "read"):
+            try:
+                data: bytes = self.files.cat_file(self._path(name))
+            except FileNotFoundError:
+                return None
+        return data
+
+    def size(self, name: str) -> int | None:
+        """Return the size of an object, None where there is none; no listing is asked.
+
+        Raises:
+            DatasetError: it cannot be asked for.
+        """
+        info = self._info(name)
+        return None if info is None else int(info["size"])
+
+    def version(self, name: str) -> str | None:
+        """Return what tells an object from what it was or will be, for `put`; None where there is none.
+
+        Raises:
+            DatasetError: it cannot be asked for.
+        """
+        info = self._info(name)
+        if info is None:
+            return None
+        told = [str(info[key]) for key in _VERSIONS if info.get(key) is not None]
+        return told[0] if told else hashlib.sha256(self.read(name) or b"").hexdigest()
+
+    def download(self, name: str, target: Path) -> None:
+        """Write an object into a file, which may be there in part where this fails.
+
+        Raises:
+            ShardReadError: there is none, or it cannot be read.
+        """
+        with self._asking("get", name, ShardReadError, "read"):
+            self.files.get_file(self._path(name), str(target))
+
+    def upload(self, source: Path, name: str) -> None:
+        """Write a file as an object.
+
+        Raises:
+            ShardWriteError: it cannot be written; it may be there all the same, if only the answer was lost.
+        """
+        with self._asking("put", name, ShardWriteError, "write"):
+            self.files.put_file(str(source), self._path(name))
+
+    def put(self, name: str, data: bytes, *, expected: str | None) -> bool:
+        """Write an object where it still is what it was; return False where somebody else has changed it.
+
+        S3 and Google's store decide that themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`), also between
+        machines. Elsewhere a new object is created exclusively where the file system of fsspec knows that, and an old
+        one is looked at just before.
+
+        Args:
+            name: of the object.
+            data: all of its bytes.
+            expected: what `version` gave before; None where there was none.
+
+        Raises:
+            ShardWriteError: it cannot be written, or nobody knows whether it was.
+        """
+        path = self._path(name)
+        with _PUBLISHING:
+            if self.version(name) != expected:
+                return False
+            try:
+                with self._asking("put", name, ShardWriteError, "write"):
+                    self._write_where(path, data, expected)
+            except ShardWriteError:
+                # The answer may be lost, or refuse what an earlier try of the library has done: so we look.
+                if self.read(name) == data:
+                    return True
+                if self.version(name) != expected:
+                    return False
+                raise
+        return True
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; those that are gone already are no error.
+
+        Raises:
+            DatasetError: one cannot be removed.
+        """
+        for name in names:
+            with self._asking("delete", name, DatasetError, "remove"), contextlib.suppress(FileNotFoundError):
+                self.files.rm_file(self._path(name))
+
+    def _write_where(self, path: str, data: bytes, expected: str | None) -> None:
+        """Write an object on the condition of the store itself, where it has one."""
+        protocol = self.files.protocol
+        protocols = [protocol] if isinstance(protocol, str) else protocol
+        if "s3" in protocols:
+            self.files.pipe_file(path, data, **({"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}))
+        elif "gs" in protocols:
+            self._write_at_generation(path, data, expected or "0")
+        elif expected is None and "mode" in inspect.signature(self.files.pipe_file).parameters:
+            self.files.pipe_file(path, data, mode="create")
+        else:
+            self.files.pipe_file(path, data)
+
+    def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
+        """Write an object of Google's store, which gcsfs can do on no condition but that there is none."""
+        bucket, name, _ = self.files.split_path(path)
+        seam = secrets.token_hex(16)
+        head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"
+        body = f"{head}--{seam}\r\nContent-Type: application/octet-stream\r\n\r\n".encode() + data
+        self.files.call(
+            "POST",
+            self.files.base.replace("/storage/v1/", "/upload/storage/v1/") + "b/{}/o",
+            bucket,
+            uploadType="multipart",
+            ifGenerationMatch=generation,
+            headers={"Content-Type": f'multipart/related; boundary="{seam}"'},
+            data=body + f"\r\n--{seam}--".encode(),
+        )
+
+    def _info(self, name: str) -> dict[str, Any] | None:
+        with self._asking("get", name, DatasetError, "look at"):
+            self.files.invalidate_cache()
+            try:
+                info: dict[str, Any] = self.files.info(self._path(name))
+            except FileNotFoundError:
+                return None
+        return info if info["type"] == "file" else None
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+    @contextlib.contextmanager
+    def _asking(self, operation: str, name: str, kind: type[DatasetError], doing: str) -> Iterator[None]:
+        """Put fault points around an operation, and name the object where it fails, in whatever way."""
+        where = self.at(name) if name else self.url
+        try:
+            with faults_around(operation, where):
+                yield
+        except DatasetError:
+            raise
+        except Exception as error:  # clients of stores raise errors of their own
+            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise kind(f"cannot {doing} {where}: {said}", path=where) from error
+
+
+def _modified(info: dict[str, Any]) -> dt.datetime | None:
+    import datetime as dt
+
+    found = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(found, (int, float)):
+        found = dt.datetime.fromtimestamp(found, dt.timezone.utc)
+    if isinstance(found, str):
+        found = dt.datetime.fromisoformat(found.replace("Z", "+00:00"))
+    if isinstance(found, dt.datetime):
+        return found if found.tzinfo is not None else found.replace(tzinfo=dt.timezone.utc)
+    return None

@@ -1,0 +1,518 @@
+"""A dataset's directory is complete or absent: it is made beside its destination and takes its place at once.
+
+Everything is written into a hidden staging directory, synced, and published by one rename that refuses to
+replace, or by an exchange of directories where a dataset is overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError
+from seqrecorder.storage.files import (
+    REPLACING,
+    UNSUPPORTED,
+    fault_point,
+    faults_around,
+    replace_file,
+    sync_directory,
+    sync_tree,
+    take_after,
+    writing,
+)
+from seqrecorder.storage.locks import Held, exclusive, is_at, lock, remove_abandoned, unlock
+from seqrecorder.storage.names import MANIFEST, local_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from types import TracebackType
+    from typing import Literal
+
+    from typing_extensions import Self
+
+
+# And where a directory cannot be moved or replaced, though files can be in it: a mount point, a directory of a lower
+# layer of an overlay (every image of a container has such), one in a parent that is not ours.
+NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two directories in one step, so that no moment is without either.
+
+    Args:
+        one: a directory.
+        other: another one on the same file system.
+
+    Returns:
+        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS), with these two.
+
+    Raises:
+        OSError: they can, but it failed.
+    """
+    with faults_around("exchange", other):
+        code = exchange_now(one, other)
+        if code in NOT_REPLACEABLE:
+            return False
+        if code:
+            raise OSError(code, os.strerror(code), str(one), None, str(other))
+    return True
+
+
+def exchange_now(one: Path, other: Path) -> int:
+    """Exchange two paths and return an errno, 0 for success."""
+    if sys.platform == "win32":
+        return errno.ENOSYS
+    library = ctypes.CDLL(None, use_errno=True)
+    # In both calls, 2 is the flag to exchange: RENAME_SWAP, and RENAME_EXCHANGE relative to AT_FDCWD.
+    name, here = ("renamex_np", ()) if sys.platform == "darwin" else ("renameat2", (ctypes.c_int(-100),))
+    function: Any = getattr(library, name, None)
+    if function is None:
+        return errno.ENOSYS
+    arguments = (*here, os.fsencode(one), *here, os.fsencode(other), ctypes.c_uint(2))
+    return ctypes.get_errno() if function(*arguments) else 0
+
+
+_RECORD = "committed"
+_REMOVED = ".removed-"
+
+
+@attrs.frozen(slots=False)
+class PartsDirectory:
+    """The parts of one dataset.
+
+    >>> PartsDirectory.of("/data/corpus").path.as_posix()
+    '/data/corpus.parts'
+
+    Attributes:
+        destination: the directory of the dataset that shall be, absolute, symbolic links resolved.
+    """
+
+    destination: Path
+
+    @classmethod
+    def of(cls, destination: str | os.PathLike[str]) -> PartsDirectory:
+        """Return that of a destination as it was given."""
+        return cls(Path(os.path.realpath(local_path(destination))))
+
+    @property
+    def path(self) -> Path:
+        """The directory, which need not be there."""
+        return self.destination.with_name(f"{self.destination.name}.parts")
+
+    def new_attempt(self, part: int | str) -> Path:
+        """Return a path for another attempt at a part, that nobody else has."""
+        name = f"{part:05d}" if isinstance(part, int) else part
+        return self.path / f"{name}-{secrets.token_hex(8)}"
+
+    @functools.cached_property
+    def attempts(self) -> list[tuple[Path, int]]:
+        """The attempts that are complete, and when each was: nanoseconds of its file system's clock.
+
+        They are listed once, so that one that is completed later is neither committed nor removed.
+        """
+        return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in _complete(self.path)]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commits out.
+
+        Raises:
+            DatasetNotFoundError: there is no such directory.
+        """
+        with exclusive(self.path):
+            yield
+
+    def note(self, identity: str) -> None:
+        """Remember what is about to be published, and of which attempts, durably.
+
+        Raises:
+            ShardWriteError: it cannot be written.
+        """
+        text = "\n".join([identity, *(path.name for path, _ in self.attempts)])
+        replace_file(self.path / _RECORD, text.encode())
+
+    def noted(self) -> str | None:
+        """Return what `note` was given last, if anything."""
+        return next(iter(_recorded(self.path)), None)
+
+    def remove(self) -> None:
+        """Remove the attempts that were noted, and all that were killed or are still going on: these get an error.
+
+        Raises:
+            ShardWriteError: the directory cannot be moved out of the way.
+        """
+        away = self.path.with_name(f".{self.path.name}{_REMOVED}{secrets.token_hex(8)}")
+        with writing("remove", self.path), faults_around("rename", self.path):
+            self.path.rename(away)
+        sync_directory(away.parent)
+        self._empty(away)
+
+    def finish_removal(self) -> bool:
+        """Remove what a process that was killed in `remove` has left; return whether there was something."""
+        prefix = re.escape(f".{self.path.name}{_REMOVED}")
+        pattern = re.compile(prefix + "[0-9a-f]{16}")
+        try:
+            with os.scandir(self.path.parent) as entries:
+                left = [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
+        except FileNotFoundError as error:
+            raise DatasetNotFoundError(f"there is no directory {self.path.parent}", path=self.path.parent) from error
+        for path in left:
+            self._empty(path)
+        return bool(left)
+
+    def _empty(self, away: Path) -> None:
+        """Remove a directory that was moved out of the way; attempts that were completed since the note go back."""
+        _, *noted = _recorded(away) or [""]
+        # Without a note, another process is removing it, and has moved back what there was.
+        waiting = [path for path in _complete(away) if noted and path.name not in noted]
+        for path in waiting:
+            with writing("move back", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
+                self.path.mkdir(exist_ok=True)
+                path.rename(self.path / path.name)
+        if waiting:
+            sync_directory(self.path)
+            sync_directory(self.path.parent)
+            _LOG.warning(
+                "%s was committed while %s was completed, which waits in %s: commit again, with append=True, or remove "
+                "it",
+                self.destination,
+                ", ".join(path.name for path in waiting),
+                self.path,
+            )
+        with faults_around("remove", away):
+            shutil.rmtree(away, ignore_errors=True)
+
+
+def _complete(parts: Path) -> list[Path]:
+    return [path.parent for path in sorted(parts.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
+
+
+def _recorded(parts: Path) -> list[str]:
+    try:
+        return (parts / _RECORD).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+_INCOMPLETE, _REPLACED = ".incomplete-", ".replaced-"
+# What rename(2) says on the systems we know when there is something at the destination already.
+_EXISTS = frozenset([errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR])
+_NOT_WRITABLE = frozenset([errno.EPERM, errno.EACCES, errno.EROFS])
+_LOG = logging.getLogger("seqrecorder")
+
+
+class Staging:
+    """A hidden directory beside the destination, which becomes the destination at once or never.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     with Staging(Path(parent, "corpus")) as staging:
+    ...         _ = (staging.path / "manifest.json").write_text("{}")
+    ...         staging.publish()
+    ...     sorted(str(p.relative_to(parent)) for p in Path(parent).rglob("*"))
+    True
+    ['corpus', 'corpus/manifest.json']
+
+    Leaving the block without `publish`, by an exception or not, removes the staging directory and nothing
+    else. What a killed process left is removed by the next `Staging` of the same destination; where there are
+    no locks, it cannot tell and leaves it.
+
+    Args:
+        destination: where the dataset shall be; an empty directory there is fine. A symbolic link to a
+            directory stands for that directory.
+        overwrite: whether a dataset there, a directory with a manifest, may be replaced.
+
+    Attributes:
+        destination: the absolute path, symbolic links resolved.
+        path: the staging directory, once the block is entered.
+
+    Raises:
+        DatasetExistsError: on entering the block, when something is at the destination already.
+        ShardWriteError: on entering the block, when the directory cannot be created.
+    """
+
+    def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self._given = os.fspath(destination)
+        self._overwrite = overwrite
+        self._descriptor: int | None = None
+        self._process = os.getpid()
+        self._is_published = self._is_inside = False
+        # A link that dangles stays, to be refused; one to a directory is replaced there, not as a link.
+        absolute = local_path(destination)
+        dangles = absolute.is_symlink() and not os.path.exists(absolute)  # noqa: PTH110 - takes any OSError for no
+        self.destination = absolute if dangles else Path(os.path.realpath(absolute))
+        self.path = self.destination  # until the block is entered
+
+    def __enter__(self) -> Self:
+        self._process = os.getpid()
+        with writing("create the directory of dataset", self.destination):
+            self._check_destination()
+            self._make_parents()
+            self._remove_left_over()
+            try:
+                self._create()
+            except BaseException:
+                self._discard()
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        # A forked child that runs into the end of the block must not take its parent's work with it.
+        if self._process == os.getpid():
+            self._discard()
+        return False
+
+    def publish(self, over: Callable[[Held], Collection[str] | None] = lambda _: None) -> bool:
+        """Sync everything, and let the staging directory become the destination.
+
+        Args:
+            over: asked where a dataset at the destination is to be overwritten, with its directory locked: which of
+                the files there may go, all being known. None where there are others, that must stay. What it raises is
+                raised.
+
+        Returns:
+            True: the dataset is at the destination, durably. False: no directory can take the place of the one at the
+            destination, since the system cannot exchange them, or files there must stay, or it is a mount point, or
+            its owner would change; nothing has changed, and the files in `path` are synced, for the caller to move.
+
+        Raises:
+            DatasetExistsError: something has come to the destination meanwhile.
+            ShardWriteError: a sync or the rename failed; the destination is as it was.
+            OptionError: the block is not entered.
+        """
+        if self.path == self.destination:
+            raise OptionError(f"destination {self._given!r}: expected publish inside `with Staging(...)`")
+        with writing("publish dataset", self.destination):
+            # A directory that we may write into keeps its owner; another can only be replaced.
+            same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
+            sync_tree(self.path)
+            if not same or self._is_inside:
+                return False
+            published = self._publish_over(over) if self._overwrite and self._occupied() else self._publish_new(over)
+        if published:
+            self._is_published = True
+            self._release()
+        return published
+
+    def take_after(self) -> bool:
+        """Give what was made the modes and owners of what it shall replace; return whether the owners are the same."""
+        return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
+
+    def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
+        ours = self.path.stat()
+        try:
+            with faults_around("rename", self.destination):
+                if sys.platform == "win32" and self.destination.is_dir():
+                    self.destination.rmdir()  # there, a rename replaces not even an empty directory
+                self.path.rename(self.destination)
+            sync_directory(self.destination.parent)
+        except BaseException as failure:
+            # A caller that gets an error must not find a dataset. No flag could tell whether there is one: an
+            # interrupt may come between the rename and its setting.
+            if is_at(ours, self.destination):
+                with contextlib.suppress(OSError):
+                    self.destination.rename(self.path)
+            elif isinstance(failure, OSError) and failure.errno in _EXISTS:
+                if not self._overwrite:
+                    raise self._exists_error("has been filled meanwhile") from failure
+                return self._publish_over(over)
+            elif isinstance(failure, OSError) and failure.errno in NOT_REPLACEABLE and self.destination.is_dir():
+                return False
+            raise
+        return True
+
+    def _publish_over(self, over: Callable[[Held], Collection[str] | None]) -> bool:
+        self._check_destination()
+        ours = self.path.stat()
+        # Against an append that is going on: it would continue in the new dataset.
+        with exclusive(self.destination) as held:
+            known = over(held)
+            if known is None:
+                return False
+            try:
+                if not exchange(self.path, self.destination):
+                    return False
+                old = Held(self.path, held.descriptor)
+                if over(old) is None:  # something has come since; or it raises, where another directory has
+                    exchange_now(self.path, self.destination)
+                    return False
+                sync_directory(self.destination.parent)
+            except BaseException:
+                if is_at(ours, self.destination):
+                    exchange_now(self.path, self.destination)
+                raise
+            # The new dataset is there whatever becomes of the old one.
+            self._is_published = True
+            self._remove_replaced(old, known)
+        return True
+
+    def _remove_replaced(self, old: Held, known: Collection[str]) -> None:
+        """Remove what was overwritten, and say where it is if that cannot be done."""
+        try:
+            old.remove([*known, MANIFEST])
+        finally:
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        if not os.path.lexists(self.path):
+            return
+        # Under a name that the next writer does not take for what a killed one has left.
+        kept = self.path.with_name(self.path.name.replace(_INCOMPLETE, _REPLACED))
+        with contextlib.suppress(OSError):
+            self.path.rename(kept)
+        _LOG.warning(
+            "%s was overwritten, but what it held before could not be removed, and is in %s", self.destination, kept
+        )
+
+    def _check_destination(self) -> None:
+        place = self.destination
+        if not os.path.lexists(place):
+            return
+        if not place.is_dir():
+            what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
+            raise self._exists_error(what)
+        if _is_working_directory(place):
+            raise OptionError(
+                f"destination {self._given!r}: expected a directory that can be replaced, got the working"
+                " directory of this process; give one inside it"
+            )
+        if not self._occupied():
+            return
+        if not self._overwrite:
+            raise self._exists_error("is not empty")
+        if not (place / MANIFEST).is_file():
+            raise self._exists_error(f"holds files but no {MANIFEST}, so it is no dataset to overwrite")
+
+    def _occupied(self) -> bool:
+        try:
+            with os.scandir(self.destination) as entries:
+                return not all(map(self._is_staging, entries))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _exists_error(self, what: str) -> DatasetExistsError:
+        advice = "" if self._overwrite else ", or pass overwrite=True to replace a dataset"
+        error = DatasetExistsError(
+            f"destination {self._given!r}: expected nothing there or an empty directory, but it {what};"
+            f" choose another{advice}",
+            path=self._given,
+        )
+        error.errno = errno.EEXIST
+        return error
+
+    def _make_parents(self) -> None:
+        missing = []
+        parent = self.destination.parent
+        while not parent.exists():
+            missing.append(parent)
+            parent = parent.parent
+        for directory in reversed(missing):
+            with faults_around("mkdir", directory):
+                directory.mkdir(exist_ok=True)
+            sync_directory(directory.parent)
+
+    def _prefix(self) -> str:
+        name = self.destination.name
+        if len(os.fsencode(name)) > 200:  # noqa: PLR2004 - names end at 255 on most systems
+            name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
+        return f".{name}{_INCOMPLETE}"
+
+    def _create(self) -> None:
+        """Make the staging directory beside the destination; or inside, where no file comes from beside to there."""
+        homes = [self.destination.parent]
+        if self.destination.is_dir():
+            homes.append(self.destination)
+        for home in homes:
+            self._is_inside = home == self.destination
+            try:
+                self._create_in(home)
+            except OSError as error:
+                if home == homes[-1] or error.errno not in _NOT_WRITABLE:
+                    raise
+                continue
+            if self._is_inside or not self.destination.is_dir() or self._reaches():
+                break
+            self._discard()
+        self.take_after()  # what is made is no more open to others than what it shall replace
+        self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
+
+    def _create_in(self, home: Path) -> None:
+        while True:
+            self.path = home / (self._prefix() + secrets.token_hex(8))
+            with faults_around("mkdir", self.path):
+                self.path.mkdir()
+            try:
+                with faults_around("lock", self.path):
+                    self._descriptor = lock(self.path, wait=False)
+            except (FileNotFoundError, BlockingIOError):
+                continue  # another writer took it for left over in the moment before it was locked
+            if self._descriptor is None or is_at(self._descriptor, self.path):
+                return
+            self._release()
+
+    def _reaches(self) -> bool:
+        """Whether files can be moved from the staging directory into the destination, which an empty one tells."""
+        probe, name = self.path / "probe", f".{MANIFEST}{REPLACING}{secrets.token_hex(8)}"
+        try:
+            probe.touch()
+            probe.rename(self.destination / name)
+            (self.destination / name).unlink()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+            return error.errno != errno.EXDEV
+        return True
+
+    def _is_staging(self, entry: os.DirEntry[str]) -> bool:
+        return re.fullmatch(re.escape(self._prefix()) + "[0-9a-f]{16}", entry.name) is not None
+
+    def _remove_left_over(self) -> None:
+        found: list[Path] = []
+        for home in (self.destination.parent, self.destination):
+            with contextlib.suppress(OSError), os.scandir(home) as entries:
+                found += [Path(entry.path) for entry in entries if self._is_staging(entry)]
+        for path in found:
+            remove_abandoned(path, _remove_tree)
+
+    def _discard(self) -> None:
+        # After publishing there is nothing at that path, or a rest of what was overwritten, which may not be ours.
+        if self.path != self.destination and not self._is_published:
+            with contextlib.suppress(OSError):
+                _remove_tree(self.path)
+        self._release()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        unlock(descriptor)
+
+
+def _is_working_directory(place: Path) -> bool:
+    try:
+        return place.samefile(Path.cwd())
+    except FileNotFoundError:  # it is gone
+        return False
+
+
+def _remove_tree(path: Path) -> None:
+    if os.path.lexists(path):
+        try:
+            fault_point("before_remove", path)
+        finally:  # a failure, or a second interrupt, is no reason to leave it
+            shutil.rmtree(path, ignore_errors=True)
+        fault_point("after_remove", path)

@@ -1,0 +1,1134 @@
+"""The TFRecord frame: uint64 length, its CRC, the data, their CRC; all little-endian.
+
+Source: tensorflow/core/lib/io/record_writer.h; the CRCs are those of `seqrecorder.storage.tfrecord`. TensorFlow
+writes and reads the frames and checks the data; this module looks at the frames' lengths first, because TensorFlow
+takes a cut inside a header for a normal end, and a forged length with a valid CRC can kill its process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import importlib
+import io
+import itertools
+import os
+import struct
+import tempfile
+import zlib
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import OptionError, ShardReadError
+from seqrecorder.storage.files import FileState, ReadAround, faults_around, open_source, reason_at, remember, writing
+from seqrecorder.wire.byte_rows import interleave, of_list, of_matrix, sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    Places = NDArray[np.int64]
+
+
+_other: Any = None
+_extend: Any = None
+with contextlib.suppress(ImportError, RuntimeWarning):  # an optional extra
+    _package = importlib.import_module("google_crc32c")
+    if _package.implementation == "c":  # else it is slower than what is here
+        _other, _extend = _package.value, _package.extend
+
+IS_COMPILED = _other is not None
+"""Whether the package of the extra `fast` makes the CRCs."""
+
+_MASK_DELTA = 0xA282EAD8
+_POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
+_ONES = 0xFFFFFFFF
+_OCTETS = 256
+_START = 4  # bytes of a span that a register of ones inverts
+
+_FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
+"""To how many bytes behind its place a byte may be moved: the exponent of each multiple less its smaller ones."""
+_LEAST_SCALE = 2
+_LONG = 4096  # bytes from which on a span is folded
+_BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT, and of fewer than _SMALL as a mean
+_BLOCK, _SHORT, _SMALL = _BLOCKS[0], 1024, 96
+_GROUP_BYTES = 1 << 20  # of spans that are folded together: they stay in the cache
+_PIECE_BYTES = 1 << 22  # of one span that are folded at a time: the longer, the fewer operations a byte
+_SPREAD = 1.25  # longest of them over shortest
+_LOOKED_UP = 1 << 19  # bytes that are looked up at once, likewise
+_LEAST_TABLE = 512
+_ROW = 256  # bytes of one span that are looked up as one of several rows: what they are looked up in stays in the cache
+_MOST_OF_ONE = 1 << 15
+
+
+def _crc_table() -> NDArray[np.uint32]:
+    table = np.arange(_OCTETS).astype(np.uint32)
+    for _ in range(8):
+        table = np.where(table & 1 == 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
+    return table
+
+
+OCTET_TABLE = _crc_table()
+"""The register after each byte, from zero before it."""
+
+
+def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the masked CRC-32C of each row of a uint8 matrix (rows are short: the work is per column).
+
+    >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
+    >>> hex(masked_crc32c(rows)[0])
+    '0x3e04b2ea'
+    """
+    registers = np.full(rows.shape[0], _ONES, np.uint32)
+    rows = np.ascontiguousarray(rows)
+    pairs = rows.shape[1] // 2
+    if pairs:
+        table = _table_of_pairs()
+        for column in np.ascontiguousarray(rows[:, : 2 * pairs].reshape(-1, pairs, 2).view("<u2")[..., 0].T):
+            registers = table.take((registers & np.uint32(0xFFFF)) ^ column) ^ (registers >> np.uint32(16))
+    for column in rows[:, 2 * pairs :].T:
+        registers = OCTET_TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
+    return _masked(registers)
+
+
+def masked_crc32c_of_spans(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> NDArray[np.uint32]:
+    """Return the masked CRC-32C of each span of a buffer.
+
+    >>> spans = np.array([0, 3]), np.array([3, 0])
+    >>> [hex(crc) for crc in masked_crc32c_of_spans(np.frombuffer(b"abc", np.uint8), *spans)]
+    ['0x21f1576e', '0xa282ead8']
+
+    Args:
+        data: the buffer, uint8.
+        starts: where each span begins.
+        lengths: its bytes; spans may overlap.
+    """
+    if _other is not None:
+        data = np.ascontiguousarray(data)
+        pieces = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+        crcs = np.fromiter((_other(data[start:end]) for start, end in pieces), np.uint32, lengths.size)
+        return _masked(crcs ^ np.uint32(_ONES))
+    if not lengths.size:
+        return np.empty(0, np.uint32)
+    registers = np.empty(lengths.size, np.uint32)
+    is_long = lengths >= _LONG
+    if not is_long.all():
+        short = np.flatnonzero(~is_long)
+        registers[short] = _of_short(data, starts[short], lengths[short])
+    for group in _groups(np.flatnonzero(is_long), lengths):
+        registers[group] = _of_long(data, starts[group], lengths[group])
+    return _masked(registers)
+
+
+def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
+    """Return the masked CRC-32C of some bytes, in less time than of many spans.
+
+    >>> hex(masked_crc32c_of_one(np.frombuffer(b"abc", np.uint8)))
+    '0x21f1576e'
+    """
+    if _other is not None:
+        return _masked_int(_other(np.ascontiguousarray(octets)))
+    size = octets.size
+    if not _START <= size < _MOST_OF_ONE:
+        return int(masked_crc32c_of_spans(octets, np.zeros(1, np.int64), np.array([size]))[0])
+    count = -(-size // _ROW)
+    rows = np.zeros(count * _ROW, np.uint8)  # zeros before a span change nothing
+    rows[-size:] = octets
+    rows[-size:][:_START] ^= np.uint8(_OCTETS - 1)
+    entries = rows.reshape(count, _ROW) + _descending()
+    first: int
+    first, *rest = np.bitwise_xor.reduce(_table(_ROW).take(entries), axis=1).tolist()
+    one, two, three, four = _behind_row()
+    for row in rest:  # each register goes on over the zeros of a row
+        first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
+    return _masked_int(first ^ _ONES)
+
+
+def _masked_int(crc: int) -> int:
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & _ONES
+
+
+def register_over(octets: NDArray[np.uint8]) -> int:
+    """Return the register after some bytes, from zero before them; they may be overwritten.
+
+    >>> register_over(np.zeros(5, np.uint8))
+    0
+    """
+    if _extend is not None:
+        return int(_extend(_ONES, octets)) ^ _ONES
+    rest = _folded(octets[None])[0]
+    table = _table(_width(rest.size))
+    return int(np.bitwise_xor.reduce(table.take(rest + _OCTETS * np.arange(rest.size)[::-1])))
+
+
+def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the registers that masked CRCs were made of.
+
+    >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
+    '0x1bf6b23f'
+    """
+    rotated = crcs - np.uint32(_MASK_DELTA)
+    return np.asarray(((rotated >> 17) | (rotated << 15)) ^ np.uint32(_ONES), np.uint32)
+
+
+@functools.cache
+def _descending() -> NDArray[np.int64]:
+    """Return 256 times how many bytes follow each of a row."""
+    return _OCTETS * np.arange(_ROW)[::-1]
+
+
+@functools.cache
+def _behind_row() -> list[list[int]]:
+    """Return what becomes of each byte of a register, the lowest first, over as many zeros as a row has bytes."""
+    table = _table(_ROW).reshape(-1, _OCTETS)
+    return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
+
+
+def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the masked CRC of each register."""
+    crc = registers ^ np.uint32(_ONES)
+    masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
+    return masked
+
+
+@functools.cache
+def _table_of_pairs() -> NDArray[np.uint32]:
+    """Return the register after each pair of bytes, from zero before it."""
+    first = np.tile(OCTET_TABLE, _OCTETS)  # of the byte that is lower, and so comes first
+    second = np.repeat(np.arange(_OCTETS, dtype=np.uint32), _OCTETS)
+    return np.asarray(OCTET_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
+
+
+# Short spans ----------------------------------------------------------------------------------------------------------
+
+
+def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the register after each span."""
+    out = np.empty(lengths.size, np.uint32)
+    parts = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
+    cuts = (np.flatnonzero(np.diff(parts)) + 1).tolist()
+    for first, last in itertools.pairwise([0, *cuts, lengths.size]):
+        out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
+    return out ^ _after_ones(_width(int(lengths.max())))[lengths]
+
+
+def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the register after each span, from zero before it.
+
+    A span is cut into blocks from its end on, before which zeros are put, as these change nothing.
+    """
+    longest = int(lengths.max(initial=0))
+    block = _BLOCKS[longest <= _SHORT and int(lengths.sum()) < _SMALL * lengths.size]
+    counts = np.maximum((lengths + (block - 1)) // block, 1)
+    ends = np.cumsum(counts)
+    behind = np.repeat(ends - 1, counts) - np.arange(int(ends[-1]))  # blocks
+    places = np.repeat(starts + lengths, counts) - block * (behind + 1)
+    if int(places[0]) < 0 or int(places.min()) < 0:
+        low, high = max(0, int(starts.min())), int((starts + lengths).max())
+        data = np.concatenate([np.zeros(block, np.uint8), data[low:high]])
+        places += block - low
+    items: NDArray[np.void] = np.ndarray((data.size - block + 1,), f"V{block}", data.data, strides=(1,))
+    blocks = items[places]
+    firsts = ends - counts
+    kept = _after_zeros(block).take(counts * block - lengths)
+    blocks[firsts] = (blocks[firsts].view("<u8") & kept.view("<u8")).view(blocks.dtype)
+    registers = _of_rows(blocks.view("<u4").reshape(-1, block // 4))
+    if longest <= block:
+        return registers
+    more = np.flatnonzero(behind)
+    octets = registers[more].view(np.uint8).reshape(-1, _START)
+    places = behind[more] * (_START * _OCTETS)
+    table, moved = _moved(block), np.zeros(more.size, np.uint32)
+    for number in range(_START):
+        moved ^= table.take(places + (octets[:, number] + np.int64(number * _OCTETS)))
+    registers[more] = moved
+    return np.bitwise_xor.reduceat(registers, firsts)
+
+
+def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return the register after each row of a matrix of words, from zero before it."""
+    first, last = _first_pairs(), _table_of_pairs()
+    registers = np.zeros(len(words), np.uint32)
+    for column in words.T:
+        word = column ^ registers
+        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy converts others more slowly
+        registers ^= last.take((word >> np.uint32(16)).astype(np.int64))
+    return registers
+
+
+@functools.cache
+def _first_pairs() -> NDArray[np.uint32]:
+    """Return the register after each pair of bytes with two zeros behind it."""
+    return _with_zeros(_table_of_pairs(), 2)
+
+
+def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
+    for _ in range(count):
+        registers = OCTET_TABLE[registers & 0xFF] ^ (registers >> np.uint32(8))
+    return registers
+
+
+@functools.cache
+def _moved(block: int) -> NDArray[np.uint32]:
+    """Return what each byte of a register becomes by so many blocks of zeros: `(blocks, 4, 256)`, flat."""
+    octets = np.arange(_OCTETS, dtype=np.uint32)
+    table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
+    table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
+    table[1] = _with_zeros(table[0], block)
+    for number in range(2, len(table)):
+        before = table[number - 1]
+        table[number] = 0
+        for place in range(_START):
+            table[number] ^= table[1, place][(before >> np.uint32(8 * place)) & 0xFF]
+    return table.reshape(-1)
+
+
+@functools.cache
+def _after_zeros(block: int) -> NDArray[np.void]:
+    """Return masks of a block that leave nothing of its first bytes, by how many they are."""
+    masks = np.where(np.arange(block) < np.arange(block + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
+    return masks.view(f"V{block}")[:, 0]
+
+
+@functools.cache
+def _after_ones(width: int) -> NDArray[np.uint32]:
+    """Return the registers of up to `width` zeros after ones."""
+    table, found = OCTET_TABLE.tolist(), [_ONES]
+    for _ in range(width):
+        found.append(table[found[-1] & 0xFF] ^ (found[-1] >> 8))
+    return np.array(found, np.uint32)
+
+
+def _width(longest: int) -> int:
+    return max(_LEAST_TABLE, 1 << (longest - 1).bit_length() if longest else 0)
+
+
+@functools.cache
+def _table(width: int) -> NDArray[np.uint32]:
+    """Return the registers of each byte with up to `width - 1` zeros behind."""
+    table = np.empty((width, _OCTETS), np.uint32)
+    table[0] = OCTET_TABLE
+    for zeros in range(1, width):
+        table[zeros] = _with_zeros(table[zeros - 1], 1)
+    return table.reshape(-1)
+
+
+# Long spans -----------------------------------------------------------------------------------------------------------
+
+
+def _groups(numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Yield spans that are folded together: about equally long ones."""
+    numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
+    sizes = lengths[numbers]
+    first = 0
+    while first < numbers.size:
+        most = int(np.searchsorted(sizes, sizes[first] * _SPREAD, side="right"))
+        last = min(most, first + max(1, _GROUP_BYTES // int(sizes[first])))
+        yield numbers[first:last]
+        first = last
+
+
+def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the register after each span."""
+    width = int(lengths.max())
+    rest = np.zeros((lengths.size, 0), np.uint8)
+    # Very long ones are folded piece by piece, behind what is left of those before.
+    for first in range(0, width, _PIECE_BYTES):
+        last = min(width, first + _PIECE_BYTES)
+        before = rest.shape[1]
+        rows = np.empty((lengths.size, before + last - first), np.uint8)
+        rows[:, :before] = rest
+        for row, begin, length in zip(rows, (starts + lengths - width).tolist(), lengths.tolist(), strict=True):
+            start = max(first, width - length)
+            row[before : before + start - first] = 0  # before a span zeros change nothing
+            row[before + start - first :] = data[begin + start : begin + last]
+            if start == width - length:
+                row[before + start - first :][:_START] ^= np.uint8(_OCTETS - 1)
+        rest = _folded(rows)
+    entries = rest + _OCTETS * np.arange(rest.shape[1], dtype=np.int32)[::-1]
+    registers: NDArray[np.uint32] = np.bitwise_xor.reduce(_table(_width(rest.shape[1])).take(entries), axis=1)
+    return registers
+
+
+def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the ends of rows, after all before them was moved there."""
+    first, width = 0, rows.shape[1]
+    for fold in _FOLDS:
+        scale, near, far = _LEAST_SCALE, fold[0], fold[-1]
+        while 2 * scale * far < width - first:
+            scale *= 2
+        while scale >= _LEAST_SCALE:
+            while width - first > scale * far:
+                size = min(scale * near, width - first - scale * far)
+                block = rows[:, first : first + size]
+                for places in fold:
+                    rows[:, first + scale * places : first + scale * places + size] ^= block
+                first += size
+            scale //= 2
+    return rows[:, first:]
+
+
+_BUFFER_BYTES = 1 << 18
+
+
+def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
+    """Return a `tf.data.Dataset` of the records of one TFRecord file, or of a span of a plain one on.
+
+    >>> import tempfile, tensorflow as tf
+    >>> path = f"{tempfile.mkdtemp()}/two.tfrecord"
+    >>> with tf.io.TFRecordWriter(path) as writer:
+    ...     writer.write(b"one")
+    ...     writer.write(b"two")
+    >>> list(tf_records(path, None).as_numpy_iterator())
+    [b'one', b'two']
+
+    Args:
+        path: of the file: a string, or a string scalar.
+        compression: None, `GZIP` or `ZLIB`.
+        span: the bytes, int64 scalars, at which the first record begins and the last one that is wanted ends; others
+            come behind it.
+    """
+    import tensorflow as tf
+
+    if span is not None:
+        records = tf.raw_ops.TFRecordDatasetV2(
+            filenames=tf.reshape(path, [1]),  # of each offset one
+            compression_type="",
+            buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
+            byte_offsets=span[0][tf.newaxis],
+        )
+        return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
+    records = tf.raw_ops.TFRecordDataset(
+        filenames=path,
+        compression_type=compression or "",
+        buffer_size=_BUFFER_BYTES,
+    )
+    return tf.data.experimental.from_variant(records, tf.TensorSpec([], tf.string))
+
+
+def checked_path(path: Any) -> Any:
+    """Return the path of a file; where there is none, one that says so, which TensorFlow's error will name.
+
+    >>> checked_path("/no/file").numpy().decode()
+    '/no/file is gone: if its dataset was replaced, read that again'
+
+    Args:
+        path: a string, or a string scalar.
+    """
+    import tensorflow as tf
+
+    # Of a path without wildcards, TensorFlow asks only whether it is there.
+    found = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
+    return tf.where(
+        tf.size(found) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
+    )
+
+
+def opened(path: Any) -> Any:
+    """Return a `tf.data.Dataset` of no text, which opens a file and fails, naming it, where that cannot be done.
+
+    >>> import os
+    >>> list(opened(os.devnull))
+    []
+
+    Args:
+        path: of the file: a string, or a string scalar.
+    """
+    import tensorflow as tf
+
+    byte = tf.raw_ops.FixedLengthRecordDatasetV2(
+        filenames=checked_path(path),
+        header_bytes=tf.constant(0, tf.int64),
+        record_bytes=tf.constant(1, tf.int64),
+        footer_bytes=tf.constant(0, tf.int64),
+        buffer_size=tf.constant(1, tf.int64),
+        compression_type="",
+    )
+    return tf.data.experimental.from_variant(byte, tf.TensorSpec([], tf.string)).take(1).skip(1)
+
+
+Compression = Literal["GZIP"] | None
+
+HEADER = 12
+"""Bytes before the data of a record: length and its CRC."""
+FOOTER = 4
+"""Bytes after the data of a record: their CRC."""
+
+GZIP_MAGIC = b"\x1f\x8b\x08"
+_ZLIB_START = 1 << 10
+_RECORD_LIMIT = 2**31 - 1
+
+# GZIP packs zeros up to 1,032 to 1, at level 1, which is what seqrecorder writes, 230 to 1. So a large record that is
+# 256 times the whole file was made to fill memories.
+_BOMB_RATIO = 256
+_BOMB_BYTES = 16 << 20
+
+
+_LENGTH = struct.Struct("<Q")
+_LONGEST_BLOCK = 1 << 18
+_WINDOW_RECORDS = 4096
+_WINDOW_BYTES = 16 << 20
+_KNOWN = 4096  # lengths whose headers are looked up
+_LARGE = 64 << 10  # mean bytes of records that are written one by one
+
+
+def unpacked_limit(size: int) -> int:
+    """Return to how many bytes a GZIP shard of `size` bytes may unpack before it is taken for a bomb."""
+    return max(_BOMB_BYTES, _BOMB_RATIO * size)
+
+
+def check_compression(compression: str | None) -> Compression:
+    """Return the compression, or raise `OptionError`: None and `GZIP` are known."""
+    if compression in (None, "", "NONE"):
+        return None
+    if isinstance(compression, str) and compression.upper() == "GZIP":
+        return "GZIP"
+    raise OptionError(f"compression: expected None or 'GZIP', got {compression!r}")
+
+
+def detect_compression(path: Path) -> Compression:
+    """Return the compression of a shard by its first bytes.
+
+    A plain shard could begin with gzip's magic only if its first record had one certain length; its CRC tells.
+
+    Raises:
+        ShardReadError: the file is missing, or its first bytes cannot be read.
+    """
+    start = _first_bytes(path, HEADER)
+    if not start.startswith(GZIP_MAGIC):
+        return None
+    return None if len(start) == HEADER and _length_is_genuine(start) else "GZIP"
+
+
+def is_packed_with_zlib(path: Path) -> bool:
+    """Return whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads.
+
+    Raises:
+        ShardReadError: the file is missing, or its first bytes cannot be read.
+    """
+    start = _first_bytes(path, _ZLIB_START)
+    try:
+        header = zlib.decompressobj().decompress(start, HEADER)
+    except zlib.error:
+        return False
+    return len(header) == HEADER and _length_is_genuine(header)
+
+
+def _first_bytes(path: Path, count: int) -> bytes:
+    try:
+        with open_source(path) as file:
+            return file.read(count)
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+
+
+def _length_is_genuine(header: bytes) -> bool:
+    return bool(_are_genuine(np.frombuffer(header, np.uint8)[None])[0])
+
+
+@attrs.frozen
+class Walk:
+    """What a walk over the frames of a shard found.
+
+    Attributes:
+        lengths: data bytes of each whole record.
+        problem: what is wrong at the end of the walk, empty where the shard ends as it should.
+        offset: where in the (uncompressed) shard the walk ended.
+    """
+
+    lengths: NDArray[np.int64] = attrs.field(eq=False)
+    problem: str
+    offset: int
+
+    @property
+    def window(self) -> int:
+        """How many records to hold at once: no more than about 16 MiB of the largest."""
+        largest = int(self.lengths.max(initial=1))
+        return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
+
+
+def lengths_lead_to_end(path: Path) -> bool:
+    """Return whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open_source(path, buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        return size == max((end for *_, end in _hops(file, size, 0)), default=0)
+
+
+def frame_starts(path: Path) -> NDArray[np.int64] | None:
+    """Return where each frame of a plain shard begins, and where the last one ends, going by the frames' lengths.
+
+    Args:
+        path: of the shard.
+
+    Returns:
+        int64, `(records + 1,)`; None where the lengths do not lead to the last byte of the file.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    parts: list[NDArray[np.int64]] = []
+    with open_source(path, buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        for start, _, places, end in _hops(file, size, 0):
+            if not places or end > size:
+                return None
+            parts.append(start + np.array(places, np.int64))
+    return np.concatenate([*parts, np.array([size], np.int64)])
+
+
+def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
+    """Go from frame to frame by their lengths, as far as whole headers are there.
+
+    Yields:
+        Where a block of the file begins, its bytes, where in it frames begin, and in the file the one behind them.
+    """
+    unpack, margin, block = _LENGTH.unpack_from, HEADER + FOOTER, _LONGEST_BLOCK
+    while start < size:
+        file.seek(start)
+        data = file.read(min(block, size - start))
+        place, last, places = 0, len(data) - HEADER, list[int]()
+        while place <= last:
+            places.append(place)
+            place += unpack(data, place)[0] + margin
+        yield start, data, places, start + place
+        if not places:
+            return
+        # Where frames are far longer than a block, reading nothing but headers is faster, on disks too.
+        block = HEADER if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+        start += place
+
+
+def walk_frames(path: Path, compression: Compression) -> Walk:
+    """Walk over the frames of a shard, reading headers only, and check the lengths against their CRCs and the size.
+
+    Raises:
+        ShardReadError: the file cannot be opened.
+    """
+    try:
+        size = path.stat().st_size
+        with open_source(path) as file:
+            if compression is None:
+                return walk_plain(file, size)
+            if size == 0:
+                return Walk(
+                    np.empty(0, np.int64),
+                    "the file is empty, where even a GZIP stream of no record has bytes",
+                    0,
+                )
+            with gzip.GzipFile(fileobj=file) as stream:
+                return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
+    except OSError as error:
+        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+
+
+def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
+    """Walk over the frames of an open file without compression, from an offset on."""
+    parts: list[NDArray[np.int64]] = []
+    problem = ""
+    for start, data, places, end in _hops(file, size, offset):
+        # The last frame of a block may end anywhere: its length is looked at by itself.
+        whole = len(places) if end <= size else len(places) - 1
+        bounds = np.array([*places[:whole], end - start if end <= size else places[-1]], np.int64)
+        headers = np.frombuffer(data, np.uint8)[np.array(places, np.int64)[:, None] + np.arange(HEADER)]
+        forged = np.flatnonzero(~_are_genuine(headers))
+        if forged.size:
+            whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
+        elif end > size:
+            problem = f"ends inside a record of {end - start - places[-1] - HEADER - FOOTER} bytes"
+        elif not places:
+            problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
+        parts.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
+        offset = start + int(bounds[whole])
+        if problem:
+            break
+    return Walk(np.concatenate([np.empty(0, np.int64), *parts]), problem, offset)
+
+
+def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return whether the length in each header has its CRC."""
+    stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4").reshape(-1)
+    genuine: NDArray[np.bool_] = masked_crc32c(headers[:, : _LENGTH.size]) == stored
+    return genuine
+
+
+def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
+    """Walk over the frames of a GZIP stream, of which nobody knows the end before it is there."""
+    offset, lengths = 0, list[int]()
+    problem = ""
+    try:
+        while header := stream.read(HEADER):
+            length = int.from_bytes(header[: _LENGTH.size], "little")
+            end = offset + HEADER + length + FOOTER
+            if len(header) < HEADER:
+                problem = f"ends inside a record's header, {len(header)} bytes of {HEADER}"
+            elif not _length_is_genuine(header):
+                problem = "holds no TFRecord header here (CRC differs)"
+            elif length > limit:
+                problem = f"holds a record of {length} bytes, over the {limit} that a GZIP file of its size is read to"
+            elif stream.seek(end) < end:
+                problem = f"ends inside a record of {length} bytes"
+            if problem:
+                break
+            lengths.append(length)
+            offset = end
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        problem = f"the GZIP stream is damaged: {error}"
+    return Walk(np.array(lengths, np.int64), problem, offset)
+
+
+def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Return records with their frames, one behind the other.
+
+    >>> frames([b"abc", b""]).tobytes().hex(" ", -8)
+    '0300000000000000 b099490e6162636e 57f1210000000000 00000029039807d8 ea82a2'
+
+    Args:
+        data: serialized records.
+    """
+    rows = of_list(data)
+    crcs = masked_crc32c_of_spans(rows.data, np.cumsum(rows.lengths) - rows.lengths, rows.lengths)
+    footers = crcs.astype("<u4").view(np.uint8).reshape(-1, FOOTER)
+    return interleave([of_matrix(frame_headers(rows.lengths)), rows, of_matrix(footers)]).data
+
+
+def framed(data: Sequence[bytes]) -> Iterator[Any]:
+    """Yield the bytes of records with their frames, in pieces: of large ones no copies are made."""
+    if not len(data):
+        return
+    if int(sizes(data).sum()) <= _LARGE * len(data):
+        yield frames(data).data
+        return
+    for item in data:
+        yield _header(len(item))
+        yield item
+        yield masked_crc32c_of_one(np.frombuffer(item, np.uint8)).to_bytes(FOOTER, "little")
+
+
+def is_framed(frame: bytes) -> bool:
+    """Return whether bytes are one record with its frame, both of whose CRCs are right.
+
+    >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
+    (True, False)
+    """
+    size = len(frame) - HEADER - FOOTER
+    if size < 0 or frame[:HEADER] != _header(size):
+        return False
+    crc = masked_crc32c_of_one(np.frombuffer(frame, np.uint8, size, HEADER))
+    return crc == int.from_bytes(frame[-FOOTER:], "little")
+
+
+def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return what stands before records of these lengths, uint8 `(n, HEADER)`."""
+    return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def _header(size: int) -> bytes:
+    return frame_headers(np.array([size])).tobytes()
+
+
+@functools.cache
+def _known_headers() -> NDArray[np.uint8]:
+    return _new_headers(np.arange(_KNOWN))
+
+
+def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
+    octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH.size)
+    return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])
+
+
+_TOGETHER = 1 << 22  # bytes: the more, the fewer operations a byte
+_COMPILED_FROM = 4096  # mean bytes from which on compiled code is faster on each than on a copy of all
+_ALL_ONES = np.uint32(0xFFFFFFFF)
+
+
+def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
+    """Return which frames are not what the CRCs of their lengths and contents say.
+
+    >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
+    >>> damaged_frames(frame, np.array([12]), np.array([15]))
+    array([False])
+
+    Args:
+        data: uint8, the frames, one behind the other.
+        starts: where the content of each begins.
+        stops: where it ends.
+    """
+    damaged = np.zeros(starts.size, bool)
+    first = 0
+    while first < starts.size:
+        most = int(starts[first]) + _TOGETHER
+        last = max(first + 1, int(np.searchsorted(stops, most, side="right")))
+        here = starts[first:last], stops[first:last]
+        large = _COMPILED_FROM if IS_COMPILED else _TOGETHER
+        if int(here[1][-1] - here[0][0]) > large * (last - first) or not _are_whole(data, *here):
+            damaged[first:last] = damaged_one_by_one(data, *here)
+        first = last
+    return damaged
+
+
+def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
+    begin = int(starts[0]) - HEADER
+    octets = data[begin : int(stops[-1]) + FOOTER].copy()
+    words: NDArray[np.uint32] = np.ndarray((octets.size - FOOTER + 1,), "<u4", octets.data, strides=(1,))
+    starts, stops = starts - begin, stops - begin
+    for crcs in (starts - FOOTER, stops):
+        words[crcs] = unmasked(words[crcs])
+    for begins in (starts - HEADER, starts):  # of what a register goes over, which holds ones before it
+        words[begins] ^= _ALL_ONES
+    return not register_over(octets)
+
+
+def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
+    """Return the same of frames that need not be side by side."""
+
+    def stored(places: Places) -> NDArray[np.uint32]:
+        return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
+
+    headers = data[starts[:, None] + np.arange(-HEADER, -FOOTER)]
+    lengths = masked_crc32c(headers) != stored(starts - FOOTER)
+    contents = masked_crc32c_of_spans(data, starts, stops - starts) != stored(stops)
+    damaged: NDArray[np.bool_] = np.logical_or(lengths, contents)
+    return damaged
+
+
+def advice(place: Path | str) -> str:
+    """Return what to do about a damaged shard, for the end of a message."""
+    return f"`seqrecorder verify {place}` lists what is damaged, `seqrecorder salvage` saves what is whole"
+
+
+def check_size(path: Path, size: int, dataset: Path) -> None:
+    """Raise `ShardReadError` unless a dataset has a shard, and of that size."""
+    try:
+        got = path.stat().st_size
+    except OSError as error:
+        raise ShardReadError(
+            f"{path}: a shard of the dataset is missing ({error.strerror}); {advice(dataset)}", path=path
+        ) from None
+    if got != size:
+        raise ShardReadError(
+            f"{path}: expected {size} bytes, as the manifest says, got {got}; {advice(dataset)}", path=path
+        )
+
+
+def check_frames(path: Path, compression: Compression, hint: Path | str) -> None:
+    """Raise `ShardReadError` where the lengths of a shard's frames lead TensorFlow out of the file.
+
+    It costs a tenth of a walk, since no CRC is looked at: what they are for, TensorFlow does while reading. A GZIP
+    stream has no bytes to be led out of.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        hint: what to verify.
+    """
+    if compression is None and not _lengths_lead_to_end(FileState.of(path)):
+        check_walk(path, compression, -1, hint)
+        raise ShardReadError(f"{path}: changes while it is read; {advice(hint)}", path=path)
+
+
+@remember(most=1 << 16)
+def _lengths_lead_to_end(state: FileState) -> bool:
+    try:
+        return lengths_lead_to_end(state.path)
+    except OSError as error:
+        raise ShardReadError(
+            f"{state.path}: cannot be read: {reason_at(state.path, error)}", path=state.path
+        ) from error
+
+
+def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
+    """Walk over the frames of a shard, whatever is known of it, and return what was found.
+
+    Args:
+        path: of the shard.
+        compression: of the shard.
+        records: how many it should have, -1 where nothing says so.
+        hint: what to verify.
+
+    Raises:
+        ShardReadError: it is damaged, or has another number of records than expected.
+    """
+    walk = walk_frames(path, compression)
+    if walk.problem:
+        raise ShardReadError(
+            f"{path}: after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}; {advice(hint)}",
+            path=path,
+        )
+    if records >= 0 and walk.lengths.size != records:
+        raise ShardReadError(f"{path}: expected {records} records, got {walk.lengths.size}; {advice(hint)}", path=path)
+    return walk
+
+
+def count_records(path: Path, compression: Compression) -> int:
+    """Return how many records a bare shard holds, by a walk over its frames that is done once for each state of it.
+
+    Raises:
+        ShardReadError: it is damaged.
+    """
+    return _count(FileState.of(path), compression)
+
+
+@remember(most=1 << 16)
+def _count(state: FileState, compression: Compression) -> int:
+    return check_walk(state.path, compression, -1, state.path).lengths.size
+
+
+UNKNOWN = -1
+"""How many records a range held whose frames are gone."""
+
+_SCAN_BYTES = 1 << 20
+_BUFFER = 1 << 16
+_BATCH_BYTES = 8 << 20
+_REBUILT_BYTES = 16 << 20
+_GZIP_HEADER = 10
+_FRAME = HEADER + FOOTER
+
+
+@attrs.frozen
+class Loss:
+    """A range of bytes that holds no whole record.
+
+    Attributes:
+        start: where it begins, in bytes of the (uncompressed) shard.
+        stop: where it ends.
+        record: number, in the shard, of the first record that is lost; exact where what was lost before is known.
+        records: how many are lost; `UNKNOWN` (-1) where their frames are gone, 0 of what comes twice or is not ours.
+        reason: what is wrong there.
+    """
+
+    start: int
+    stop: int
+    record: int
+    records: int
+    reason: str
+
+    def __str__(self) -> str:
+        if self.records == UNKNOWN:
+            what = f"from record {self.record} on"
+        elif self.records == 0:
+            what = "no record of its own"
+        else:
+            last = self.record + self.records - 1
+            what = f"record {self.record}" if self.records == 1 else f"records {self.record} to {last}"
+        return f"bytes {self.start} to {self.stop} ({what}): {self.reason}"
+
+
+@attrs.frozen
+class Findings:
+    """What was found in a shard.
+
+    Attributes:
+        starts: where the data of each whole record begin.
+        lengths: their bytes.
+        losses: the ranges that hold no whole record, in order.
+    """
+
+    starts: NDArray[np.int64] = attrs.field(eq=False)
+    lengths: NDArray[np.int64] = attrs.field(eq=False)
+    losses: tuple[Loss, ...]
+
+
+@attrs.frozen
+class Opened:
+    """A shard as plain bytes.
+
+    Attributes:
+        file: the bytes.
+        size: how many there are.
+        problem: why unpacking ended early, "" where it did not.
+        unreadable: the ranges of bytes of the file that the disk cannot read, as far as reading has come.
+    """
+
+    file: BinaryIO
+    size: int
+    problem: str
+    unreadable: list[tuple[int, int]]
+
+
+@contextlib.contextmanager
+def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
+    """Open a shard as plain bytes that can be searched, a compressed one as far as it can be unpacked.
+
+    Zeros stand for what the disk cannot read.
+
+    >>> import os
+    >>> from pathlib import Path
+    >>> with open_stream(Path(os.devnull), None) as shard:
+    ...     shard.size, shard.problem
+    (0, '')
+
+    Raises:
+        ShardReadError: the file cannot be opened.
+        ShardWriteError: a compressed one cannot be unpacked into a temporary file.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            source = stack.enter_context(ReadAround(path))
+        except OSError as error:
+            raise ShardReadError(f"{path}: cannot be read: {error}", path=path) from error
+        file: BinaryIO = stack.enter_context(io.BufferedReader(source, _BUFFER))
+        if compression is None:
+            yield Opened(file, source.size, "", source.unreadable)
+            return
+        with writing(f"unpack {path.name} into a temporary file in", tempfile.gettempdir()):
+            plain = stack.enter_context(tempfile.TemporaryFile())
+            problem = _unpack(file, plain, source.size)
+        yield Opened(plain, plain.tell(), problem, source.unreadable)
+
+
+def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
+    """Unpack as far as that goes, and return why it ended early."""
+    limit = unpacked_limit(size)
+    data = file.read(_SCAN_BYTES)
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    if not data.startswith(GZIP_MAGIC):
+        # The header says nothing that is needed: what TensorFlow writes has the usual one of ten bytes.
+        data, unpacker = data[_GZIP_HEADER:], zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        while data:
+            with faults_around("write", tempfile.gettempdir()):
+                plain.write(unpacker.decompress(data, _SCAN_BYTES))
+            if plain.tell() > limit:
+                return f"unpacks to more than {limit} bytes, which is taken for a GZIP bomb"
+            data = unpacker.unconsumed_tail
+            if unpacker.eof:
+                data = unpacker.unused_data + file.read(_SCAN_BYTES)
+                if not data.startswith(GZIP_MAGIC):
+                    return ""  # at most the checksum, where the header was lost; the records have their own
+                unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            data = data or file.read(_SCAN_BYTES)
+    except zlib.error as error:
+        return f"the GZIP stream is damaged: {error}"
+    return "the GZIP stream ends too early"
+
+
+def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
+    """Find the records of a shard that are whole.
+
+    >>> import io
+    >>> find_records(io.BytesIO(b"no records"), 10).losses[0].stop
+    10
+
+    Args:
+        file: the bytes of the shard, uncompressed.
+        size: how many there are.
+        problem: why they end early, if they do (see `opened`).
+    """
+    starts: list[NDArray[np.int64]] = []
+    lengths: list[NDArray[np.int64]] = []
+    losses: list[Loss] = []
+    offset, number = 0, 0
+    while offset < size:
+        walk = walk_plain(file, size, offset)
+        begins = offset + np.cumsum(walk.lengths + _FRAME) - walk.lengths - FOOTER
+        whole = _whole_frames(file, begins, walk.lengths)
+        broken_at, reason, doubtful = walk.offset, walk.problem, bool(whole.size) and not whole[-1]
+        if doubtful:
+            # No frame follows where its length says, so that the length, or what it spans, is not to be trusted.
+            broken_at, reason = int(begins[-1]) - HEADER, "the CRC of a record differs, and no other follows it"
+            begins, whole = begins[:-1], whole[:-1]
+        sizes = walk.lengths[: whole.size]
+        for position in np.flatnonzero(~whole).tolist():
+            start, stop = int(begins[position]) - HEADER, int(begins[position] + sizes[position]) + FOOTER
+            losses.append(Loss(start, stop, number + position, 1, "the CRC of a record differs"))
+        starts.append(begins[whole])
+        lengths.append(sizes[whole])
+        number += whole.size
+        if not walk.problem and not doubtful:
+            break
+        offset = _next_frame(file, size, broken_at + (HEADER if doubtful else 1))
+        between = offset - broken_at - _FRAME
+        if not doubtful and 0 <= between <= _REBUILT_BYTES and _is_whole(file, broken_at + HEADER, between):
+            # The header alone is damaged: what lies between it and the next one is a record that its CRC vouches for.
+            starts.append(np.array([broken_at + HEADER]))
+            lengths.append(np.array([between]))
+            number += 1
+        else:
+            count = 1 if offset == size and not walk.problem else UNKNOWN
+            losses.append(Loss(broken_at, offset, number, count, reason))
+            number += max(0, count)
+    if problem:
+        start = size
+        if losses and losses[-1].stop == size and losses[-1].records == UNKNOWN:
+            start = losses.pop().start  # the bytes of a record that was cut
+        losses.append(Loss(start, size, number, UNKNOWN, problem))
+    nothing = np.empty(0, np.int64)
+    return Findings(np.concatenate([nothing, *starts]), np.concatenate([nothing, *lengths]), tuple(losses))
+
+
+def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of some records, one behind the other, have the CRC that follows them."""
+    whole = np.zeros(starts.size, bool)
+    stops = starts + lengths
+    first = 0
+    while first < starts.size:
+        last = first + max(1, int(np.searchsorted(stops[first:] - starts[first], _BATCH_BYTES, side="right")))
+        base = int(starts[first]) - HEADER
+        file.seek(base)
+        data = np.frombuffer(file.read(int(stops[last - 1]) + FOOTER - base), np.uint8)
+        whole[first:last] = ~damaged_frames(data, starts[first:last] - base, stops[first:last] - base)
+        first = last
+    return whole
+
+
+def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
+    """Whether a record has the CRC that follows it, whatever stands before it."""
+    file.seek(start)
+    data = np.frombuffer(file.read(length + FOOTER), np.uint8)
+    return masked_crc32c_of_one(data[:length]) == int.from_bytes(data[length:].tobytes(), "little")
+
+
+def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
+    """Return where the next frame begins whose length its CRC vouches for, and whose data or successor are sound."""
+    while offset + _FRAME <= size:
+        file.seek(offset)
+        block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)
+        places = block.size - HEADER + 1
+        rows = np.lib.stride_tricks.sliding_window_view(block, HEADER)
+        stored = np.ascontiguousarray(rows[:, 8:]).view("<u4").reshape(-1)
+        genuine: list[int] = np.flatnonzero(masked_crc32c(rows[:, :8]) == stored).tolist()
+        for place in genuine:
+            length = int.from_bytes(block[place : place + 8].tobytes(), "little")
+            end = offset + place + _FRAME + length
+            if end <= size and _is_sound(file, size, offset + place + HEADER, length, end):
+                return offset + place
+        offset += places
+    return size
+
+
+def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> bool:
+    if end == size or _is_whole(file, start, length):
+        return True
+    file.seek(end)
+    header = np.frombuffer(file.read(HEADER), np.uint8)
+    return header.size == HEADER and int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:], "little")
+
+
+def read_found(
+    file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
+) -> Iterator[list[bytes]]:
+    """Yield the data of records that were found, in lists of about so many bytes."""
+    batch: list[bytes] = []
+    held = 0
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        file.seek(start)
+        batch.append(file.read(length))
+        held += length
+        if held >= most_bytes:
+            yield batch
+            batch, held = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,442 @@
+"""Columns of values to serialized `tf.train.SequenceExample`s, many records at once, in numpy.
+
+The messages (tensorflow/core/example/example.proto and feature.proto) are
+
+    SequenceExample { Features context = 1;  FeatureLists feature_lists = 2; }
+    Features        { map<string, Feature> feature = 1; }
+    FeatureLists    { map<string, FeatureList> feature_list = 1; }
+    FeatureList     { repeated Feature feature = 1; }
+    Feature         { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }     each with `repeated value = 1`
+
+and their encoding is https://protobuf.dev/programming-guides/encoding. Map entries are written in declaration order,
+so equal records give equal bytes (protobuf's own serializer orders them at random).
+
+Everything is made of `Blob`s (`seqrecorder.wire.byte_rows`). A step of fixed width is a constant header and a payload,
+so a whole chunk is one uint8 matrix, or a list of buffers if it is wide; an int64 step is a row of 16 bytes, which are
+its tags, lengths and varint (`seqrecorder.wire.byte_rows`); distinct texts are encoded once and joined.
+
+Callers pass some thousands of records at a time: numpy for each single record would be slower than protobuf's objects.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import LimitExceededError
+from seqrecorder.wire.byte_rows import (
+    LARGEST_IN_A_BYTE,
+    Blob,
+    Head,
+    Unjoined,
+    bounds,
+    fill_varints,
+    in_groups,
+    interleave,
+    joined,
+    of_list,
+    of_matrix,
+    scattered,
+    total_lengths,
+    varint,
+    varint_lengths,
+    varints,
+    widths,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+
+LARGE, WIDE = 1 << 14, 1 << 10
+"""Bytes of a field of a record, and of each value of it, from which these are copied once, to where they end up."""
+
+FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
+"""By kind of list, what stands before it in a Feature."""
+
+_ROOM = {False: 4, True: 6}  # bytes of a header before a short text
+
+_INT_HEADS = {
+    # All lengths are single bytes, and grow with the varint's.
+    False: Head(4, 0x00_0A_02_1A, 0x01_00_01_00),
+    True: Head(6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00),
+}
+
+
+def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
+    r"""Return what stands before the one value of a bytes Feature, or all values of a float Feature.
+
+    >>> feature_header(4, "float", wrapped=False)
+    b'\x12\x06\n\x04'
+
+    Args:
+        width: bytes of what follows.
+        kind: `bytes` or `float`.
+        wrapped: whether the feature has a header of its own, as in a FeatureList.
+    """
+    item = b"\x0a" + varint(width)
+    feature = bytes([FEATURE_TAG[kind]]) + varint(len(item) + width) + item
+    return b"\x0a" + varint(len(feature) + width) + feature if wrapped else feature
+
+
+def with_room(features: int, width: int, kind: str, *, wrapped: bool) -> tuple[NDArray[np.uint8], int]:
+    """Return a matrix of features of so many bytes each, to be filled in, and the column in which their bytes begin.
+
+    Args:
+        features: how many.
+        width: as for `feature_header`.
+        kind: as for `feature_header`.
+        wrapped: as for `feature_header`.
+    """
+    header = feature_header(width, kind, wrapped=wrapped)
+    matrix = np.empty((features, len(header) + width), np.uint8)
+    matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
+    return matrix, len(header)
+
+
+def wide_features(arrays: Sequence[NDArray[Any]], width: int, kind: str, *, wrapped: bool) -> Unjoined:
+    r"""Return the features of values of so many bytes each, as rows of all features of an array.
+
+    >>> bytes().join(wide_features([np.arange(4, dtype="u1")], 2, "bytes", wrapped=False).buffers[0])
+    b'\n\x04\n\x02\x00\x01\n\x04\n\x02\x02\x03'
+
+    Args:
+        arrays: whose bytes are to be cut; they must not change before they are joined.
+        width: as for `feature_header`.
+        kind: as for `feature_header`.
+        wrapped: as for `feature_header`.
+    """
+    header = feature_header(width, kind, wrapped=wrapped)
+    rows = []
+    for array in arrays:
+        octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        row: list[Any] = [header] * (2 * (len(octets) // width))
+        row[1::2] = [octets[start : start + width] for start in range(0, len(octets), width)]
+        rows.append(row)
+    sizes = np.fromiter((array.nbytes for array in arrays), np.int64, len(arrays))
+    return Unjoined(rows, sizes // width * (len(header) + width))
+
+
+def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
+    r"""Return the features of one int64 each.
+
+    >>> bytes(int_features(np.array([1, 300]), wrapped=False).data)
+    b'\x1a\x03\n\x01\x01\x1a\x04\n\x02\xac\x02'
+
+    Args:
+        values: int64, of shape `(N,)`.
+        wrapped: as for `feature_header`.
+    """
+    return varints(values, _INT_HEADS[wrapped])
+
+
+def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
+    r"""Return the features of texts of which nearly all are short, and none holds a NUL; else None.
+
+    >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
+    b'\n\x03\n\x01a\n\x04\n\x02bc'
+
+    Args:
+        texts: what should be texts.
+        kind: whether that is str or bytes.
+        wrapped: as for `feature_header`.
+
+    Raises:
+        TypeError: one of them is not of that kind.
+        UnicodeEncodeError: one holds a lone surrogate.
+    """
+    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # then the others are long too, as a rule
+        return None
+    room = _ROOM[wrapped]
+    if kind is str:
+        mark = "\0" + " " * (room - 1)
+        data = (mark + mark.join(texts)).encode()
+    else:
+        marks = b"\0" + b" " * (room - 1)
+        data = marks + marks.join(texts)
+    octets = np.frombuffer(data, np.uint8)
+    starts = np.flatnonzero(octets == 0)
+    if starts.size != len(texts):
+        return None
+    lengths = np.diff(starts, append=octets.size)
+    made = scattered(octets, _short_headers(room).take(lengths, axis=0, mode="clip"), starts)
+    longest = int(lengths.max())
+    if longest - 2 <= LARGEST_IN_A_BYTE:
+        return Blob(made, lengths)
+    long = np.flatnonzero(lengths - 2 > LARGEST_IN_A_BYTE)
+    return _with_longer_headers(Blob(made, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
+
+
+def features_of_texts(texts: Blob, *, wrapped: bool) -> Blob | None:
+    r"""Return the features of texts that lie behind each other, in UTF-8; None where one is too long for short headers.
+
+    >>> from seqrecorder.wire.byte_rows import of_list
+    >>> list(features_of_texts(of_list([b"a", b"bc"]), wrapped=False))
+    [b'\n\x03\n\x01a', b'\n\x04\n\x02bc']
+
+    Args:
+        texts: their bytes, as they are stored.
+        wrapped: as for `feature_header`.
+    """
+    room = _ROOM[wrapped]
+    lengths = texts.lengths + room
+    if int(lengths.max(initial=0)) - 2 > LARGEST_IN_A_BYTE:
+        return None
+    return interleave([of_matrix(_short_headers(room)[lengths]), texts])
+
+
+def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - as above
+    """Return the features of texts, of which some are too long for the room that was left before them."""
+    room = _ROOM[wrapped]
+    lengths = rows.lengths.copy()
+    parts, done = [], 0
+    for number, start, length in zip(long.tolist(), starts[long].tolist(), lengths[long].tolist(), strict=True):
+        header = feature_header(length - room, "bytes", wrapped=wrapped)
+        parts += [rows.data[done:start], np.frombuffer(header, np.uint8)]
+        lengths[number] += len(header) - room
+        done = start + room
+    return Blob(np.concatenate([*parts, rows.data[done:]]), lengths)
+
+
+@functools.cache
+def _short_headers(room: int) -> NDArray[np.uint8]:
+    """Return the headers of text features of so many bytes, headers included, all of whose lengths are single bytes."""
+    sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
+    return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)
+
+
+MESSAGE_LIMIT = 2**31 - 1
+"""protobuf refuses larger messages (its lengths are 31 bits), so no reader could take them in."""
+
+_FEW = 16  # rows of which headers are made faster one by one
+
+
+@attrs.frozen(eq=False)
+class Leaf:
+    """The values of one wire feature over N records.
+
+    Attributes:
+        name: name of the feature.
+        kind: the list that holds the values.
+        place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
+        values: flat: int64, float32, a list of bytes, of views of bytes (one a record) or of str (written as UTF-8), or
+            a uint8 matrix with one bytes value per row; or the features themselves (`seqrecorder.wire.write`).
+        counts: values per feature, an int where all features have as many.
+        steps: features per record (for `steps`), int64 of shape (N,).
+        present: which records have the feature at all; None means all. Values are those of present records only.
+    """
+
+    name: str
+    kind: Literal["int64", "float", "bytes"]
+    place: Literal["context", "steps", "packed"]
+    values: Any
+    counts: int | NDArray[np.int64] = 1
+    steps: NDArray[np.int64] | None = None
+    present: NDArray[np.bool_] | None = None
+
+
+def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
+    """Return `size` serialized SequenceExamples.
+
+    >>> lengths = np.array([2, 1])
+    >>> leaf = Leaf("ids", "int64", "steps", np.array([7, 8, 9]), steps=lengths)
+    >>> [len(data) for data in serialize([leaf], 2)]
+    [25, 18]
+
+    Args:
+        leaves: the features, in the order in which they are written.
+        size: how many records there are.
+
+    Raises:
+        LimitExceededError: a record is over 2 GiB; `position` says which.
+    """
+    if size == 0:
+        return of_list([])
+    context = [part for leaf in leaves if leaf.place == "context" for part in _entry(leaf, size)]
+    lists = [part for leaf in leaves if leaf.place != "context" for part in _entry(leaf, size)]
+    parts: list[Blob | Unjoined] = []
+    for tag, entries in ((0x0A, context), (0x12, lists)):
+        if entries:
+            total = total_lengths(entries)
+            check_limit(total)
+            parts += [_header([bytes([tag]), total]), *entries]
+    if not parts:
+        return of_list([b""] * size)
+    total = total_lengths(parts)
+    check_limit(total)
+    return joined(parts)
+
+
+def check_limit(total: NDArray[np.int64]) -> None:
+    """Raise `LimitExceededError`, with the position of the first, where records of so many bytes are over the limit."""
+    over = np.flatnonzero(total > MESSAGE_LIMIT)
+    if over.size:
+        position = int(over[0])
+        raise LimitExceededError(
+            f"{total[position]} bytes encoded, over protobuf's limit of {MESSAGE_LIMIT}; yield its chunks from `split`",
+            position=position,
+        )
+
+
+def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
+    """Return header and body of one map entry per record; both are empty where the feature is absent."""
+    present = size if leaf.present is None else int(leaf.present.sum())
+    body = _features(leaf, present)
+    if leaf.place == "steps" and isinstance(body, Blob):
+        body = in_groups(body, _steps(leaf))
+    key = leaf.name.encode()
+    prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
+    value = varint_lengths(body.lengths)
+    header = _header([b"\x0a", len(prefix) + value + body.lengths, prefix, body.lengths])
+    if leaf.present is None:
+        return [header, body]
+    return [header.spread(leaf.present), body.spread(leaf.present)]
+
+
+# Features ------------------------------------------------------------------------------------------------------------
+
+
+def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
+    """Return one Feature per record or per step, each step with the tag and length that FeatureList wants.
+
+    Wide ones are returned as all of a record.
+    """
+    wrapped = leaf.place != "context"
+    if isinstance(leaf.values, (Blob, Unjoined)):
+        return leaf.values
+    if leaf.kind == "bytes":
+        return _bytes_features(leaf, present, wrapped=wrapped)
+    if leaf.kind == "float":
+        values = np.ascontiguousarray(leaf.values, "<f4")
+        if isinstance(leaf.counts, int):
+            return _fixed(leaf, values.view(np.uint8).reshape(-1), 4 * leaf.counts, present)
+        payload = Blob(values.view(np.uint8).reshape(-1), 4 * leaf.counts)
+    elif isinstance(leaf.counts, int) and leaf.counts == 1:
+        return int_features(leaf.values, wrapped=wrapped)
+    else:
+        data = varints(leaf.values)
+        if isinstance(leaf.counts, int):
+            counts = np.full(_how_many(leaf, present), leaf.counts, np.int64)
+        else:
+            counts = leaf.counts
+        payload = in_groups(data, counts)
+        del data  # its lengths take as much as the values
+    return interleave([_feature_header(payload.lengths, leaf.kind, wrapped=wrapped), payload])
+
+
+def _steps(leaf: Leaf) -> NDArray[np.int64]:
+    if leaf.steps is None:  # pragma: no cover - a leaf of steps has them
+        raise ValueError("a leaf of steps needs `steps`")
+    return leaf.steps
+
+
+def _how_many(leaf: Leaf, present: int) -> int:
+    return present if leaf.place != "steps" or leaf.steps is None else int(leaf.steps.sum())
+
+
+def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
+    """Return what stands before the payload of a float or int64 Feature."""
+    packed = np.where(payload > 0, 1 + varint_lengths(payload) + payload, 0)
+    parts: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
+    if wrapped:
+        parts = [b"\x0a", 1 + varint_lengths(packed) + packed, *parts]
+    header = _header(parts)
+    if payload.all():
+        return interleave([header, _header([b"\x0a", payload])])
+    return interleave([header, _header([b"\x0a", payload[payload > 0]]).spread(payload > 0)])
+
+
+def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob | Unjoined:
+    """Return Features whose payloads are equally wide."""
+    wrapped = leaf.place != "context"
+    features = _how_many(leaf, present)
+    if width >= WIDE and octets.size >= LARGE * present:
+        edges = (width * bounds(_steps(leaf) if wrapped else np.ones(features, np.int64))).tolist()
+        arrays = [octets[start:end] for start, end in itertools.pairwise(edges)]
+        return wide_features(arrays, width, leaf.kind, wrapped=wrapped)
+    matrix, start = with_room(features, width, leaf.kind, wrapped=wrapped)
+    matrix[:, start:] = octets.reshape(features, width)
+    return of_matrix(matrix)
+
+
+def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoined:
+    if isinstance(leaf.values, np.ndarray):  # equally long buffers, one to a feature
+        return _fixed(leaf, leaf.values.reshape(-1), leaf.values.shape[1], present)
+    if isinstance(leaf.counts, int) and leaf.counts == 1:
+        if leaf.place != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
+            return _buffer_features(leaf.values, wrapped=wrapped)
+        return _single_bytes(leaf.values, wrapped=wrapped)
+    counts = leaf.counts
+    if isinstance(counts, int):
+        counts = np.full(_how_many(leaf, present), counts, np.int64)
+    items = [b"\x0a" + varint(len(value)) + value for value in map(_as_bytes, leaf.values)]
+    rows = in_groups(of_list(items), counts)
+    tag = bytes([FEATURE_TAG["bytes"]])
+    parts: list[Any] = [tag, rows.lengths]
+    if wrapped:
+        parts = [b"\x0a", 1 + varint_lengths(rows.lengths) + rows.lengths, *parts]
+    return interleave([_header(parts), rows])
+
+
+def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
+    """Return Features of one bytes value each."""
+    # Tokens repeat, so each distinct one is encoded once.
+    encoded = {value: _as_bytes(value) for value in set(values)}
+    headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
+    features = {value: headers[len(data)] + data for value, data in encoded.items()}
+    return of_list(list(map(features.__getitem__, values)))
+
+
+def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
+    """Return Features of one bytes value each, of which each is a record's own."""
+    rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
+    return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
+
+
+def _as_bytes(value: bytes | str) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _header(parts: Sequence[bytes | NDArray[np.int64]]) -> Blob:
+    """Return rows made of constant bytes and of varints, one per row."""
+    rows = next(part.size for part in parts if isinstance(part, np.ndarray))
+    if rows <= _FEW:
+        columns = [map(varint, part.tolist()) if isinstance(part, np.ndarray) else [part] * rows for part in parts]
+        return of_list(list(map(b"".join, zip(*columns, strict=True))))
+    lengths: NDArray[np.int64] | int = 0
+    ragged = False
+    pieces: list[tuple[bytes, None] | tuple[NDArray[np.uint8], NDArray[np.int64]]] = []
+    for part in parts:
+        if isinstance(part, bytes):
+            pieces.append((part, None))
+            lengths = lengths + len(part)
+            continue
+        part_lengths, widest = widths(part)
+        matrix = np.empty((rows, widest), np.uint8)
+        fill_varints(matrix, part, part_lengths)
+        pieces.append((matrix, part_lengths))
+        lengths = lengths + part_lengths
+        ragged |= rows > 0 and int(part_lengths.min()) != widest
+    width = sum(len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece, _ in pieces)
+    out = np.empty((rows, width), np.uint8)
+    keep = np.ones((rows, width), bool) if ragged else None
+    start = 0
+    for piece, piece_lengths in pieces:
+        if isinstance(piece, bytes):
+            out[:, start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+            start += len(piece)
+            continue
+        stop = start + piece.shape[1]
+        out[:, start:stop] = piece
+        if keep is not None and piece_lengths is not None:
+            keep[:, start:stop] = np.arange(stop - start) < piece_lengths[:, None]
+        start = stop
+    if keep is None:
+        return of_matrix(out)
+    return Blob(out[keep], np.asarray(lengths, np.int64))

@@ -1,0 +1,741 @@
+"""Columns that a caller gives: checked, and brought into the form in which records are encoded."""
+
+from __future__ import annotations
+
+import abc
+import array
+import copy
+import datetime as dt
+import enum
+import functools
+import itertools
+import logging
+import pathlib
+import sys
+from collections.abc import Mapping
+from types import FunctionType, MemberDescriptorType
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.arrow import column_of_array, column_of_sparse, columns_of_table, flat_array, is_arrow, outward
+from seqrecorder.codec.columns import (
+    Column,
+    check_alignment,
+    collect,
+    gather,
+    maker_from_mapping,
+    records_of,
+    with_texts,
+)
+from seqrecorder.codec.encode import columns_of_dictionaries
+from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
+from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array, require_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.codec.arrow import Table
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+
+
+_LENGTHS = {
+    (False, False): "values of shape (N, ...)",
+    (False, True): "(values, lengths), the values of all records flat",
+    (True, False): "(values, steps), the values of all steps flat, and the steps of each record",
+    (True, True): "(values, lengths, steps): the values flat, how many each step has, and the steps of each record",
+}
+
+
+def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
+    """Return columns as `gather` makes them of records, and the number of records.
+
+    Args:
+        schema: what the records are.
+        given: a mapping of field to column, or a table; see `Writer.write_batch`.
+        cast: whether numbers of arrays become the declared type as `cast_values` says.
+
+    Raises:
+        OptionError: the columns are not of the form that their fields ask for, or of different sizes.
+        RecordError: values do not fit their fields; of the first record with such, all bad fields are named.
+    """
+    if is_arrow(given):
+        given = columns_of_table(given)
+    if not isinstance(given, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}{_advice(given)}")
+    given = _paired(schema, given)
+    names = [field.name for field in schema.fields]
+    for name in given:
+        if name not in names:
+            raise OptionError(
+                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; give no column but "
+                f"{', '.join(names)}"
+            )
+    problems: dict[int, list[FieldProblem]] = {}
+    columns: dict[str, Column] = {}
+    broken = False
+    for field in schema.fields:
+        if given.get(field.name) is not None:
+            try:
+                column = _column(field, given[field.name], problems, cast=cast)
+            except Mismatch as mismatch:  # a null inside of a record
+                column = None
+                _add(field, mismatch, mismatch.index, problems)
+            broken |= column is None
+            columns |= {} if column is None else {field.name: column}
+    size = _size(columns) if columns or not broken else 0
+    if not broken:
+        columns |= {field.name: _absent(field, size) for field in schema.fields if field.name not in columns}
+        check_alignment(schema, columns, size, problems)
+    if problems:
+        position, key = min(problems), schema.key_field
+        found = _at(columns[key.name], position) if key is not None and key.name in columns else None
+        raise RecordError(f"{schema.name} cannot be encoded", position=position, key=found, problems=problems[position])
+    return columns, size
+
+
+def _at(column: Column, position: int) -> Any:
+    """Return the value of a record in a column of scalars, None where it has none."""
+    if column.present is None:
+        return column.values[position]
+    return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
+
+
+def _advice(given: Any) -> str:
+    if hasattr(given, "with_format"):  # of the Hugging Face Hub's library
+        return "; write and write_all take it as it is; here, give its Arrow tables: with_format('arrow').iter(10_000)"
+    return "; records go to `write` and `write_all`" if isinstance(given, (list, tuple)) else ""
+
+
+# One column ----------------------------------------------------------------------------------------------------------
+
+
+def _paired(schema: Schema, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return columns of which those of the indices and the values of sparse fields are pairs."""
+    pairs = {field.name: (f"{field.name}/indices", f"{field.name}/values") for field in schema.fields if field.sparse}
+    pairs = {name: parts for name, parts in pairs.items() if all(part in given for part in parts)}
+    if not pairs:
+        return given
+    paired = {part for parts in pairs.values() for part in parts}
+    left = {name: column for name, column in given.items() if name not in paired}
+    return {**left, **{name: tuple(given[part] for part in parts) for name, parts in pairs.items()}}
+
+
+def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
+    features = None
+    if field.sparse is not None and isinstance(given, tuple) and len(given) == 2 and all(map(is_arrow, given)):  # noqa: PLR2004 - a pair
+        given = column_of_sparse(field, *given, cast=cast)
+    elif is_arrow(given):
+        given = column_of_array(field, given, cast=cast)
+        features = given.features  # of texts of Arrow's, which fit
+    if isinstance(given, Column):
+        values, lengths, column = (
+            given.values,
+            [part for part in (given.counts, given.steps) if part is not None],
+            given,
+        )
+    else:
+        values, lengths = _values_and_lengths(field, given)
+        column = Column(None)
+    if field.sparse is not None and column.indices is None:
+        raise OptionError(f"columns: field {field.name!r} is sparse: give a seqrecorder.Column with its indices")
+    checked = [_lengths(field, part) for part in lengths]
+    try:
+        exact = _exact(field, values) if features is None else Column(values, features=features)
+    except Mismatch as mismatch:
+        _report(field, mismatch, checked, column.present, problems)
+        return None
+    except (TypeError, ValueError, OverflowError) as error:  # what numpy cannot take at all
+        raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
+    found = exact.values.shape
+    if found[1:] != field.rest or not found:
+        shape = ", ".join(["n", *map(str, field.rest)])
+        raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {found}")
+    _check_sizes(field, found[0], checked, column.present, problems)
+    has_counts = field.is_ragged or field.sparse is not None
+    return attrs.evolve(
+        column,
+        values=exact.values,
+        features=exact.features,
+        counts=checked[0] if has_counts else None,
+        steps=checked[-1] if field.is_list else None,
+    )
+
+
+def _exact(field: Field, values: Any) -> Column:
+    """Return a column of the values alone, as the field declares them.
+
+    Raises:
+        Mismatch: one does not fit.
+    """
+    if not field.element.is_text:
+        return Column(exact_array(values, field.element))
+    # What makes features of texts checks them as well.
+    objects = isinstance(values, np.ndarray) and values.dtype == object
+    column = with_texts(field, Column(values if objects else exact_array(values, field.element)))
+    if column is not None:
+        return column
+    exact = exact_array(values, field.element)
+    if field.element.name == "str":
+        require_utf8(exact)
+    return Column(exact)
+
+
+def _check_sizes(
+    field: Field,
+    values: int,
+    lengths: list[NDArray[np.int64]],
+    present: NDArray[np.bool_] | None,
+    problems: dict[int, list[FieldProblem]],
+) -> None:
+    inner = values
+    for part in lengths:  # from the values outwards
+        if int(part.sum()) != inner:
+            raise OptionError(
+                f"columns: field {field.name!r}: expected lengths that add up to {inner}, got {int(part.sum())}"
+            )
+        inner = part.size
+    if present is None:
+        return
+    if int(np.sum(present)) != inner:
+        raise OptionError(
+            f"columns: field {field.name!r}: {inner} records have values, and {np.sum(present)} are present"
+        )
+    if not field.optional and not np.all(present):
+        expected = "a value (fill it, leave the record out, or declare optional=True)"
+        _add(field, Mismatch(expected, "None"), (int(np.argmin(present)),), problems)
+
+
+def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
+    expected = int(field.is_list) + int(field.is_ragged)
+    if not expected:
+        return given, []
+    if not isinstance(given, tuple) or len(given) != expected + 1:
+        raise OptionError(
+            f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
+            f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, tuple) else ''}"
+        )
+    values, *lengths = given
+    lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]
+    if is_arrow(values):
+        try:
+            values = flat_array(field, values)
+        except Mismatch as mismatch:
+            inner = [_lengths(field, part) for part in lengths]
+            raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, inner, None)) from None
+    return values, lengths
+
+
+def _lengths(field: Field, given: Any) -> NDArray[np.int64]:
+    lengths = np.asarray(given)
+    if np.ma.is_masked(given):
+        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got masked ones")
+    if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
+        raise OptionError(
+            f"columns: field {field.name!r}: expected a vector of lengths, got {lengths.dtype} of shape {lengths.shape}"
+        )
+    if lengths.size and int(lengths.min()) < 0:
+        raise OptionError(f"columns: field {field.name!r}: a length is {int(lengths.min())}")
+    return lengths.astype(np.int64, copy=False)
+
+
+def _report(
+    field: Field,
+    mismatch: Mismatch,
+    lengths: list[NDArray[np.int64]],
+    present: NDArray[np.bool_] | None,
+    problems: dict[int, list[FieldProblem]],
+) -> None:
+    """Name the record of the value that does not fit, and where in the record it is."""
+    if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
+        raise OptionError(f"columns: field {field.name!r}: {mismatch}")
+    _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
+
+
+def _add(field: Field, mismatch: Mismatch, place: tuple[int, ...], problems: dict[int, list[FieldProblem]]) -> None:
+    problem = FieldProblem(field.name, place[1:], mismatch.expected, mismatch.got)
+    problems.setdefault(place[0], []).append(problem)
+
+
+def _records(column: Column) -> int:
+    if column.present is not None:
+        return len(column.present)
+    for lengths in (column.steps, column.counts):
+        if lengths is not None:
+            return len(lengths)
+    return len(column.values)
+
+
+def _size(columns: Mapping[str, Column]) -> int:
+    sizes = {name: _records(column) for name, column in columns.items()}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise OptionError(f"columns: expected as many records in each, got {said}")
+    if not sizes:
+        raise OptionError("columns: there is none to tell the number of records")
+    return next(iter(sizes.values()))
+
+
+def _absent(field: Field, size: int) -> Column:
+    """Return the column of a field that is not given: of defaults, or of no values."""
+    if field.has_default:
+        column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
+        if column is not None:
+            return column
+    if not field.optional:
+        raise OptionError(f"columns: field {field.name!r} is missing, and has no default")
+    lengths = np.empty(0, np.int64)
+    return Column(
+        np.empty((0, *field.rest), field.element.numpy),
+        steps=lengths if field.is_list else None,
+        counts=lengths if field.is_ragged or field.sparse is not None else None,
+        indices=lengths if field.sparse is not None else None,
+        present=np.zeros(size, bool),
+    )
+
+
+_SCALARS = frozenset({str, bytes, bool, int, float, complex, type(None), *np.sctypeDict.values()})
+_FIXED = (dt.date, dt.time, dt.timedelta, dt.tzinfo, enum.Enum, pathlib.PurePath, type, FunctionType)
+_copy_of_array = np.ndarray.copy
+
+
+class CannotWait(Exception):  # noqa: N818 - asks for something, and is no failure
+    """Raised for a record of which no snapshot can be taken: it is to be encoded before the program goes on."""
+
+
+def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
+    """Return the function that takes a snapshot of a record.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Sentence:
+    ...     ids: np.ndarray = sr.feature_list("int64")
+    >>> buffer = np.array([1, 2])
+    >>> taken = snapshotter(sr.Schema.of(Sentence))(Sentence(buffer))
+    >>> buffer[:] = 0
+    >>> taken.ids
+    array([1, 2])
+
+    It raises `CannotWait` where there can be none, as of what is no record: encoding refuses that.
+
+    Args:
+        schema: what the records are.
+        whole: whether attributes that are not stored count too. They may be large and common to all records, so they
+            are not copied: where one of them can change, there is no snapshot.
+    """
+    record_class: Any = schema.record_class
+    stored = {field.name: field.element.name for field in schema.fields}
+    names = [attribute.name for attribute in attrs.fields(record_class)]
+    places = [getattr(record_class, name, None) for name in names]
+    slots = {name for cls in record_class.__mro__ for name in getattr(cls, "__slots__", ())} - {"__weakref__"}
+    # An array of str cannot be changed through its elements, which are not looked at then.
+    ways = [
+        (place.__get__, place.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
+        for name, place in zip(names, places, strict=True)
+        if isinstance(place, MemberDescriptorType)
+    ]
+    simple = slots == set(names) and len(ways) == len(names) and record_class.__dictoffset__ == 0
+    new, objects = object.__new__, np.dtype(object)
+
+    def snapshot(record: Any) -> Any:
+        if not simple or type(record) is not record_class:
+            return _of_any_class(record, stored, whole=whole)
+        taken = new(record_class)
+        try:
+            for get, put, is_text, copier in ways:
+                value = get(record)
+                kind = type(value)
+                if kind not in _SCALARS:
+                    fast = kind is np.ndarray and copier is copied and (is_text or value.dtype is not objects)
+                    value = _copy_of_array(value) if fast else copier(value)
+                put(taken, value)
+        except AttributeError:  # one is not set
+            return _of_any_class(record, stored, whole=whole)
+        return taken
+
+    return snapshot
+
+
+def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - private
+    if is_stored:
+        return copied
+    return _required_fixed if whole else _itself
+
+
+def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
+    """Return the snapshot of a record whose class is not made of slots alone."""
+    if type(record) is dict:
+        return {name: copied(value) for name, value in record.items()}
+    if not attrs.has(type(record)):
+        raise CannotWait
+    taken = copy.copy(record)
+    names = [attribute.name for attribute in attrs.fields(type(record))]
+    for name in {**dict.fromkeys(names), **getattr(record, "__dict__", {})}:
+        if hasattr(record, name):
+            object.__setattr__(taken, name, _copier(name in stored, whole=whole)(getattr(record, name)))
+    return taken
+
+
+def copied(value: Any) -> Any:
+    """Return a value that no change of this one reaches.
+
+    >>> steps = [np.array([1]), [2, 3]]
+    >>> taken = copied(steps)
+    >>> steps[0][:] = 0
+    >>> steps[1].append(4)
+    >>> taken
+    [array([1]), [2, 3]]
+
+    Raises:
+        CannotWait: it cannot be copied.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is np.ndarray:
+        return _copied_array(value)
+    if kind in (list, tuple):
+        return kind(map(copied, value) if set(map(type, value)) - _SCALARS else value)
+    if kind is SparseVector:
+        vector = copy.copy(value)
+        object.__setattr__(vector, "indices", copied(value.indices))
+        object.__setattr__(vector, "values", copied(value.values))
+        return vector
+    return _copied_deeply(value)
+
+
+def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
+    taken: NDArray[Any] = _copy_of_array(value)
+    if taken.dtype == object:
+        flat = taken.reshape(-1)
+        for place, item in enumerate(flat.tolist()):
+            if type(item) not in _SCALARS:
+                flat[place] = copied(item)
+    return taken
+
+
+def _copied_deeply(value: Any) -> Any:
+    """Return a copy of a buffer, an array of another library, or a mapping; nothing else that can change has one."""
+    if type(value) is memoryview:
+        return value.tobytes()
+    if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
+        try:
+            return copy.deepcopy(value)
+        except Exception as error:
+            raise CannotWait from error
+    return _required_fixed(value)
+
+
+def _required_fixed(value: Any) -> Any:
+    if not _is_fixed(value):
+        raise CannotWait
+    return value
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether nothing can change a value."""
+    if type(value) in (tuple, frozenset):
+        return all(map(_is_fixed, value))
+    return type(value) in _SCALARS or isinstance(value, _FIXED)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_LOG = logging.getLogger("seqrecorder")
+
+
+class SkippingSource:
+    """A source that leaves some of its rows out.
+
+    Attributes:
+        skipped: how many, the last time that it was gone through to its end.
+    """
+
+    skipped: int = 0
+
+
+class ColumnSource(SkippingSource, abc.ABC):
+    """Records that `write` takes in columns, many at a time, and that an iteration makes one by one.
+
+    Attributes:
+        schema: what the records are.
+    """
+
+    schema: Schema
+
+    @functools.cached_property
+    def given(self) -> Schema:
+        """The fields that have columns: all but those that `load` is still to fill."""
+        return self.schema
+
+    @abc.abstractmethod
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield columns that fit the fields of `given`, and of how many records they are.
+
+        Raises:
+            RecordError: a record does not fit; its position is that among all that were given.
+        """
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the records as objects of their class."""
+        for columns, _ in self.columns():
+            yield from records_of(self.given, columns)
+
+
+class TableSource(ColumnSource):
+    """Records whose columns are those of tables.
+
+    Args:
+        table: gives the rows.
+        schema: what the records are.
+        cast: whether values may lose precision: see `from_table`.
+        on_error: what is done with a record that does not fit: `raise`, or `skip` and count it.
+
+    Attributes:
+        skipped: how many records were left out, the last time that it was gone through.
+    """
+
+    def __init__(
+        self, table: Table, schema: Schema, *, cast: bool = False, on_error: Literal["raise", "skip"] = "raise"
+    ) -> None:
+        if on_error not in ("raise", "skip"):
+            raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        self.table, self.schema, self.cast, self.on_error, self.skipped = table, schema, cast, on_error, 0
+        self.column_of: dict[str, str] = {}
+
+    @functools.cached_property
+    def given(self) -> Schema:
+        """The fields that have columns, or values where there is none."""
+        there = {name.partition("/")[0] for name in self.column_of}
+        kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
+        return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
+
+    @abc.abstractmethod
+    def tables(self) -> Iterator[Any]:
+        """Yield tables of pyarrow, whose columns are the fields."""
+
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield the columns of each table; without the records that do not fit, if these are skipped."""
+        self.skipped = rows = 0
+        for table in self.tables():
+            ahead = [(rows, table)]
+            rows += table.num_rows
+            while ahead:
+                first, part = ahead.pop()
+                try:
+                    columns, size = given_columns(self.given, part, cast=self.cast)
+                except RecordError as error:
+                    error.position = None if error.position is None else error.position + first
+                    error.message = f"{error.message} (in {self.table.name})"
+                    if self.on_error == "raise":
+                        raise
+                    if part.num_rows > 1:  # it is found by halving
+                        middle = part.num_rows // 2
+                        ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
+                        continue
+                    self.skipped += 1
+                    if self.skipped == 1:
+                        _LOG.warning("on_error='skip': the first record that is left out: %s", error)
+                else:
+                    yield columns, size
+
+
+class TableRecords(TableSource):
+    """The rows of a table as records; made by `from_table`.
+
+    Attributes:
+        ignored: the columns that are no field, where `extra="ignore"` lets them be.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        schema: Schema,
+        *,
+        columns: Mapping[str, str] | None = None,
+        extra: Literal["error", "ignore"] = "error",
+        cast: bool = False,
+        on_error: Literal["raise", "skip"] = "raise",
+    ) -> None:
+        super().__init__(table, schema, cast=cast, on_error=on_error)
+        self.column_of = mapped_columns(schema, table, columns)
+        self.ignored = unused_columns(schema, table, self.column_of.values(), extra)
+
+    def __repr__(self) -> str:
+        ignored = f", ignored={list(self.ignored)}" if self.ignored else ""
+        return f"<{self.schema.name} records, a row each, of {self.table.name}{ignored}>"
+
+    def tables(self) -> Iterator[Any]:
+        """Yield tables whose columns are named as the fields."""
+        import pyarrow as pa
+
+        wanted = list(dict.fromkeys(self.column_of.values()))
+        for batch in self.table.batches(wanted):
+            check_types(batch.schema, self.column_of)
+            yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
+
+
+def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
+
+    Args:
+        schema: what the records are.
+        table: has the columns.
+        columns: the column of a field, where that has another name.
+
+    Raises:
+        OptionError: there is no such field or column, or none for a field that is required.
+    """
+    doubled = {name for name in table.names if table.names.count(name) > 1}
+    columns = columns or {}
+    if not isinstance(columns, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
+    names = [field.name for field in schema.fields]
+    for given in columns:
+        if given not in names:
+            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+    found: dict[str, str] = {}
+    for field in schema.fields:
+        given_name = field.name if field.name in table.names or field.feature not in table.names else field.feature
+        name = columns.get(field.name, given_name)
+        parts = ("/indices", "/values") if field.sparse is not None else ("",)
+        if all(name + part in table.names for part in parts):
+            found |= {field.name + part: name + part for part in parts}
+        elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
+            close = did_you_mean(name, table.names)
+            said = " and ".join(repr(name + part) for part in parts)
+            raise OptionError(
+                f"{table.name} has no column {said} for field {field.name!r}{close}; it has "
+                f"{', '.join(map(repr, table.names))}: columns={{'field': 'column'}} maps names"
+            )
+    for name in found.values():
+        if name in doubled:
+            raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
+    return found
+
+
+def _is_loaded(schema: Schema, field: Field) -> bool:
+    """Return whether a field needs no column, since the class's `load` fills it."""
+    filled = field.deferred and field.default is None and not field.optional
+    return filled and callable(getattr(schema.record_class, "load", None))
+
+
+def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:
+    """Return the columns that nothing uses.
+
+    Raises:
+        OptionError: there are some, and they are not to be ignored.
+    """
+    if extra not in ("error", "ignore"):
+        raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+    used = set(used)
+    unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
+    if unused and extra == "error":
+        names = [field.name for field in schema.fields]
+        raise OptionError(
+            f"{schema.name} has no field for the column {unused[0]!r}{did_you_mean(unused[0], names)} of {table.name}"
+            f" ({len(unused)} such: {', '.join(unused)}); columns={{'field': 'column'}} maps names, and "
+            f"seqrecorder.from_table(..., extra='ignore') leaves columns out"
+        )
+    return unused
+
+
+def check_types(given: Any, column_of: Mapping[str, str]) -> None:
+    """Raise `OptionError` for a column of a type that no field holds.
+
+    Args:
+        given: schema of pyarrow's.
+        column_of: the column of each field.
+    """
+    import pyarrow as pa
+
+    for field, name in column_of.items():
+        kind = given.field(name).type
+        while True:
+            inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of whatever layout
+            inner = inner.value_type if pa.types.is_dictionary(inner) or is_list else inner
+            if inner == kind:
+                break
+            kind = inner
+        refused = pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_interval(kind)
+        if refused or pa.types.is_time(kind):
+            raise OptionError(
+                f"column {name!r}, for field {field!r}: no field holds {kind}; "
+                + ("give each member a column" if pa.types.is_nested(kind) else "cast it to numbers or text first")
+            )
+
+
+_ROWS = 8192
+_BYTES = 4 << 20
+_NUMBERS = {int, float, bool, type(None)}
+
+
+class Dictionaries(ColumnSource):
+    """Dictionaries of field to value.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Point:
+    ...     x: int = sr.context("int64")
+    >>> [int(point.x) for point in Dictionaries([{"x": 3}], sr.Schema.of(Point))]
+    [3]
+
+    Args:
+        rows: an iterable of them. What each holds is taken before the next one is asked for, unless they are a list.
+        schema: what the records are.
+    """
+
+    def __init__(self, rows: Iterable[Any], schema: Schema) -> None:
+        self.rows, self.schema = rows, schema
+
+    def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
+        """Yield the columns of as many as are held at once."""
+        make, done = maker_from_mapping(self.schema), 0
+        for rows in self._chunks():
+            columns = columns_of_dictionaries(self.schema, rows)
+            if columns is None:  # the class says what does not fit, if anything
+                records = list(map(make, rows, itertools.count(done)))
+                try:
+                    columns = gather(self.schema, records)
+                except RecordError as error:
+                    error.position = None if error.position is None else error.position + done
+                    raise
+            yield columns, len(rows)
+            done += len(rows)
+
+    def _chunks(self) -> Iterator[list[Any]]:
+        """Yield some rows at a time, which nothing changes meanwhile."""
+        held = type(self.rows) in (list, tuple)
+        chunk: list[Any] = []
+        size = 0
+        for row in self.rows:
+            taken, waits = row, True
+            if not held:
+                try:
+                    taken = {name: copied(value) for name, value in row.items()} if type(row) is dict else copied(row)
+                except CannotWait:
+                    waits = False
+            chunk.append(taken)
+            size += sum(map(_weight, taken.values())) if type(taken) is dict else 0
+            if not waits or len(chunk) == _ROWS or size >= _BYTES:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+
+def _weight(value: Any) -> int:
+    """Return about how many bytes a value takes."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return int(value.nbytes)
+    if kind in (list, tuple) and value and type(value[0]) not in _NUMBERS:
+        return sum(map(_weight, value))
+    return sys.getsizeof(value)

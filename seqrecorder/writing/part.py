@@ -1,0 +1,374 @@
+"""`write_part`: what one process of many writes of a dataset."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.generations import named
+from seqrecorder.dataset.manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.remote import PARTS, Destination
+from seqrecorder.dataset.splits import Balanced
+from seqrecorder.dataset.verify import require_fit
+from seqrecorder.errors import DatasetError, DatasetExistsError, DatasetNotFoundError, DuplicateKeyError, OptionError
+from seqrecorder.schema.schema import Schema
+from seqrecorder.storage.cache import cached
+from seqrecorder.storage.names import MANIFEST, check_name, is_url
+from seqrecorder.storage.places import Place
+from seqrecorder.storage.publish import PartsDirectory
+from seqrecorder.storage.threads import in_threads
+from seqrecorder.writing.keys import UniqueKeys
+from seqrecorder.writing.options import shows_options
+from seqrecorder.writing.splits import Router
+from seqrecorder.writing.writer import Writer, stream_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from typing_extensions import Unpack
+
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.writing.intake import EncodedPiece, Placement
+    from seqrecorder.writing.options import WriteKeywords, WriteOptions
+
+
+_RECORD = f"{PARTS}committed"
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
+
+
+def attempt_at(url: str, part: int | str) -> Destination:
+    """Return where another attempt at a part goes, that nobody else has."""
+    token = secrets.token_hex(4)
+    label = f"p{part:05d}" if isinstance(part, int) else "p" + part.encode().hex()[:16]
+    return Destination(Place.of(url), name=f"{PARTS}{part}-{token}.json", label=f"-{label}-{token}")
+
+
+@attrs.frozen
+class UrlParts:
+    """The parts of one dataset; what `PartsDirectory` is for a directory.
+
+    Attributes:
+        whole: where the dataset shall be, and what stood there.
+        known: the attempts that are complete by the names of their manifests: their directories in the cache, and when
+            each was, in nanoseconds.
+    """
+
+    whole: Destination
+    known: Mapping[str, tuple[Path, int]]
+
+    @classmethod
+    def of(cls, url: str) -> UrlParts:
+        """Return those at a URL."""
+        whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
+        names = {name: item for name, item in whole.place.items().items() if _is_part(name)}
+
+        def bring(name: str) -> None:
+            text = whole.place.read(name)
+            if text is not None:
+                path = cached(whole.place, text)
+                _ = parse_manifest(text, path).assets  # the hashes of its keys
+                known[name] = path, int((names[name].modified or _LONG_AGO).timestamp() * 1e9)
+
+        in_threads(bring, list(names))
+        return cls(whole, dict(sorted(known.items())))
+
+    @property
+    def destination(self) -> str:
+        """The URL of the dataset."""
+        return self.whole.place.url
+
+    @property
+    def path(self) -> str:
+        """The URL under which the manifests of parts are."""
+        return f"{self.destination}/{PARTS}"
+
+    @property
+    def attempts(self) -> list[tuple[Path, int]]:
+        """The attempts that are complete, as directories in the cache, and when each was."""
+        return list(self.known.values())
+
+    def check_files(self, parts: Sequence[Manifest]) -> None:
+        """Raise `DatasetNotFoundError` where a shard of a part is missing or has another size; else see `require_fit`.
+
+        Raises:
+            ShardReadError: lengths are not what the manifest of a part says.
+        """
+        place = self.whole.place
+        listed, sizes = place.items(), dict[str, int]()
+        for part in parts:
+            for split in part.splits.values():
+                for file in (file for shard in split.shards for file in shard.files(split.name)):
+                    size = listed[file.name].bytes if file.name in listed else place.size(file.name)
+                    if size is None or (file.bytes and size != file.bytes):
+                        raise DatasetNotFoundError(
+                            f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
+                            f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
+                            path=place.at(file.name),
+                        )
+                    sizes[file.name] = size
+            part.fetch(
+                [(split.name, shard) for split in part.splits.values() for shard in split.shards], lengths_only=True
+            )
+            require_fit(part, sizes)
+
+    def note(self, identity: str) -> None:
+        """Remember what is about to be published, and of which attempts."""
+        text = "\n".join([identity, *self.known]).encode()
+        self.whole.place.put(_RECORD, text, expected=self.whole.place.version(_RECORD))
+
+    def noted(self) -> str | None:
+        """Return what `note` was given last, if that was of these attempts, or of such as are removed by now."""
+        identity, *names = (self.whole.place.read(_RECORD) or b"").decode().splitlines() or [""]
+        return identity if identity and (not self.known or self.known.keys() & set(names)) else None
+
+    def remove(self, attempts: Sequence[Manifest], published: Manifest) -> None:
+        """Remove the manifests of the attempts that were committed, and their files that are not of the dataset.
+
+        Raises:
+            DatasetError: there are other attempts, that came since an earlier commit was killed.
+        """
+        place, files = self.whole.place, set[str]()
+        noted = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
+        names = [name for name in self.known if name in noted]  # another commit may have noted others, too
+        for name, attempt in zip(self.known, attempts, strict=True):
+            files |= named(attempt) if name in names else set()
+        place.remove([*sorted(files - named(published)), *names, _RECORD])
+        others = sorted(self.known.keys() - set(names))
+        if others:
+            raise DatasetError(
+                f"{self.destination} is committed, by a run that was killed behind that; {others[0]} and "
+                f"{len(others) - 1} more came since: commit again for new parts; late attempts at old ones go by "
+                "`seqrecorder clean --parts`",
+                path=self.destination,
+            )
+
+
+def _is_part(name: str) -> bool:
+    return name.startswith(PARTS) and name != _RECORD
+
+
+_TOGETHER = 1024
+
+KEYS = "keys"
+"""The asset of a part that holds the hashes of its keys."""
+
+PART = "part"
+"""What of a part's metadata says which it is."""
+
+IDENTITY = "identified_by"
+"""What of a part's metadata says which fields identify what came: of chunks that the class makes, not their number."""
+
+HOOKS = "hooks"
+"""What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
+
+OPENED = "opened"
+"""Key of a part's metadata: digests of the manifests whose records the part holds."""
+
+_WHOLE = ("metadata", "assets")
+
+
+@shows_options
+def write_part(
+    records: Iterable[Any] | Mapping[str, Iterable[Any]],
+    destination: str | os.PathLike[str],
+    part: int | str,
+    *,
+    schema: object = None,
+    **options: Unpack[WriteKeywords],
+) -> Manifest:
+    """Write one part of a dataset, which other processes, on other machines too, write the other parts of.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str, key=True)
+    >>> destination = tempfile.mkdtemp() + "/corpus"
+    >>> for part, texts in enumerate([["to", "be"], ["or", "not"]]):  # in processes of their own, in any order
+    ...     _ = sr.write_part(map(Word, texts), destination, part)
+    >>> sr.commit(destination, expected=2).records
+    4
+
+    Nothing is at the destination before `commit`. Parts wait beside it, those of `corpus` in `corpus.parts`, which all
+    processes must see and may remove if the work is given up (at a URL, where their shards stay, by
+    `clean(url, parts=True)`). A part may be written again, also by two processes at
+    once: each attempt has files of its own, and of those that were completed the last one counts.
+
+    Splits by shares depend on the key, or on what `split_by` names, alone, and so not on the parts. For a class without
+    a key, and without `split_by`, they depend on the part and the position in it.
+
+    Args:
+        records: of this part, as for `write`.
+        destination: as for `write`; the same for all parts.
+        part: its number, or its name; a text of digits is the number.
+        schema: as for `write`; needed where a part may have no record.
+        **options: the fields of `WriteOptions`, the same for all parts. `metadata` and `assets` are given to `commit`;
+            there is no `csv`, `stratify` nor `Balanced`, which take all records in one process. With `append` or
+            `overwrite`, there may be a dataset already; `commit` needs the same. `shards` is their number in
+            each part.
+
+    Returns:
+        What this part contains, which lies at its `path` until it is committed.
+
+    Raises:
+        DatasetExistsError: there is a dataset at the destination already, committed perhaps.
+        RecordError: a record cannot be encoded; nothing is left of this attempt.
+        SourceError: the iterable raised; nothing is left of this attempt.
+        OptionError: options make no sense.
+    """
+    stream, wanted = stream_of(records, schema, options)
+    writer = PartWriter(destination, wanted, part, **options)
+    with writer:
+        writer.write_all(stream)
+    return writer.manifest
+
+
+class PartWriter(Writer):
+    """Writes one part of a dataset record by record: a dataset of its own, with the hashes of its keys beside.
+
+    Args:
+        destination: of the whole dataset.
+        schema: the record class, or its schema.
+        part: its number or name.
+        **options: as for `write_part`.
+
+    Raises:
+        DatasetExistsError: see `write_part`.
+        OptionError: see `write_part`.
+    """
+
+    def __init__(
+        self, destination: str | os.PathLike[str], schema: object, part: int | str, **options: Unpack[WriteKeywords]
+    ) -> None:
+        self.part = part = checked_part(part)
+        for name in _WHOLE:
+            if options.get(name) is not None:
+                raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
+        if options.get("stats"):
+            raise OptionError("write_part: stats=True is for datasets that one process writes; leave it out")
+        if options.get("csv"):
+            raise OptionError("write_part: csv=True is for datasets that one process writes; leave it out")
+        parts = None if is_url(destination) else PartsDirectory.of(destination)
+        place = destination if parts is None else parts.destination
+        append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
+        if not (append or overwrite) and _is_dataset(place):
+            raise DatasetExistsError(
+                f"there is a dataset at {place}, so that no part is written for it; if it was committed "
+                "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
+                "and to commit",
+                path=place,
+            )
+        self._whole = whole = read_manifest(place) if append else None
+        if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
+            raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
+        if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
+            raise OptionError(
+                "write_part: stratify counts what all records are; commit parts without splits, and write what "
+                "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
+            )
+        record_schema = Schema.of(schema)
+        hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
+        # Splits in time may leave records out, too.
+        timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
+        options["metadata"] = {
+            PART: part,
+            IDENTITY: UniqueKeys(record_schema, "error").needs,
+            HOOKS: any(hooks) or timed,
+        }
+        super().__init__(destination if parts is None else parts.new_attempt(part), schema, **options)
+        if parts is not None:
+            self._place = parts.destination
+
+    def _url_of(self, destination: Any) -> Destination | None:
+        return attempt_at(destination, self.part) if is_url(destination) else None
+
+    def _new_router(self, old: Manifest | None) -> Router:
+        del old  # of the attempt, which is new
+        given, time = self.options, self.options.time_rule
+        return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part, time=time)
+
+    def _new_keys(self) -> UniqueKeys:
+        return UniqueKeys(self.schema, self.options.on_duplicate)
+
+    def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
+        """Add records that are encoded already, and know their splits.
+
+        Raises:
+            DuplicateKeyError: a key came before.
+            ShardWriteError: the disk is full, or failed.
+        """
+        size = len(pieces)
+        doubled = self._keys.add(np.frombuffer(b"".join(piece.key for piece in pieces), "<u8").astype(np.uint64))
+        if doubled is not None:
+            piece = [piece for piece in pieces if piece.key][doubled]
+            key = self.schema.key_field
+            name = "" if key is None else key.name
+            record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
+            raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
+        lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
+        self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
+
+    def _check_opened(self, digest: str) -> None:
+        """Leave it to `commit`, which may replace the dataset."""
+        self.options.metadata.setdefault(OPENED, []).append(digest)
+
+    def _assets(self) -> Mapping[str, Any]:
+        hashes = self._keys.hashes
+        return {} if hashes is None else {KEYS: hashes.astype("<u8", copy=False).tobytes()}
+
+    def _open_missing(self, placement: Placement) -> None:
+        """Leave a part without records without a split: which ones there are, the others say."""
+
+    def _tell_missed_shares(self) -> None:
+        """Say nothing: shares are those of the whole."""
+
+
+def _is_dataset(place: Any) -> bool:
+    return Place.of(place).version(MANIFEST) is not None if is_url(place) else (place / MANIFEST).exists()
+
+
+def write_pieces(
+    pieces: Iterable[EncodedPiece],
+    destination: str | os.PathLike[str],
+    schema: object,
+    part: int | str,
+    options: WriteOptions,
+) -> Manifest:
+    """Write one part of records that are encoded already; takes and raises what `write_part` does."""
+    given = attrs.asdict(options, recurse=False)
+    kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
+    keywords: Any = {name: given[name] for name in kept}
+    writer = PartWriter(destination, schema, part, **keywords)
+    left = iter(pieces)
+    with writer:
+        while some := list(itertools.islice(left, _TOGETHER)):
+            writer.write_encoded(some)
+    return writer.manifest
+
+
+def checked_part(part: object) -> int | str:
+    """Return the number or the name of a part.
+
+    >>> checked_part("00017"), checked_part("a-m")
+    (17, 'a-m')
+
+    Raises:
+        OptionError: it is neither.
+    """
+    if isinstance(part, str) and part.isascii() and part.isdecimal():
+        part = int(part)
+    if isinstance(part, str):
+        return check_name(part, "part")
+    number = part.item() if isinstance(part, np.integer) else part
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise OptionError(f"part: expected its number or its name, got {part!r}")
+    if number < 0:
+        raise OptionError(f"part: expected 0 or more, got {number}")
+    return number

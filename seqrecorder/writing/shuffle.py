@@ -1,0 +1,219 @@
+"""Any number of items by tags, in a random order too, in bounded memory and one or two passes over the disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import struct
+from array import array
+from typing import IO, TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from seqrecorder.dataset.splits import GAMMA, finalized
+from seqrecorder.errors import ShardReadError
+from seqrecorder.storage.files import error_at, fault_point, faults_around, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+_MASK = (1 << 64) - 1
+_FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
+_BUFFER = 1 << 18
+
+_HEAD = struct.Struct("<QI")  # tag, number of parts; then the length of each part, then the parts
+# What CPython takes for a tuple and its slots, the bytes objects in it, and our tag and order.
+_ITEM_BYTES, _PART_BYTES = 112, 48
+
+
+def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
+    """Return tags by which items come in a random order: numbers of the splitmix64 sequence of a seed.
+
+    The sequence (Steele, Lea, Flood 2014) has no number twice. The seed is mixed first, since the sequences of plain
+    seeds overlap. So the order depends on the seed and the positions alone.
+
+    >>> np.argsort(shuffle_tags(0, 0, 4)).tolist()
+    [2, 1, 0, 3]
+
+    Args:
+        seed: any int, of which the lowest 64 bits count.
+        start: position of the first item.
+        count: how many tags.
+
+    Returns:
+        uint64, `(count,)`.
+    """
+    with np.errstate(over="ignore"):
+        mixed = finalized(np.array([seed & _MASK], np.uint64))
+        return finalized(mixed + np.arange(start + 1, start + count + 1, dtype=np.uint64) * np.uint64(GAMMA))
+
+
+class SortedSpill:
+    """Takes items with tags, and gives them back by ascending tags; those of one tag in the order of adding.
+
+    Items stay in memory while they fit. Beyond that they go to 256 files by the top bits of their tags, one
+    file after the other is read, sorted and removed, and one that does not fit is split by the next bits.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     spill = SortedSpill(Path(directory) / "spill")
+    ...     for tag, word in [(7, b"a"), (2**63, b"b"), (0, b"c")]:
+    ...         spill.add(tag, (word,))
+    ...     list(spill.drain())
+    [(b'c',), (b'a',), (b'b',)]
+
+    Args:
+        directory: of its own; made when needed, and then removed.
+        memory_bytes: how much the items in memory may take together, counted with what Python needs for them.
+            A single item may be larger, and so may the items of one tag.
+        bits: the lowest bits of tags, by which they differ.
+    """
+
+    def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20, bits: int = 64) -> None:
+        self._directory, self._memory_bytes, self._bits = directory, memory_bytes, bits
+        self._fan_out_bits = min(_FAN_OUT_BITS, bits)
+        self._tags, self._items, self._memory = array("Q"), list[tuple[bytes, ...]](), 0
+        self._buckets: dict[int, _Bucket] = {}
+
+    def add(self, tag: int, item: tuple[bytes, ...]) -> None:
+        """Take an item.
+
+        Args:
+            tag: 64 bits; evenly spread, for files of equal sizes.
+            item: any number of bytes objects, of any length.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        memory = _memory(item)
+        if self._memory + memory > self._memory_bytes and self._items:
+            self._spill()
+        self._tags.append(tag)
+        self._items.append(item)
+        self._memory += memory
+
+    def drain(self) -> Iterator[tuple[bytes, ...]]:
+        """Give all items by their tags, once; each file goes as soon as it is read.
+
+        Yields:
+            The items.
+
+        Raises:
+            ShardReadError: a file could not be read, or is not as it was written.
+            ShardWriteError: the disk is full, or failed, while a file was split.
+        """
+        try:
+            if self._buckets:
+                self._spill()
+            yield from _sorted(self._tags, self._items)
+            for number in sorted(self._buckets):
+                yield from self._drain_bucket(self._buckets.pop(number))
+        finally:
+            self.close()
+
+    def _drain_bucket(self, bucket: _Bucket) -> Iterator[tuple[bytes, ...]]:
+        bits = self._bits - self._fan_out_bits
+        memory = self._memory_bytes if bits else bucket.memory  # items of one tag cannot be split
+        inner = SortedSpill(bucket.path.with_name(f"{bucket.path.name}-"), memory_bytes=memory, bits=bits)
+        for tag, item in _read(bucket):
+            inner.add(tag, item)
+        _remove(bucket.path)
+        yield from inner.drain()
+
+    def close(self) -> None:
+        """Drop what was not drained, and remove the files; more than once is fine."""
+        self._tags, self._items, self._buckets = array("Q"), [], {}
+        if self._directory.exists():
+            with writing("remove", self._directory):
+                try:
+                    fault_point("before_remove", self._directory)
+                finally:
+                    shutil.rmtree(self._directory, ignore_errors=True)
+                fault_point("after_remove", self._directory)
+
+    def _spill(self) -> None:
+        if not self._buckets:
+            with writing("make a directory for sorting", self._directory), faults_around("mkdir", self._directory):
+                self._directory.mkdir()
+        shift = np.uint64(self._bits - self._fan_out_bits)
+        mask = np.uint64((1 << self._fan_out_bits) - 1)
+        numbers = (np.array(self._tags, np.uint64) >> shift) & mask
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=numbers[order[:1]] + np.uint64(1)))
+        for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+            number = int(numbers[order[start]])
+            bucket = self._buckets.setdefault(number, _Bucket(self._directory / f"{number:02x}"))
+            self._append(bucket, order[start:stop].tolist())
+        self._tags, self._items, self._memory = array("Q"), [], 0
+
+    def _append(self, bucket: _Bucket, chosen: Sequence[int]) -> None:
+        with writing("sort through", bucket.path):
+            fault_point("before_open", bucket.path)
+            with bucket.path.open("ab", buffering=_BUFFER) as file:
+                fault_point("after_open", bucket.path)
+                with faults_around("write", bucket.path):
+                    for i in chosen:
+                        item = self._items[i]
+                        head = struct.pack(f"<QI{len(item)}Q", self._tags[i], len(item), *map(len, item))
+                        file.write(b"".join((head, *item)))
+                        bucket.memory += _memory(item)
+                with faults_around("flush", bucket.path):
+                    file.flush()
+        bucket.items += len(chosen)
+
+
+@attrs.define
+class _Bucket:
+    """One file, and what it will take in memory."""
+
+    path: Path
+    items: int = 0
+    memory: int = 0
+
+
+def _sorted(tags: array[int], items: list[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
+    for i in np.argsort(np.array(tags, np.uint64), kind="stable").tolist():
+        item = items[i]
+        items[i] = ()  # given away, it is no longer ours to hold
+        yield item
+
+
+def _memory(item: tuple[bytes, ...]) -> int:
+    return _ITEM_BYTES + _PART_BYTES * len(item) + sum(map(len, item))
+
+
+def _read(bucket: _Bucket) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+    try:
+        with bucket.path.open("rb", buffering=_BUFFER) as file:
+            for _ in range(bucket.items):
+                tag, parts = _HEAD.unpack(_exactly(file, _HEAD.size))
+                lengths = struct.unpack(f"<{parts}Q", _exactly(file, 8 * parts))
+                yield tag, tuple([_exactly(file, length) for length in lengths])
+    except ShardReadError:
+        raise
+    except OSError as error:
+        raise error_at(ShardReadError, "sort through", bucket.path, error, "write again") from error
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise ShardReadError(
+            f"cannot sort through {file.name!r}: expected {size} more bytes, got {len(data)};"
+            " keep other programs from that directory, and write again",
+            path=file.name,
+        )
+    return data
+
+
+def _remove(path: Path) -> None:
+    # The rest goes with the whole directory at the end.
+    with contextlib.suppress(OSError), faults_around("remove", path):
+        os.unlink(path)  # noqa: PTH108 - one of very many

@@ -1,0 +1,631 @@
+"""Which split a record goes to."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.dataset.examples_csv import csv_line
+from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting
+from seqrecorder.dataset.remote import unique_name
+from seqrecorder.dataset.splits import (
+    DROPPED,
+    Balanced,
+    Ratios,
+    SplitsInTime,
+    StratifiedDealer,
+    Stratum,
+    TimeRule,
+    key_hash,
+    key_hashes,
+)
+from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.storage.files import faults_around, sha256, writing
+from seqrecorder.storage.names import check_name, examples_name, lengths_name, shard_name
+from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
+from seqrecorder.storage.threads import in_threads, submit
+from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.remote import Destination
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.writing.encoder import Sources
+    from seqrecorder.writing.options import ShardOptions
+
+
+DEFAULT_SPLIT = "train"
+_OF_ALL = key_hash(None)  # the one stratum of what is balanced, and not stratified
+
+
+class Router:
+    """Gives records their splits.
+
+    Args:
+        schema: what the records are.
+        splits: a share for each split; or the name of an attribute, or a function of the record, that gives the split's
+            name; or None for one split.
+        split_by: the name of an attribute, or a function of the record, that gives the key to hash; None takes the key
+            field, else the position.
+        seed: of the hash.
+        old: the dataset that is appended to, whose records stay where they are, and whose rules hold.
+        part: what the records are a part of, inside of which positions count; None for all there is.
+        stratify: the name of an attribute, or a function of the record, that gives its stratum; None for no strata.
+        time: which times are of which split; None for splits that have none.
+
+    Attributes:
+        ratios: the shares, or None where splits are named record by record.
+        seed: of the hash.
+
+    Raises:
+        OptionError: options make no sense, alone or for the old dataset.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        splits: Any,
+        split_by: Any,
+        seed: int,
+        old: Manifest | None = None,
+        *,
+        part: int | str | None = None,
+        stratify: Any = None,
+        time: TimeRule | None = None,
+    ) -> None:
+        self._schema, self.seed, self._part = schema, seed, part
+        self._first, self._old_splits = 0, tuple[str, ...]()
+        balanced = isinstance(split_by, Balanced)
+        if old is not None:
+            splits, split_by, stratify, time = _continued(old, splits, split_by, stratify, time, seed=seed)
+            self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
+            balanced = old.splitting.groups is not None
+        split_by = split_by.by if isinstance(split_by, Balanced) else split_by
+        self._in_time = None if time is None else SplitsInTime(time, schema)
+        splits = splits if time is None else None
+        self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
+        self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", schema)
+        if split_by is not None and self.ratios is None:
+            raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
+        key = schema.key_field
+        self._splits_given, self._by_given = splits, split_by if split_by is not None else (key and key.name)
+        by = split_by if split_by is not None else (key.name if key is not None else None)
+        self._key_of = None if by is None else _getter(by, "split_by", schema)
+        self._by = BY_FUNCTION if callable(split_by) else split_by
+        self._dealer: StratifiedDealer | None = None
+        if stratify is not None and self.ratios is None:
+            raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
+        # Chunks of one source share its key, and stay together.
+        self._is_grouped = balanced or split_by is not None or any(field.chunk for field in schema.fields)
+        self._stratify = stratify
+        self._stratum_of = None if stratify is None else _getter(stratify, "stratify", schema)
+        if self.ratios is not None and (balanced or stratify is not None):
+            strata, groups = (None, None) if old is None else (old.splitting.strata, old.splitting.groups)
+            if old is not None and stratify is None:
+                counts = [old.splits[name].records if name in old.splits else 0 for name in self.ratios.shares]
+                strata = {_OF_ALL: Stratum("", counts)}
+            self._dealer = StratifiedDealer(self.ratios.shares, self.seed, strata, groups)
+
+    @property
+    def needs(self) -> list[str] | None:
+        """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
+        if callable(self._splits_given) or callable(self._by_given) or callable(self._stratify):
+            return None
+        if self._in_time is not None:
+            return self._in_time.needs
+        if self._dealer is not None:
+            asked = (self._by_given if self._is_grouped else None, self._stratify)
+            return [str(name) for name in asked if name]
+        name = self._by_given if self.ratios is not None else self._splits_given
+        return [] if name is None else [str(name)]
+
+    @property
+    def by_position(self) -> bool:
+        """Whether the positions of records decide their splits."""
+        return self.ratios is not None and self._key_of is None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the splits that are declared, so that they are there even without a record."""
+        if self._in_time is not None:
+            return self._in_time.names
+        return [] if self.ratios is None else list(self.ratios.shares)
+
+    @property
+    def is_in_time(self) -> bool:
+        """Whether the time of a record decides."""
+        return self._in_time is not None
+
+    @property
+    def drops(self) -> bool:
+        """Whether records are left out for their time."""
+        return self._in_time is not None and self._in_time.rule.straddling == "drop"
+
+    def splitting(self, count: int) -> Splitting:
+        """Return what the manifest says of this, after `count` records."""
+        shares = dict(self.ratios.shares) if self.ratios else None
+        groups = self._dealer.groups if self._dealer and self._is_grouped else None
+        if self._dealer is None or self._stratify is None:
+            rule = None if self._in_time is None else self._in_time.rule.to_dict(self._schema)
+            return Splitting(self.seed, shares, self._by, self._first + count, groups, time=rule)
+        stratify = BY_FUNCTION if callable(self._stratify) else str(self._stratify)
+        return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
+
+    def check_given(self, split: Any) -> None:
+        """Raise `OptionError` for a split that was given with a record and cannot be."""
+        if self.ratios is not None and split not in self.ratios.shares:
+            raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
+        if self._in_time is not None:
+            raise OptionError("time: the split of a record follows from its time; name none for it")
+        check_name(split, "split")
+
+    @property
+    def cuts(self) -> bool:
+        """Whether records are cut at the times at which splits begin."""
+        return self._in_time is not None and self._in_time.rule.straddling == "cut"
+
+    def cut(self, sources: Sources) -> Sources:
+        """Return records in pieces, each of one split.
+
+        Raises:
+            RecordError: a record has no times that ascend.
+        """
+        if self._in_time is None or not self.cuts:
+            return sources
+        return sources.become(*self._in_time.cut(sources.records, sources.positions))
+
+    def keep(self, sources: Sources) -> list[int] | None:
+        """Return the indices of the records that belong to a split, or None for all.
+
+        Raises:
+            RecordError: a record has no time.
+        """
+        if self._in_time is None or not self.drops or not len(sources.records):
+            return None
+        places = self._in_time.assign(sources.records, sources.positions)
+        return None if (places != DROPPED).all() else np.flatnonzero(places != DROPPED).tolist()
+
+    def assign(self, sources: Sources, given: Sequence[str | None]) -> list[str] | str:
+        """Return the name of each record's split; or the one name, where that is known for all.
+
+        Args:
+            sources: the records, one at least.
+            given: the split that each was given, if any.
+
+        Raises:
+            RecordError: a record has no such attribute, or gives no name.
+            OptionError: nothing says which split of the old dataset a record belongs to.
+        """
+        first = given[0]
+        named = {first} if given.count(first) == len(given) else set(given)  # counting takes a fifth of the time
+        if first is not None and len(named) == 1:
+            return first
+        if self.ratios is not None:
+            if self._dealer is not None:
+                return self._dealt(self._dealer, sources, given)
+            hashes = key_hashes(self._keys(sources, given), self.seed)
+            names = self.ratios.assign_all(hashes)
+            left = iter(names)
+            return names if named == {None} else [split or next(left) for split in given]
+        if self._in_time is not None:
+            places = self._in_time.assign(sources.records, sources.positions)
+            return [self._in_time.names[place] for place in places.tolist()]
+        if self._name_of is not None:
+            rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
+            return [split or self._named(position, record) for position, record, split in rows]
+        if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in named:
+            raise OptionError(
+                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
+                "that no rule is known; say where new records belong: give a mapping of split names to records, "
+                "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
+            )
+        return DEFAULT_SPLIT if named == {None} else [split or DEFAULT_SPLIT for split in given]
+
+    def _dealt(self, dealer: StratifiedDealer, sources: Sources, given: Sequence[str | None]) -> list[str]:
+        free = [place for place, split in enumerate(given) if split is None]
+        some = sources.only(free)
+        values: list[Any] = [None] * len(free)
+        if self._stratum_of is not None:
+            rows = zip(some.positions.tolist(), some.records, strict=True)
+            values = [_asked(self._stratum_of, "its stratum", position, record) for position, record in rows]
+        groups = None
+        if self._is_grouped:
+            groups = key_hashes(self._keys(some, [None] * len(free)), self.seed).tolist()
+        names = [split or "" for split in given]
+        for place, name in zip(free, dealer.assign(values, self._first + some.positions, groups), strict=True):
+            names[place] = name
+        return names
+
+    def _keys(self, sources: Sources, given: Sequence[str | None]) -> list[Any]:
+        """Return the keys of the records that were given no split."""
+        rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
+        if self._key_of is None:
+            places = [self._first + position for position, _, split in rows if split is None]
+            return places if self._part is None else [(self._part, place) for place in places]
+        return [_asked(self._key_of, "its key", position, record) for position, record, split in rows if split is None]
+
+    def _named(self, position: int, record: Any) -> str:
+        name = _asked(self._name_of, "its split", position, record)
+        if not isinstance(name, str):
+            raise RecordError(f"its split: expected a name, got {name!r}", position=position)
+        return check_name(name, "split")
+
+
+def _continued(
+    old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
+) -> tuple[Any, Any, Any, TimeRule | None]:
+    """Return the rules of splits for an append, which must be those of the old dataset or left out."""
+    was = old.splitting
+    _kept("seed", seed or None, was.seed)
+    if time is not None and time.to_dict(old.schema) != was.time:
+        raise OptionError("append=True: the dataset has other splits in time, or none; leave splits and time out")
+    if time is not None:
+        splits = None
+    elif was.shares is not None:
+        splits = _kept("splits", splits, dict(was.shares))
+    elif isinstance(splits, Mapping):
+        raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
+    if isinstance(split_by, Balanced):
+        _kept("split_by", "balanced", "by hash" if was.groups is None else "balanced")
+        split_by = split_by.by
+    if was.shares is not None:
+        split_by = _kept("split_by", split_by, was.by)
+    rule = None if was.time is None else TimeRule(**was.time)
+    return splits, split_by, _kept("stratify", stratify, was.stratify), rule
+
+
+def _kept(option: str, given: Any, known: Any) -> Any:
+    """Return an option as the dataset has it; of a function it knows only that it was one."""
+    if given is None and known == BY_FUNCTION:
+        raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
+    if given is not None and (BY_FUNCTION if callable(given) else given) != known:
+        raise OptionError(f"append=True: the dataset was written with {option}={known!r}; leave it out, got {given!r}")
+    return known if given is None else given
+
+
+def _asked(function: Callable[[Any], Any] | None, what: str, position: int, record: Any) -> Any:
+    if function is None:  # pragma: no cover - asked only where it is set
+        raise RuntimeError(what)
+    try:
+        return function(record)
+    except Exception as error:
+        raise RecordError(f"{what}: {type(error).__name__}: {error}", position=position) from error
+
+
+def _getter(source: Any, option: str, schema: Schema) -> Callable[[Any], Any]:
+    if callable(source):
+        getter: Callable[[Any], Any] = source
+        return getter
+    if not isinstance(source, str):
+        raise OptionError(f"{option}: expected the name of an attribute or a function of the record, got {source!r}")
+    known = [attribute.name for attribute in attrs.fields(schema.record_class)]
+    if source not in known:
+        raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
+    return lambda record: getattr(record, source)
+
+
+_AT_ONCE = 4
+
+
+@attrs.frozen
+class ShardFiles:
+    """A shard that is complete, and its lengths.
+
+    Attributes:
+        name: of its file.
+        bytes: its size.
+        sha256: of the file, in hex.
+        lengths_sha256: of the file of lengths.
+    """
+
+    name: str
+    bytes: int
+    sha256: str
+    lengths_sha256: str
+
+
+class EarlyUploads:
+    """Sends shards, some at a time, and removes them from this disk.
+
+    Args:
+        destination: the URL, and what the names of its shards get.
+
+    Attributes:
+        sent: the names of what is there, relative to the dataset.
+    """
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination, self.sent = destination, set[str]()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="seqrecorder-uploads")
+        self._running: deque[Future[ShardFiles]] = deque()
+
+    def send(self, split: str, name: str, shard: ShardWriter) -> Future[ShardFiles]:
+        """Begin to send a shard that is closed; wait for the one before it all where too many are on their way.
+
+        Args:
+            split: whose shard it is.
+            name: of the shard, without its digest.
+            shard: the files.
+
+        Raises:
+            ShardWriteError: an earlier shard could not be sent.
+        """
+        while self._running and (len(self._running) >= _AT_ONCE or self._running[0].done()):
+            self._running.popleft().result()
+        self._running.append(submit(self._pool, self._send, (split, name, shard)))
+        return self._running[-1]
+
+    def _send(self, given: tuple[str, str, ShardWriter]) -> ShardFiles:
+        split, name, shard = given
+        digests = shard.follower.finish(), sha256(shard.lengths_path)
+        name = unique_name(name, *digests, self._destination.label)
+        files = ShardFiles(name, shard.path.stat().st_size, *digests)
+        for path, remote in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
+            self._destination.place.upload(path, f"{split}/{remote}")
+            self.sent.add(f"{split}/{remote}")
+            path.unlink()
+        return files
+
+    def close(self) -> None:
+        """Begin no more, and wait for what is on its way."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+DEFAULT_SHARD_BYTES = 128 << 20
+"""Shards end once they are this large, where neither their number nor their size is given."""
+
+_FRAME = 16  # bytes around each record
+_LINES_WAITING = 64 << 10  # characters of the CSV, for each split
+_SPILL_BATCH = 1024
+_SPILL_BYTES = 64 << 20  # for each split
+_SURROGATES = "surrogatepass"  # plain fields may hold any text
+_PLACE_COLUMNS = ("shard", "index", "steps")
+
+
+@attrs.frozen
+class _Summary:
+    """What the manifest says of a shard that is closed."""
+
+    records: int
+    steps: int
+    histogram: tuple[tuple[int, int], ...]
+
+
+class SplitWriter:
+    """Writes the files of one split into its directory.
+
+    Args:
+        name: name of the split.
+        directory: of the split; made if it is not there.
+        options: how records become shards.
+        scratch: a directory for temporary files.
+        start: how many records the split has already, in earlier generations.
+        open_shards: of all splits that are written at a time; None where this is the only one.
+        uploads: takes the shards that are full; None keeps them in the directory.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: Path,
+        options: ShardOptions,
+        scratch: Path,
+        start: int = 0,
+        *,
+        open_shards: OpenShards | None = None,
+        uploads: EarlyUploads | None = None,
+    ) -> None:
+        self.name, self.directory, self.options, self.start = name, directory, options, start
+        self._open_shards = open_shards or OpenShards()
+        self._uploads = uploads
+        self._sent: list[Future[ShardFiles]] = []  # of the first shards
+        self.records = 0
+        self._shards: list[ShardWriter] = []
+        self._summaries: list[_Summary] = []  # of the first shards: those that are closed
+        self._filled = 0
+        self._csv: Path | None = None
+        self._lines: list[str] = []
+        self._line_characters = 0
+        with writing("create the directory of split", directory), faults_around("mkdir", directory):
+            directory.mkdir(exist_ok=True)
+        self._spill = None
+        if options.shuffle_seed is not None:
+            # No split has such a name, since none begins with a dot.
+            self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
+        self._spilled = 0
+
+    def add(
+        self,
+        data: Sequence[bytes],
+        lengths: NDArray[np.int64],
+        columns: Sequence[str] | None,
+        rows: Sequence[str] | None,
+    ) -> None:
+        """Add encoded records, their lengths (records, groups), and their lines of the CSV.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+            OptionError: the CSV would have two columns of one name.
+        """
+        if columns is not None and self._csv is None:
+            self._open_csv(columns)
+        if self._spill is None or self.options.shuffle_seed is None:
+            self._place(data, lengths, rows)
+            return
+        tags = shuffle_tags(self.options.shuffle_seed, self._spilled, len(data))
+        for position, (tag, item) in enumerate(zip(tags.tolist(), data, strict=True)):
+            line = b"" if rows is None else rows[position].encode("utf-8", _SURROGATES)
+            self._spill.add(tag, (item, lengths[position].astype("<i8").tobytes(), line))
+        self._spilled += len(data)
+
+    def _open_csv(self, columns: Sequence[str]) -> None:
+        clash = [name for name in _PLACE_COLUMNS if name in columns]
+        if clash:
+            raise OptionError(
+                f"csv=True: the column {clash[0]!r} says where a record went, and a field has that name too;"
+                " define to_csv_row, and give the field another name there"
+            )
+        path = self.directory / examples_name(self.options.csv_generation)
+        try:
+            header = csv_line([*_PLACE_COLUMNS, *columns])
+        except ValueError as error:
+            raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
+        with writing("write", path), faults_around("open", path):
+            path.open("w").close()
+        self._csv = path
+        self._add_lines([header + "\n"])
+
+    def _add_lines(self, lines: Iterable[str]) -> None:
+        """Add lines to the CSV, which is open only while some are written: there may be many splits."""
+        before = len(self._lines)
+        self._lines += lines
+        self._line_characters += sum(map(len, self._lines[before:]))
+        if self._line_characters > _LINES_WAITING:
+            self._write_lines()
+
+    def _write_lines(self) -> None:
+        lines, self._lines, self._line_characters = self._lines, [], 0
+        if self._csv is not None and lines:
+            with writing("write", self._csv), faults_around("write", self._csv):  # noqa: SIM117
+                with self._csv.open("a", encoding="utf-8", errors=_SURROGATES, newline="") as file:
+                    file.writelines(lines)
+
+    def _place(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        if self.options.shards is None:
+            self._fill(data, lengths, rows)
+        else:
+            self._deal(data, lengths, rows, self.options.shards)
+        self.records += len(data)
+
+    def _deal(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None, shards: int) -> None:
+        while len(self._shards) < min(shards, self.records + len(data)):
+            self._shards.append(self._new_shard())
+        items = list(data)
+        for shard in range(len(self._shards)):
+            first = (shard - self.records) % shards
+            part = slice(first, None, shards)
+            if first < len(data):
+                self._write(shard, items[part], lengths[part], None if rows is None else rows[part])
+
+    def _fill(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        limit = self.options.shard_bytes or DEFAULT_SHARD_BYTES
+        ends = np.cumsum(sizes(data) + _FRAME)
+        start = 0
+        while start < len(data):
+            if not self._shards:
+                self._shards.append(self._new_shard())
+            done = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
+            if stop <= start:
+                if self._filled:  # full: only an empty shard takes a record over the limit
+                    self._summarize()
+                    if self._uploads is not None:
+                        name = shard_name(self.name, len(self._sent), None, self.options.generation)
+                        self._sent.append(self._uploads.send(self.name, name, self._shards[-1]))
+                    self._shards.append(self._new_shard())
+                    self._filled = 0
+                    continue
+                stop = start + 1
+            part = slice(start, stop)
+            self._write(len(self._shards) - 1, data[part], lengths[part], None if rows is None else rows[part])
+            self._filled += int(ends[stop - 1]) - done
+            start = stop
+
+    def _new_shard(self) -> ShardWriter:
+        # The number of shards is in their names and not known yet, so they are renamed at the end.
+        path = self.directory / f"{len(self._shards):05d}.part"
+        return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
+
+    def _write(self, shard: int, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+        writer = self._shards[shard]
+        if self._csv is not None and rows is not None:
+            self._add_lines(
+                f"{shard},{writer.records + i},{steps},{row}\n"
+                for i, (steps, row) in enumerate(zip(lengths[:, 0].tolist(), rows, strict=True))
+            )
+        writer.write(data, lengths)
+
+    def _summarize(self) -> None:
+        """Close the first shard that is open, so that no more files are open than are written to."""
+        table = self._shards[len(self._summaries)].close(self.options.groups)
+        steps = table[:, 0]
+        self._summaries.append(_Summary(len(table), int(steps.sum()), tuple(histogram(steps))))
+
+    def finish(self) -> SplitInfo:
+        """Close all files and return what the split contains.
+
+        Raises:
+            ShardWriteError: the disk is full, or failed.
+        """
+        if self._spill is not None:
+            items = self._spill.drain()
+            while batch := list(itertools.islice(items, _SPILL_BATCH)):
+                self._place_spilled(batch)
+        while len(self._summaries) < len(self._shards):
+            self._summarize()
+        self._write_lines()
+        infos, filled = [], self.start
+        for index, (files, summary) in enumerate(zip(self._finish_files(), self._summaries, strict=True)):
+            dealt = self.options.shards is not None
+            infos.append(
+                ShardInfo(
+                    name=files.name,
+                    records=summary.records,
+                    steps=summary.steps,
+                    bytes=files.bytes,
+                    sha256=files.sha256,
+                    lengths_sha256=files.lengths_sha256,
+                    histogram=summary.histogram,
+                    start=self.start + index if dealt else filled,
+                    step=len(self._shards) if dealt else 1,
+                )
+            )
+            filled += summary.records
+        return SplitInfo(self.name, tuple(infos))
+
+    def _finish_files(self) -> list[ShardFiles]:
+        """Give all shards their names, and wait for those that are sent."""
+        left = self._shards[len(self._sent) :]
+        digests = in_threads(lambda shard: shard.follower.finish(), left)
+        lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
+        paths = [self._name_finally(index) for index in range(len(self._sent), len(self._shards))]
+        kept = [
+            ShardFiles(path.name, path.stat().st_size, digest, lengths_digest)
+            for path, digest, lengths_digest in zip(paths, digests, lengths_digests, strict=True)
+        ]
+        return [*(sent.result() for sent in self._sent), *kept]
+
+    def _name_finally(self, index: int) -> Path:
+        shard = self._shards[index]
+        name = shard_name(self.name, index, None if self._sent else len(self._shards), self.options.generation)
+        for source, final in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
+            target = self.directory / final
+            with writing("name shard", target), faults_around("rename", target):
+                source.rename(target)
+        return self.directory / name
+
+    def _place_spilled(self, batch: list[tuple[bytes, ...]]) -> None:
+        data = [item[0] for item in batch]
+        lengths = np.frombuffer(b"".join(item[1] for item in batch), "<i8").reshape(-1, self.options.groups)
+        rows = None if self._csv is None else [item[2].decode("utf-8", _SURROGATES) for item in batch]
+        self._place(data, lengths, rows)
+
+    def abandon(self) -> None:
+        """Close all files without caring for their contents."""
+        for shard in self._shards:
+            shard.abandon()
+        if self._spill is not None:
+            self._spill.close()
