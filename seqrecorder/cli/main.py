@@ -18,6 +18,7 @@
     seqrecorder pull URL DIR    and back
     seqrecorder clean URL       what killed writers have left there
     seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
+    seqrecorder legacy convert SCRIPT   print an input function of it for TensorFlow 2
 
 Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
 """
@@ -31,8 +32,14 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seqrecorder import __version__
-from seqrecorder.cli import analysis_commands, convert_commands, dataset_commands, selection_arguments
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class, quieten_tensorflow
+from seqrecorder.cli import (
+    analysis_commands,
+    convert_commands,
+    dataset_commands,
+    legacy_commands,
+    selection_arguments,
+)
+from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
 from seqrecorder.errors import SeqrecorderError
 
 if TYPE_CHECKING:
@@ -117,21 +124,6 @@ def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
 
 
-def _legacy_run(options: argparse.Namespace) -> int:
-    quieten_tensorflow()
-    from seqrecorder.legacy.run_script import run, traceback_in
-
-    try:
-        run(options.script, options.arguments)
-    except Exception as error:
-        shown = traceback_in(options.script, error)
-        if shown is None:
-            raise
-        print(shown, end="", file=sys.stderr)
-        return PROBLEM
-    return OK
-
-
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage
@@ -180,17 +172,5 @@ def _parser() -> argparse.ArgumentParser:
     add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
 
     dataset_commands.add_commands(commands)
-    summary = "work with scripts of TensorFlow 1"
-    legacy = commands.add_parser("legacy", help=summary, description=f"legacy: {summary}.")
-    actions = legacy.add_subparsers(title="actions", metavar="ACTION", required=True)
-    what = "run a script that uses tf.contrib and other names of TensorFlow 1"
-    run = actions.add_parser(
-        "run",
-        help=what,
-        description=f"legacy run: {what}, as it is. Of tf.contrib there is what reads data. "
-        "TF_CPP_MIN_LOG_LEVEL=0 shows TensorFlow's own log.",
-    )
-    run.set_defaults(run=_legacy_run, json=False)
-    run.add_argument("script", metavar="SCRIPT", help="a Python file")
-    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
+    legacy_commands.add_commands(commands)
     return parser

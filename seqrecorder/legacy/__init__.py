@@ -8,8 +8,12 @@ keys included.
 
 from seqrecorder.legacy import contrib as contrib
 from seqrecorder.legacy.compatibility import compat as compat
-from seqrecorder.legacy.explanation import Lifted as Lifted
-from seqrecorder.legacy.explanation import Stage as Stage
+from seqrecorder.legacy.convert import Comparison as Comparison
+from seqrecorder.legacy.convert import Conversion as Conversion
+from seqrecorder.legacy.convert import compare as compare
+from seqrecorder.legacy.convert import convert as convert
+from seqrecorder.legacy.lifted import Lifted as Lifted
+from seqrecorder.legacy.lifted import Stage as Stage
 from seqrecorder.legacy.lifting import lift as lift
 from seqrecorder.legacy.lifting import trace as trace
 from seqrecorder.legacy.readers import fixed_length_records as fixed_length_records

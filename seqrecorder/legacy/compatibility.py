@@ -6,18 +6,140 @@ import builtins
 import contextlib
 import functools
 import importlib
+import operator
 import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import did_you_mean
 from seqrecorder.legacy import contrib
-from seqrecorder.legacy.contrib.absent import Absent
-from seqrecorder.legacy.tensorflow0 import concat, renamed, split
 from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+
+# The renamings are those of the release notes of TensorFlow 1.0.0.
+
+RENAMED = {
+    **{f"{kind}_summary": f"summary.{kind}" for kind in ("audio", "histogram", "image", "scalar")},
+    "batch_matmul": "matmul",
+    "complex_abs": "abs",
+    "image.per_image_whitening": "image.per_image_standardization",
+    "inv": "reciprocal",
+    "listdiff": "setdiff1d",
+    "merge_all_summaries": "summary.merge_all",
+    "merge_summary": "summary.merge",
+    "mul": "multiply",
+    "neg": "negative",
+    "pack": "stack",
+    "select": "where",
+    "sub": "subtract",
+    "train.SummaryWriter": "summary.FileWriter",
+    "unpack": "unstack",
+}
+"""Functions that have another name, and the same arguments in the same order."""
+
+KEYWORDS = {
+    "audio_summary": {"tag": "name"},
+    "histogram_summary": {"tag": "name"},
+    "image_summary": {"tag": "name", "max_images": "max_outputs"},
+    "scalar_summary": {"tags": "name", "values": "tensor"},
+}
+"""What arguments of those are called now."""
+
+
+def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
+    """Return what the names of TensorFlow 0.x mean, as attributes.
+
+    Args:
+        v1: `tf.compat.v1`.
+        inside: the part of TensorFlow whose names these are, `train.` say; empty for TensorFlow itself.
+    """
+    mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
+    found = {old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old}
+    found |= {old: _with_old_keywords(found[old], KEYWORDS[old]) for old in found if old in KEYWORDS}
+    return types.SimpleNamespace(**found)
+
+
+def _with_old_keywords(function: Any, keywords: Mapping[str, str]) -> Any:
+    def called(*given: Any, **named: Any) -> Any:
+        return function(*given, **{keywords.get(name, name): value for name, value in named.items()})
+
+    return called
+
+
+def concat(values: Any, axis: Any, name: str = "concat") -> Any:
+    """Return `tf.concat` of tensors, whose first argument was the axis before TensorFlow 1.0.
+
+    Args:
+        values: tensors; or the axis, an int.
+        axis: along which; or the tensors.
+        name: of the operation.
+    """
+    import tensorflow as tf
+
+    values, axis = (axis, values) if isinstance(values, int) else (values, axis)
+    return tf.concat(values, axis, name)
+
+
+def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **named: Any) -> Any:
+    """Return `tf.split` of a tensor, whose first argument was the axis before TensorFlow 1.0.
+
+    Args:
+        value: a tensor; or the axis, an int.
+        num_or_size_splits: how many parts, or their sizes.
+        axis: along which; or the tensor.
+        *more: `num` and `name`.
+        **named: the same, by name.
+    """
+    import tensorflow as tf
+
+    value, axis = (axis, value) if isinstance(value, int) else (value, axis)
+    return tf.split(value, num_or_size_splits, axis, *more, **named)
+
+
+class Absent(type):
+    """A class that stands for a name: it may be imported, subclassed and annotated with, and raises when it is called.
+
+    Of a script with an input pipeline and a model, the pipeline can so be used without the model.
+
+    >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
+    >>> class Mine(cell):
+    ...     pass
+    >>> Mine(3)
+    Traceback (most recent call last):
+    AttributeError: tensorflow.contrib.rnn has no 'GRUCell'; models are Keras's now
+    """
+
+    _path: str
+    _why: str
+
+    @classmethod
+    def named(cls, path: str, why: str) -> Absent:
+        """Return what stands for a name.
+
+        Args:
+            path: the name, with that of its module.
+            why: what the error says behind that the name is not there.
+        """
+        return cls(path.rpartition(".")[2], (), {"_path": path, "_why": why})
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent.named(f"{cls._path}.{name}", cls._why)
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        """Raise, unless a function is decorated, which then raises."""
+        if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
+            return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
+        return cls._raise()
+
+    def _raise(cls) -> Any:
+        module, _, name = cls._path.rpartition(".")
+        raise AttributeError(f"{module} has no {name!r}{cls._why}")
+
 
 _CONTRIB = "tensorflow.contrib"
 _NEW_CODE = ("tensorflow", "keras", "tf_keras", "tensorboard", "seqrecorder")

@@ -174,6 +174,10 @@ class Runners:
             op=queue.name,
         )
 
+    def queues(self) -> list[Any]:
+        """Return the queues that runners fill."""
+        return [self.graph.get_operation_by_name(name) for name in self._feeds]
+
     def running(self) -> Iterator[Any]:
         """Yield each operation that a thread runs, once."""
         yield from dict.fromkeys(feed.op for feeds in self._feeds.values() for feed in feeds)

@@ -1,4 +1,4 @@
-"""What the readers of TensorFlow 1 gave, as `tf.data.Dataset`s of `(key, value)`, for new code.
+"""What the readers of TensorFlow 1 gave, as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
 
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
@@ -13,14 +13,259 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
-from seqrecorder.legacy.fixed_length import key_of, slices_of
-from seqrecorder.legacy.line_reader import lines_of
-from seqrecorder.legacy.random_order import numbered, shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    Files = Any  # str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | tf.data.Dataset
+    Files = Any
+
+
+# The old operation counts how often it ran where no checkpoint sees it, so a `tf.data` iterator over it cannot be
+# saved. Its numbers are those of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), so
+# those of any run can be had at once; and its swaps can be followed for all places at once, in place of one after the
+# other.
+
+_PHILOX = 1
+_LANES = 4
+"""Numbers that one step of Philox's counter gives."""
+
+
+def numbered(times: Any, seeds: tuple[int, int]) -> Any:
+    """Return a dataset of `(run, seeds)`, from one of the numbers of runs.
+
+    Args:
+        times: a `tf.data.Dataset` of int64 scalars, from 0.
+        seeds: of the operation; zeros draw others in each iteration.
+    """
+    import tensorflow as tf
+
+    if seeds != (0, 0):
+        return times.map(lambda run: (run, tf.constant(seeds, tf.int64)))
+    drawn = tf.data.Dataset.random(rerandomize_each_iteration=True).batch(2).take(1)
+    return drawn.flat_map(lambda pair: times.map(lambda run: (run, pair)))
+
+
+def shuffled(values: Any, run: Any, seeds: Any) -> Any:
+    """Return what `tf.random_shuffle` gave for some values when it ran for the nth time.
+
+    Args:
+        values: a tensor `(n, ...)`, with the same n in each run.
+        run: int64 scalar, counted from 0.
+        seeds: int64 `(2,)`, of the graph and of the operation.
+    """
+    import tensorflow as tf
+
+    count = tf.shape(values, tf.int64)[0]
+    steps = tf.maximum(count - 1 + _LANES - 1, 0) // _LANES
+    drawn = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=tf.stack([count]),
+        key=tf.bitcast(seeds[:1], tf.uint64),
+        counter=tf.bitcast(tf.stack([run * steps, seeds[1]]), tf.uint64),
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+    here = tf.range(count)
+    # In step i the value at i and that at other[i], which is not before i, change places.
+    other = here + tf.cast(drawn, tf.int64) % (count - here)
+    return tf.ensure_shape(tf.gather(values, _after_swaps(here, other)), values.shape)
+
+
+def _after_swaps(here: Any, other: Any) -> Any:
+    """Return which value stands in each place after all steps."""
+    import tensorflow as tf
+
+    count = tf.size(here, tf.int64)
+    nothing = -tf.ones_like(here)
+    # What step i finds at i was put there by the last step before it that changed places with i, which found that at
+    # its own place, and so on; following all of these ways to their start takes log2(n) rounds.
+    swaps = other > here
+    before = tf.math.unsorted_segment_max(tf.where(swaps, here, nothing), other, count)
+    start = tf.where(before >= 0, before, here)
+    [found] = tf.while_loop(
+        lambda way: tf.reduce_any(tf.not_equal(tf.gather(way, way), way)), lambda way: [tf.gather(way, way)], [start]
+    )
+    # What step i takes from other[i] was put there by the last step before it with the same other place.
+    order = tf.argsort(other, stable=True)
+    places = tf.gather(other, order)
+    again = tf.concat([tf.zeros([1], tf.bool), tf.equal(places[1:], places[:-1])], 0)[:count]
+    previous = tf.concat([nothing[:1], tf.cast(order[:-1], tf.int64)], 0)[:count]
+    last = tf.scatter_nd(order[:, tf.newaxis], tf.where(again, previous, nothing), tf.shape(here))
+    return tf.where(last >= 0, tf.gather(found, tf.maximum(last, 0)), other)
+
+
+# `tf.data.TextLineDataset` reads as it goes, but leaves out every carriage return, not only those of line ends, as
+# TensorFlow 1's reader did. `FixedLengthRecordDataset` fails where blocks do not fill a file, and no operation says
+# how long it is; so a large file comes byte by byte. That takes a few tenths of a microsecond a byte, a fifth of what
+# a queue took to give its lines.
+
+BLOCK = 1 << 18
+"""Bytes of a large file that are split at a time."""
+
+SMALL = 1 << 25
+"""Files of no more bytes are read at once."""
+
+
+def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
+    r"""Return a dataset of `(key, line)` of a text file, as `tf.TextLineReader` gave them, or of lines.
+
+    Lines end with `\n`; the last carriage return before it, or before the end of the file, belongs to it. What follows
+    the last line end is a line only if there is something else.
+
+    Args:
+        path: string scalar.
+        skip_header_lines: lines left out at the start.
+        keyed: whether there are keys, which take time.
+    """
+    import tensorflow as tf
+
+    def given(lines: Any, number: Any) -> Any:
+        """Return lines, the first of which has a number, without those that are left out."""
+        first = tf.minimum(tf.maximum(skip_header_lines - number, 0), tf.size(lines, tf.int64))
+        if not keyed:
+            return lines[first:]
+        numbers = tf.range(number + first, number + tf.size(lines, tf.int64)) + 1
+        return tf.strings.join([path, ":", tf.strings.as_string(numbers)]), lines[first:]
+
+    def step(state: Any, element: Any) -> Any:
+        (begun, number), (block, last) = state, element
+        lines, begun = _split(begun + block, last)
+        return (begun, number + tf.size(lines, tf.int64)), given(lines, number)
+
+    def of_content(content: Any) -> Any:
+        lines, _ = _split(content, tf.constant(value=True))
+        return tf.data.Dataset.from_tensor_slices(given(lines, zero))
+
+    zero = tf.constant(0, tf.int64)
+    return small_or_large(path, of_content, lambda: _blocks_of(path).scan((tf.constant(""), zero), step).unbatch())
+
+
+def small_or_large(path: Any, of_content: Callable[[Any], Any], streamed: Callable[[], Any]) -> Any:
+    """Return a dataset of what is in a file: a large one, of over `SMALL` bytes, is never held as a whole.
+
+    Args:
+        path: string scalar.
+        of_content: makes the dataset of the content of a small file; for no content, an empty one.
+        streamed: makes the dataset that reads the file as it goes.
+    """
+    import tensorflow as tf
+
+    def read(some: Any) -> Any:
+        large = tf.strings.length(some) > 0
+        content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
+        return of_content(content).concatenate(streamed().take(tf.where(large, tf.constant(-1, tf.int64), 0)))
+
+    beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=SMALL)
+    return beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(read)
+
+
+def _split(text: Any, last: Any) -> tuple[Any, Any]:
+    """Return the lines of a text, and what is begun of one that goes on."""
+    import tensorflow as tf
+
+    parts = tf.strings.split(text, "\n")
+    stripped = tf.strings.regex_replace(parts, "\r$", "", replace_global=False)
+    unfinished = tf.logical_or(tf.logical_not(last), tf.equal(stripped[-1], ""))
+    return stripped[: tf.size(parts) - tf.cast(unfinished, tf.int32)], parts[-1]
+
+
+def _blocks_of(path: Any) -> Any:
+    """Return a dataset of `(part, last)` of a file: blocks of one size, the last of which is shorter, and an end."""
+    import tensorflow as tf
+
+    def join(characters: Any) -> Any:
+        return tf.strings.reduce_join(characters), tf.constant(value=False)
+
+    end = tf.data.Dataset.from_tensors((tf.constant(""), tf.constant(value=True)))
+    return tf.data.FixedLengthRecordDataset(path, 1).batch(BLOCK).map(join).concatenate(end)
+
+
+# `tf.data.FixedLengthRecordDataset` reads as it goes, but knows no hop, and fails where records do not fill a file.
+# No operation says how long a file is; but that dataset tells whether anything stands before a footer of so many
+# bytes, and asking that a few dozen times gives the length. With it, the footer can be all that belongs to no record.
+
+_BASE = 32
+_DIGITS = 10
+"""Lengths have so many digits of that base: up to 2**50 bytes."""
+
+
+def key_of(path: Any, number: Any) -> Any:
+    """Return the key of a record: the path, and what tells its place in the file."""
+    import tensorflow as tf
+
+    return tf.strings.join([path, ":", tf.strings.as_string(number)])
+
+
+def slices_of(
+    path: Any, record_bytes: int, *, header_bytes: int, footer_bytes: int, hop_bytes: int, encoding: str
+) -> Any:
+    """Return `fixed_length_records` of one file, given as a tensor: a dataset of `(key, value)`."""
+    import tensorflow as tf
+
+    hop = hop_bytes or record_bytes
+
+    def count_in(size: Any) -> Any:
+        room = size - (header_bytes + footer_bytes + record_bytes)
+        return tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
+
+    def of_content(content: Any) -> Any:
+        def record(number: Any) -> Any:
+            return tf.strings.substr(content, header_bytes + number * hop, tf.constant(record_bytes, tf.int64))
+
+        return tf.data.Dataset.range(count_in(_length(content))).map(record)
+
+    def of_size(size: Any) -> Any:
+        count = count_in(size)
+        footer = tf.maximum(size - header_bytes - count * record_bytes, 0)
+        return tf.data.FixedLengthRecordDataset(path, record_bytes, header_bytes, footer).take(count)
+
+    if encoding:
+        values = of_content(tf.io.decode_compressed(tf.io.read_file(path), encoding))
+    elif hop != record_bytes:
+        values = of_content(tf.io.read_file(path))
+    else:
+        values = small_or_large(path, of_content, lambda: sizes_of(path).flat_map(of_size))
+    return values.enumerate().map(lambda number, value: (key_of(path, number), value))
+
+
+def _length(content: Any) -> Any:
+    import tensorflow as tf
+
+    # TensorFlow counts the bytes of a string in an int32, which such a file overflows.
+    length = tf.cast(tf.strings.length(content), tf.int64)
+    said = "a file is over 2 GiB, unpacked, and is held as a whole: unpack it on disk, and leave hop_bytes out"
+    check = tf.debugging.Assert(length >= 0, [said])
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(length)
+
+
+def sizes_of(path: Any) -> Any:
+    """Return a dataset of one element, the length of a file, which is not read.
+
+    Args:
+        path: string scalar.
+    """
+    import tensorflow as tf
+
+    def known(size: Any) -> Any:
+        return tf.data.Dataset.from_tensors(("", size))
+
+    def at_least(size: Any) -> Any:
+        """Return a dataset of a size, if the file is not shorter."""
+        beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=size - 1)
+        return tf.data.Dataset.zip((beyond.take(1), tf.data.Dataset.from_tensors(size)))
+
+    sizes = known(tf.constant(0, tf.int64))
+    for digit in reversed(range(_DIGITS)):
+
+        def with_digit(_: Any, size: Any, step: int = _BASE**digit) -> Any:
+            # From the largest on, so that one dataset is enough: each takes time to build, and in a loop or in a
+            # `reduce` an iterator could not be saved.
+            tried = tf.data.Dataset.range(_BASE - 1, 0, -1).flat_map(lambda times: at_least(size + times * step))
+            return tried.concatenate(known(size)).take(1)
+
+        sizes = sizes.flat_map(with_digit)
+    return sizes.map(lambda _, size: size)
+
 
 FRAME = 16
 """Bytes that frame a TFRecord: its length, and the checksums of the length and of the payload."""
@@ -192,3 +437,28 @@ def _at_least(name: str, value: Any, least: int) -> None:
 def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise OptionError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
+    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name.
+
+    Where keys are not used and take time, it is a dataset of values.
+    """
+    import tensorflow as tf
+
+    get = reader.get_attr
+    if reader.type == "TextLineReaderV2":
+        skip = get("skip_header_lines")
+        return (lambda path: lines_of(path, skip, keyed=keyed)), f"lines.skip({skip})"
+    if reader.type == "TFRecordReaderV2":
+        compression = get("compression_type").decode()
+        return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"
+    if reader.type == "FixedLengthRecordReaderV2":
+        sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
+        encoding = get("encoding").decode()
+        done = f"slices of {sizes['record_bytes']} bytes"
+        return (lambda path: slices_of(path, **sizes, encoding=encoding)), done
+    single = tf.data.Dataset.from_tensors
+    if reader.type == "WholeFileReaderV2":
+        return (lambda path: single((path, tf.io.read_file(path)))), "read_file"
+    return (lambda path: single((path, path))), "the element itself"

@@ -33,6 +33,19 @@ def run(script: str, arguments: Sequence[str] = ()) -> None:
     Raises:
         SourceError: there is no such file, or it is not written in Python 3.
     """
+    path = check_script(script)
+    before, sys.argv = sys.argv, [script, *arguments]
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        with compat(), in_default_graph():
+            runpy.run_path(script, run_name="__main__")
+    finally:
+        sys.argv = before
+        sys.path.remove(str(path.resolve().parent))
+
+
+def check_script(script: str) -> Path:
+    """Return the path of a script, or raise `SourceError`."""
     path = Path(script)
     try:
         compile(path.read_bytes(), script, "exec")
@@ -43,14 +56,7 @@ def run(script: str, arguments: Sequence[str] = ()) -> None:
             f"{script}: {error}; if it is written for Python 2, convert it first: pip install fissix, then "
             f"python -m fissix -w {script}"
         ) from error
-    before, sys.argv = sys.argv, [script, *arguments]
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        with compat(), in_default_graph():
-            runpy.run_path(script, run_name="__main__")
-    finally:
-        sys.argv = before
-        sys.path.remove(str(path.resolve().parent))
+    return path
 
 
 def traceback_in(script: str, error: BaseException) -> str | None:

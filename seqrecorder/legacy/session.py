@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.explanation import Lifted, Stage
 from seqrecorder.legacy.graph import place_in
+from seqrecorder.legacy.lifted import Lifted, Stage, register
 from seqrecorder.legacy.lifting import translate
-from seqrecorder.legacy.registry import register
 from seqrecorder.legacy.tf1_behaviour import compared_by_value, eagerly, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from seqrecorder.legacy.lifted import Recipe
 
 
 def get_next(dataset: Any, *, name: str = "get_next") -> Any:
@@ -66,7 +67,9 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     return tf.nest.pack_sequence_as(lifted.dataset.element_spec, tensors, expand_composites=True)
 
 
-def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Stage) -> Any:
+def replaced(
+    targets: Sequence[Any], transform: Callable[[Any], Any], stage: Stage, recipe: Recipe | None = None
+) -> Any:
     """Lift what gives some tensors of the default graph, transform the dataset, and return its tensors in their place.
 
     This is how functions that TensorFlow no longer has join a graph: they work in sessions, and are lifted themselves.
@@ -76,6 +79,7 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
         targets: tensors of the default graph, and `SparseSlot`s.
         transform: takes a `tf.data.Dataset` of tuples of what the targets give, and returns another.
         stage: what the transformation is.
+        recipe: how it is printed, if it can be.
     """
     import tensorflow as tf
 
@@ -83,7 +87,7 @@ def replaced(targets: Sequence[Any], transform: Callable[[Any], Any], stage: Sta
     with eagerly(), compared_by_value():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
     stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
-    return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages), name=stage.name)
+    return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages, recipe=recipe), name=stage.name)
 
 
 def _taking(dataset: Any) -> Callable[[], list[Any]]:

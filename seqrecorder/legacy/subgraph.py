@@ -1,4 +1,4 @@
-"""The operations between two sources, cut out of a TensorFlow 1 graph and run inside a `tf.data` function."""
+"""The operations between two sources, cut out of a graph of TensorFlow 1 to run in `tf.data`, and their state."""
 
 from __future__ import annotations
 
@@ -6,14 +6,88 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import SparseSlot, is_pull, through_identities
-from seqrecorder.legacy.refusals import LOOKUPS, TABLES, VARIABLES, check
+from seqrecorder.errors import LiftError, first_line
+from seqrecorder.legacy.graph import (
+    CONDITIONALS,
+    ENQUEUES,
+    QUEUES,
+    READERS,
+    SparseSlot,
+    back_from,
+    consumers,
+    describe,
+    filled_while_read,
+    is_pull,
+    source_of,
+    through_identities,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from seqrecorder.legacy.initial_values import State
+
+VARIABLES = ("VariableV2", "Variable", "VarHandleOp")
+TABLES = ("HashTableV2", "MutableHashTableV2")
+LOOKUPS = ("LookupTableFindV2", "LookupTableSizeV2")
+
+_ITERATOR = (
+    "it takes from a tf.data iterator",
+    "this part is tf.data already: let the function build and return the dataset, and call it without lift",
+)
+_STAGING = "it is a staging area", "leave it out: lift(...).prefetch(1) does the same"
+_REFUSED = {
+    "Placeholder": (
+        "it is a placeholder, fed from Python at each step",
+        "give its one value, lift(..., feed={name: value}), or a dataset of what a queue gets: feed={queue: dataset}",
+    ),
+    **dict.fromkeys(("IteratorGetNext", "IteratorV2", "OneShotIterator"), _ITERATOR),
+    **dict.fromkeys(("Stage", "Unstage"), _STAGING),
+    "QueueSizeV2": ("the size of a queue is used", "there is no queue any more: leave it out"),
+}
+_LOOPS = ("While", "StatelessWhile")
+_GATHERS = ("ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "Identity", "RefIdentity")
+_READS_STATE = (*LOOKUPS, *CONDITIONALS, *_LOOPS, *_GATHERS)
+_LISTS = ("TensorList", "EmptyTensorList")
+"""What `tf.map_fn` and loops collect tensors in: values, though their dtype is that of a state."""
+
+_WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
+
+
+def check(op: Any) -> None:
+    """Raise `LiftError` for an operation that cannot be taken out of its graph."""
+    if op.type in _REFUSED:
+        reason, advice = _REFUSED[op.type]
+        raise LiftError(reason, advice=advice, op=op.name)
+    if op.type in ENQUEUES:
+        raise filled_while_read(source_of(op.inputs[0]))
+    tensors = [*op.inputs, *op.outputs]
+    holders = [through_identities(tensor).op for tensor in tensors]
+    if sources := [describe(holder) for holder in holders if holder.type in QUEUES or holder.type in READERS]:
+        inside, other = f"{sources[0]} is used inside a tf.cond or a loop", f"asks {sources[0]} for something else"
+        raise LiftError(
+            inside if op.type in (*CONDITIONALS, *_LOOPS) else f"{op.type} {other} than its elements",
+            advice="take from it before, and choose from or loop over what was taken; leave out what counts, and use "
+            "tf.data.Dataset.enumerate on the lifted dataset",
+            op=op.name,
+        )
+    if op.type in _READS_STATE or op.type.startswith(_LISTS):
+        return
+    kept = [tensor.dtype.name in ("resource", "variant") for tensor in tensors]
+    writes = op.type.startswith(_WRITES_REFERENCES)
+    changed = [
+        repr(holder.name)
+        for holder, tensor, keeps in zip(holders, tensors, kept, strict=True)
+        if (keeps or (writes and tensor.dtype._is_ref_dtype))  # noqa: SLF001 - no public name
+        and (holder.type in VARIABLES or holder.type in TABLES)
+    ]
+    if changed or any(kept):
+        state = f"an operation of type {op.type} keeps a state that cannot be translated"
+        raise LiftError(
+            f"{op.type} changes {changed[0]} while the pipeline runs" if changed else state,
+            advice="leave it out of the input function: datasets do not change variables",
+            op=op.name,
+        )
+
 
 _COUNTERS = ("CountUpTo", "ResourceCountUpTo")
 _TAKE = "TakeManySparseFromTensorsMap"
@@ -77,7 +151,7 @@ def cut_section(
             section.limits.append(op)
         elif op.type == _TAKE:
             section.takes.append(op)
-            waiting.append(_slot_of_take(op).op)
+            waiting.append(slot_of_take(op).op)
         elif _is_held(op, feed):
             section.cut[op.name] = op
         else:
@@ -111,7 +185,7 @@ def parts_of(target: Any) -> tuple[Any, ...]:
     return target.parts if isinstance(target, SparseSlot) else (target,)
 
 
-def _slot_of_take(op: Any) -> Any:
+def slot_of_take(op: Any) -> Any:
     """Return the pulled tensor of what stands for sparse tensors."""
     tensor = through_identities(op.inputs[0])
     if tensor.op.type == "Squeeze":
@@ -143,7 +217,7 @@ def run_section(
             given[old.name] = new
     for op in section.takes:
         indices, values, shape = op.outputs
-        whole = tf.io.deserialize_many_sparse(given[_slot_of_take(op).name], values.dtype)
+        whole = tf.io.deserialize_many_sparse(given[slot_of_take(op).name], values.dtype)
         for old, new in zip((indices, values, shape), (whole.indices, whole.values, whole.dense_shape), strict=True):
             new.set_shape(old.shape)
             given[old.name] = new
@@ -211,3 +285,142 @@ def _keep_python_alive(old: Any, new: Any) -> None:
     functions = getattr(old, "_py_funcs_used_in_graph", None)
     if functions:
         new._py_funcs_used_in_graph = [*getattr(new, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
+
+
+_FILLING = ("InitializeTable", "LookupTableImport", "LookupTableInsert")
+"""How operations are called that fill a table."""
+
+
+class State:
+    """What a graph holds besides its queues.
+
+    Args:
+        graph: a `tf.Graph`.
+        feed: values of placeholders, by name.
+    """
+
+    def __init__(self, graph: Any, feed: Mapping[str, Any]) -> None:
+        self.graph, self.feed = graph, dict(feed)
+        self._session: Any = None
+        self._done: set[str] = set()
+        self._values: dict[str, Any] = {}
+        self._resources: dict[str, Any] = {}
+
+    def value(self, op: Any) -> Any:
+        """Return what stands, in the graph that is being built, for the first output of a cut operation.
+
+        That is a constant for a variable that is read and for a placeholder, and a resource for a table, or for a
+        variable that is gathered from.
+        """
+        import tensorflow as tf
+
+        if op.type == "Placeholder":
+            return tf.constant(self.feed[op.name], op.outputs[0].dtype)
+        if op.type not in (*TABLES, "VarHandleOp"):
+            return tf.constant(self._initial(op))
+        if op.name not in self._resources:
+            self._resources[op.name] = self._table(op) if op.type in TABLES else self._variable(op)
+        held = self._resources[op.name]
+        return tf.identity(held.resource_handle if op.type in TABLES else held.handle)
+
+    def limit(self, op: Any) -> int:
+        """Return how often an operation that counts up to a limit can run."""
+        return max(0, int(op.get_attr("limit")) - int(self._initial(through_identities(op.inputs[0]).op)))
+
+    def value_of(self, op: Any) -> Any:
+        """Return the value of a cut operation that is no table, or the initial value of the variable that it reads."""
+        return self.feed[op.name] if op.type == "Placeholder" else self._initial(op)
+
+    def contents(self, op: Any) -> tuple[Any, Any]:
+        """Return the keys and the values of a table."""
+        import tensorflow as tf
+
+        kinds = op.get_attr("key_dtype"), op.get_attr("value_dtype")
+        with self.graph.as_default():
+            exported = tf.raw_ops.LookupTableExportV2(table_handle=op.outputs[0], Tkeys=kinds[0], Tvalues=kinds[1])
+        keys, values = self._run(exported, op)
+        return keys, values
+
+    def resources(self) -> list[Any]:
+        """Return the tables and variables that were made for the graph that is built."""
+        return list(self._resources.values())
+
+    def close(self) -> None:
+        """Release the session in which the initialisers ran."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _initial(self, op: Any) -> Any:
+        """Return the initial value of a variable, given by itself or by the operation that reads it."""
+        import tensorflow as tf
+
+        if op.name not in self._values:
+            tensor = op.outputs[0]
+            if op.type == "VarHandleOp":
+                with self.graph.as_default():
+                    tensor = tf.raw_ops.ReadVariableOp(resource=tensor, dtype=op.get_attr("dtype"))
+            self._values[op.name] = self._run(tensor, op)
+        return self._values[op.name]
+
+    def _variable(self, op: Any) -> Any:
+        import tensorflow as tf
+
+        value = self._initial(op)
+        with tf.init_scope():
+            return tf.Variable(value, trainable=False)
+
+    def _table(self, op: Any) -> Any:
+        import tensorflow as tf
+
+        kinds = op.get_attr("key_dtype"), op.get_attr("value_dtype")
+        keys, values = self.contents(op)
+        with tf.init_scope():
+            default = tf.zeros([], kinds[1]) if kinds[1] != tf.string else tf.constant("")
+            if op.type == "HashTableV2":
+                return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values, *kinds), default)
+            table = tf.lookup.experimental.MutableHashTable(*kinds, default)
+            table.insert(tf.constant(keys, kinds[0]), tf.constant(values, kinds[1]))
+            return table
+
+    def _run(self, fetch: Any, op: Any) -> Any:
+        """Initialise what an operation holds or reads, and evaluate."""
+        import tensorflow as tf
+
+        if self._session is None:
+            self._session = tf.compat.v1.Session(graph=self.graph)
+        feed = {self.graph.get_operation_by_name(name).outputs[0]: value for name, value in self.feed.items()}
+        try:
+            self._initialise(through_identities(op.inputs[0]).op if op.inputs else op, feed)
+            return self._session.run(fetch, feed)
+        except tf.errors.OpError as error:
+            self.close()
+            raise LiftError(
+                f"it cannot be initialised: {_said(error)}",
+                advice="initialise it in the input function; lift(..., feed={name: value}) gives placeholders values",
+                op=op.name,
+            ) from error
+
+    def _initialise(self, op: Any, feed: Any) -> None:
+        """Run what initialises a variable or table, once, as chance would draw again; what it reads comes first."""
+        if op.name in self._done:
+            return
+        self._done.add(op.name)
+        steps = _initialisers(op)
+        for other in [each for each in back_from(steps) if each.type in VARIABLES or each.type in TABLES]:
+            self._initialise(other, feed)
+        self._session.run(steps, feed)
+
+
+def _initialisers(op: Any) -> list[Any]:
+    """Return the operations that initialise a variable or a table."""
+    return [
+        user
+        for user in consumers(op)
+        if user.type.startswith(_FILLING) or (user.type.startswith("Assign") and user.name == op.name + "/Assign")
+    ]
+
+
+def _said(error: Any) -> str:
+    """Return what an error of a session says, without the heading that all of them have."""
+    return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.dequeue import flat, given_contents, grouped, ordered, several_at_once
-from seqrecorder.legacy.enqueue import check_kept, drawn, keeps, put, rows, steps, unseeded
-from seqrecorder.legacy.enqueue_many_threads import (
-    are_apart,
-    common_pulls,
-    families,
-    have_one_pull_each,
-    run_branch,
-    take_alike,
-)
-from seqrecorder.legacy.explanation import Stage
 from seqrecorder.legacy.graph import (
     DEQUEUES,
     PYTHON,
@@ -35,17 +25,197 @@ from seqrecorder.legacy.graph import (
     source_of,
     sparse_slot,
 )
-from seqrecorder.legacy.random_order import numbered, shuffled
-from seqrecorder.legacy.reader_ops import reading
-from seqrecorder.legacy.shared_sources import SharedSources
+from seqrecorder.legacy.lifted import Stage
+from seqrecorder.legacy.queues import (
+    check_kept,
+    drawn,
+    flat,
+    given_contents,
+    grouped,
+    keeps,
+    ordered,
+    put,
+    rows,
+    several_at_once,
+    steps,
+    unseeded,
+)
+from seqrecorder.legacy.readers import numbered, reading, shuffled
 from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from seqrecorder.legacy.dequeue import ShuffleBuffer
-    from seqrecorder.legacy.explanation import Lifted
-    from seqrecorder.legacy.initial_values import State
+    from seqrecorder.legacy.graph import Feed
+    from seqrecorder.legacy.lifted import Lifted
+    from seqrecorder.legacy.queues import ShuffleBuffer
+    from seqrecorder.legacy.subgraph import Section, State
+
+
+def sources(section: Section) -> set[str]:
+    """Return the names of the sources that a section takes from; of readers, also the queues that they read."""
+    return {source_of(handle).name for pull in section.pulls if is_pull(pull) for handle in handles_of(pull)}
+
+
+def families(sections: Sequence[Section]) -> list[list[int]]:
+    """Group sections, by position, so that those that share a source are in one group."""
+    groups: list[tuple[set[str], list[int]]] = []
+    for position, section in enumerate(sections):
+        names, members = sources(section), [position]
+        for group in [g for g in groups if g[0] & names]:
+            groups.remove(group)
+            names, members = names | group[0], group[1] + members
+        groups.append((names, members))
+    return [members for _, members in groups]
+
+
+def are_apart(sections: Sequence[Section]) -> bool:
+    """Whether each of some sections reads with readers and takes from queues of its own, be the files the same."""
+    own = [{source_of(pull.inputs[0]).name for pull in section.pulls if is_pull(pull)} for section in sections]
+    limits = [op.name for section in sections for op in section.limits]
+    return len(set(limits)) == len(limits) and len(set().union(*own)) == sum(map(len, own))
+
+
+def have_one_pull_each(sections: Sequence[Section]) -> bool:
+    """Whether each of some sections takes from one source, by operations of one type."""
+    return len({tuple(pull.type for pull in section.pulls) for section in sections}) == len(sections[0].pulls) == 1
+
+
+def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any) -> list[Any]:
+    """Return the one pull of each section, all of one kind and of one queue, or raise `LiftError`.
+
+    They are of one reader, or each of a reader of its own, and the readers are alike.
+    """
+    pulls = [pull for section in sections for pull in section.pulls]
+    reading = [pull.type in READS for pull in pulls]
+    readers = {source_of(pull.inputs[0]).name: source_of(pull.inputs[0]) for pull in pulls if pull.type in READS}
+    kinds = {(pull.type, source_of(pull.inputs[reads]).name) for pull, reads in zip(pulls, reading, strict=True)}
+    puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
+    alike = len(kinds) == len(puts) == 1 and len({_attributes(reader) for reader in readers.values()}) < 2  # noqa: PLR2004
+    apart = len(pulls) == len(sections) and len(readers) in {0, 1, len(pulls)}
+    if not alike or not apart or any(section.limits for section in sections):
+        raise LiftError(
+            "operations that fill the queue share a source, and do not all do the same: "
+            + ", ".join(map(describe, pulls)),
+            advice="let one operation, run by as many threads, fill the queue; or read each source once, and only its "
+            "producer limit the epochs",
+            op=queue.name,
+        )
+    return pulls
+
+
+def take_alike(sections: Sequence[Section], feeds: Sequence[Feed]) -> bool:
+    """Whether each section takes from the same several sources, by the same operations, for the same kind of feed."""
+    taken = {frozenset(pull.name for pull in section.pulls) for section in sections}
+    puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
+    limited = any(section.limits for section in sections)
+    return len(taken) == len(puts) == 1 and len(sections[0].pulls) > 1 and not limited
+
+
+def run_branch(sections: Sequence[Section], branch: Any, pulled: Sequence[Any], state: State) -> list[Any]:
+    """Run the section that a number names on what its pulls gave, and return its targets.
+
+    Args:
+        sections: which take from their sources by the same pulls, or by one each.
+        branch: the number.
+        pulled: what the pulls of the first section gave, or those in their place.
+        state: of the graph.
+    """
+    import tensorflow as tf
+
+    given = {pull.name: row for pull, row in zip(sections[0].pulls, pulled, strict=True)}
+
+    def runs(section: Section) -> Any:
+        rows = [given.get(pull.name, pulled[0]) for pull in section.pulls]
+        return lambda: tuple(run_section(section, [[tf.identity(x) for x in row] for row in rows], state))
+
+    found = tf.switch_case(tf.cast(branch, tf.int32), [runs(section) for section in sections])
+    return list(found)
+
+
+def _attributes(op: Any) -> tuple[Any, ...]:
+    attributes = op.node_def.attr
+    names = sorted(set(attributes) - {"_class", "shared_name", "container"})
+    return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
+
+
+_MOST = 2**31 - 1
+
+
+class SharedSources:
+    """What empties which source, in one walk over a graph.
+
+    Args:
+        counts: how many operations empty a source, by its name, where these are several; as a walk before this one
+            found.
+
+    Attributes:
+        seeds: for what has none: several that share a source have to see it in one order. Zeros for another order in
+            each iteration.
+    """
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.seeds = (random.randint(1, _MOST), random.randint(1, _MOST)) if counts else (0, 0)  # noqa: S311 - no secret
+        self._counts = counts
+        self._places: dict[str, list[str]] = {}
+        self._whole: dict[str, tuple[str, Any]] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many operations were found that empty a source, by its name, where these are several."""
+        return {name: len(places) for name, places in self._places.items() if len(places) > 1}
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether some sources are known to be emptied by several operations."""
+        return bool(self._counts)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all sources that were emptied."""
+        return frozenset(self._places)
+
+    def take(
+        self, source: Any, place: str, make: Callable[[], Any], way: str, note: Callable[[str, str, str], None]
+    ) -> Any:
+        """Return a dataset of what a source gives to one of those that empty it: all, or what comes in its turn.
+
+        Args:
+            source: a queue, a reader, or an operation that stands for a dataset.
+            place: where it is emptied.
+            make: makes the dataset of all that it gives; is asked once.
+            way: how it is emptied, if that can differ.
+            note: takes what was found, what is done, and why the order is not fixed, where there are several.
+
+        Raises:
+            LiftError: it is emptied in different ways.
+        """
+        places = self._places.setdefault(source.name, [])
+        places.append(place)
+        if source.name not in self._whole:
+            self._whole[source.name] = way, make()
+        known, whole = self._whole[source.name]
+        if known != way:
+            raise LiftError(
+                f"{describe(source)} is read in different ways, in {places[0]}, and in {place}",
+                advice="read from it once, and use the result in both places",
+                op=source.name,
+            )
+        count = self._counts.get(source.name, 1)
+        if count == 1:
+            return whole
+        why = f"which of the {count} operations that empty it got which element was left to chance"
+        note(
+            f"{describe(source)} is emptied by {count} operations",
+            f"number {len(places)} of every {count} elements, for {place}",
+            why,
+        )
+        return whole.shard(count, len(places) - 1)
+
+    def take_with_another(self, name: str, place: str, way: str) -> None:
+        """Note that a source is emptied in a place where another's dataset holds what it gives."""
+        self._places.setdefault(name, []).append(place)
+        self._whole[name] = way, None
 
 
 class Translation:
@@ -319,8 +489,8 @@ class Translation:
         place = f"what fills {describe(queue)}"
         groups = []
         for group in families(sections):
-            mine = [sections[i] for i in group]
-            groups += [[i] for i in group] if are_apart(mine) and not have_one_pull_each(mine) else [group]
+            arms = [sections[i] for i in group]
+            groups += [[i] for i in group] if are_apart(arms) and not have_one_pull_each(arms) else [group]
         parts = []
         for group in groups:
             filling = [feeds[i] for i in group]

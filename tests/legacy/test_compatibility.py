@@ -294,7 +294,7 @@ def test_names_that_tensorflow_1_0_renamed():
         "split_as_now": [[3], [4]],
     }  # fmt: skip
     with legacy.compat() as old:
-        from seqrecorder.legacy.tensorflow0 import RENAMED
+        from seqrecorder.legacy.compatibility import RENAMED
 
         for name in RENAMED:
             module, _, last = name.rpartition(".")

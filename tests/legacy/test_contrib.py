@@ -7,7 +7,6 @@ from queue_runs import assert_lifts_exactly, plain, queue_run, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
-from seqrecorder.errors import LiftError
 from seqrecorder.legacy.contrib import layers, learn, rnn, slim, training
 
 LENGTHS = [5, 3, 7, 2]
@@ -277,43 +276,6 @@ def test_dataset_data_provider(records, readers, shuffle):
     assert lifted.exact == (not shuffle and readers == 1)
 
 
-@pytest.mark.parametrize("readers", [1, 3])
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_read_items(records, readers, shuffle):
-    """A dataset of items gives those of a provider for each record, with its key, in order where nothing left that."""
-    data = slim.dataset.Dataset(records, v1.TFRecordReader, Decoder(), 18, {})
-    options = {"num_readers": readers, "shuffle": shuffle, "num_epochs": 2}
-
-    def input_fn():
-        return slim.dataset_data_provider.DatasetDataProvider(data, **options).get(["record_key", "size", "text"])
-
-    found = [list(row) for row in slim.read_items(data, ["record_key", "size", "text"], **options).as_numpy_iterator()]
-    expected = [list(row) for row in queue_run(input_fn)]
-    assert found == expected or shuffle or readers > 1
-    assert sorted(found) == sorted(expected)
-    sizes = slim.read_items(data, "size", **options)
-    assert sorted(sizes.as_numpy_iterator()) == sorted(size for _, size, _ in expected)
-
-
-def test_decoders_that_take_what_is_drawn_elsewhere(records):
-    """In a graph, a decoder may take constants from outside, but no number that was drawn there for each record."""
-
-    class Shifted(Decoder):
-        def decode(self, data, items):
-            return [data, super().decode(data, items)[1] + self.shift * 2]
-
-    decoder = Shifted()
-    data = slim.dataset.Dataset(records, v1.TFRecordReader, decoder, 18, {})
-    with tf.Graph().as_default():
-        decoder.shift = tf.constant(5)
-        found = v1.data.make_one_shot_iterator(slim.read_items(data, "size", shuffle=False)).get_next()
-        with v1.Session() as session:
-            assert session.run(found) > 10
-        decoder.shift = tf.random.uniform([], 0, 9, tf.int32)
-        with pytest.raises(LiftError, match="it would draw, or look at, once for all records"):
-            slim.read_items(data, "size", shuffle=False)
-
-
 def test_bounding_boxes():
     """The sides of boxes, sparse or dense, are columns in the order of their names; there are four."""
     box = slim.tfexample_decoder.BoundingBox(prefix="box/")
@@ -376,13 +338,6 @@ def test_slim_refuses(records):
         data = slim.dataset.Dataset(records, v1.TFRecordReader, Decoder(), None, {})
         with pytest.raises(ValueError, match="record_key"):
             slim.dataset_data_provider.DatasetDataProvider(data, record_key="size")
-        for options, said in (
-            ({"record_key": "size"}, "cannot also be used for a dataset item: size"),
-            ({"items": ["image"]}, r"Items \['image'\] are not among \['text', 'size', 'record_key'\]"),
-            ({"num_epochs": 0}, "num_epochs: expected 1 or more, or None, got 0"),
-        ):
-            with pytest.raises(ValueError, match=said):
-                slim.read_items(data, **{"items": "text", **options})
         with pytest.raises(ValueError, match=r"Items \['image'\] are not among \['text'\]"):
             slim.data_provider.DataProvider({"text": 1}, 1).get(["image"])
 

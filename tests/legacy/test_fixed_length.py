@@ -5,7 +5,7 @@ import tensorflow as tf
 from queue_runs import queue_run, rest_after, v1
 
 from seqrecorder import legacy
-from seqrecorder.legacy import fixed_length, line_reader
+from seqrecorder.legacy import readers
 
 SIZES = [
     {"record_bytes": 7},
@@ -20,8 +20,8 @@ SIZES = [
 @pytest.fixture
 def paths(tmp_path, monkeypatch):
     """Files below, at and above the size from which they are read as they are needed; fewer digits take less time."""
-    monkeypatch.setattr(line_reader, "SMALL", 32)
-    monkeypatch.setattr(fixed_length, "_DIGITS", 2)
+    monkeypatch.setattr(readers, "SMALL", 32)
+    monkeypatch.setattr(readers, "_DIGITS", 2)
     for size in (31, 32, 33, 47, 48, 49, 400):
         (tmp_path / f"{size}").write_bytes(bytes(number % 251 for number in range(size)))
     return [str(tmp_path / f"{size}") for size in (400, 31, 49, 32, 48, 33, 47)]
@@ -34,7 +34,7 @@ def test_sizes(tmp_path):
     with (tmp_path / "hole").open("wb") as file:
         file.truncate(5 * 2**32 + 12345)
     paths = [str(tmp_path / name) for name in ("empty", "one", "hole")]
-    found = tf.data.Dataset.from_tensor_slices(paths).flat_map(fixed_length.sizes_of)
+    found = tf.data.Dataset.from_tensor_slices(paths).flat_map(readers.sizes_of)
     assert list(found.as_numpy_iterator()) == [0, 1, 5 * 2**32 + 12345]
 
 

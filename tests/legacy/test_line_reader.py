@@ -6,13 +6,13 @@ import tensorflow as tf
 from queue_runs import queue_run, rest_after, v1
 
 from seqrecorder import legacy
-from seqrecorder.legacy import line_reader
+from seqrecorder.legacy import readers
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(line_reader, "BLOCK", 16)
-    monkeypatch.setattr(line_reader, "SMALL", 32)
+    monkeypatch.setattr(readers, "BLOCK", 16)
+    monkeypatch.setattr(readers, "SMALL", 32)
 
 
 @pytest.mark.parametrize("skip", [0, 3])

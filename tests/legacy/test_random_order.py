@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seqrecorder.legacy.random_order import numbered, shuffled
+from seqrecorder.legacy.readers import numbered, shuffled
 
 
 def runs(values, seeds, times):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.contrib.old_signatures import by_name
-from seqrecorder.legacy.contrib.slim.parallel_reader import get_data_files
-from seqrecorder.legacy.contrib.slim.prefetch_queue import prefetch_queue
+from seqrecorder.legacy.contrib.components import by_name
+from seqrecorder.legacy.contrib.slim import get_data_files, prefetch_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -118,7 +117,9 @@ def read_batch_features(
         parsed = tf.io.parse_example(batched, features)
         parts = tf.nest.flatten(parsed, expand_composites=True)
         threads = options.get("num_enqueue_threads", 2)
-        taken = tf.nest.flatten(prefetch_queue(parts, options.get("feature_queue_capacity", 100), threads).dequeue())
+        taken = tf.nest.flatten(
+            prefetch_queue.prefetch_queue(parts, options.get("feature_queue_capacity", 100), threads).dequeue()
+        )
     for part, new in zip(parts, taken, strict=True):
         new.set_shape(part.shape)
     return dict(tf.nest.pack_sequence_as(parsed, taken, expand_composites=True))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.contrib.old_signatures import by_name
-from seqrecorder.legacy.explanation import Stage
+from seqrecorder.legacy.contrib.components import by_name
+from seqrecorder.legacy.lifted import Stage
 from seqrecorder.legacy.session import replaced
 from seqrecorder.legacy.tf1_behaviour import quiet
 from seqrecorder.reading.batch import batch

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.legacy.contrib.components import Components
-from seqrecorder.legacy.contrib.old_signatures import by_name
+from seqrecorder.legacy.contrib.components import Components, by_name
 from seqrecorder.legacy.contrib.segments import NextQueuedSequenceBatch, batch_sequences_with_states
-from seqrecorder.legacy.explanation import Stage
+from seqrecorder.legacy.lifted import Recipe, Stage
 from seqrecorder.legacy.session import replaced
 
 if TYPE_CHECKING:
@@ -47,11 +46,11 @@ def bucket(
     """
     import tensorflow as tf
 
-    options = by_name(_SIGNATURE, more, named)
+    options = by_name(f"{_SIGNATURE} boundaries", more, named)
     components = Components(tensors, options.get("shapes"))
     components.check_shapes(dynamic_pad=options.get("dynamic_pad", False))
     smaller = options.get("allow_smaller_final_batch", False)
-    sizes = list(batch_size) if isinstance(batch_size, (list, tuple)) else [batch_size] * num_buckets
+    sizes = [batch_size] * num_buckets if isinstance(batch_size, int) else list(batch_size)
     if len(sizes) != num_buckets:
         raise ValueError(f"batch_size: expected {num_buckets} sizes, one for each bucket, got {len(sizes)}")
     which = tf.convert_to_tensor(which_bucket)
@@ -75,7 +74,12 @@ def bucket(
     found = f"{num_buckets} buckets of {batch_size} examples"
     unfixed = "which bucket was full first depended on threads"
     stage = Stage(options.get("name") or "bucket", found, "bucket_by_sequence_length", unfixed)
-    number, outputs = replaced([which, keep, *components.targets], transform, stage)
+    boundaries = options.get("boundaries")
+    targets = components.targets if boundaries else [which, *components.targets]
+    kept = () if tf.get_static_value(keep) else (keep,)
+    limits = tuple(boundaries or range(1, num_buckets))
+    recipe = Recipe(tuple(targets), kept, limits, tuple(sizes), smaller, by_length=bool(boundaries))
+    number, outputs = replaced([which, keep, *components.targets], transform, stage, recipe)
     for tensor in outputs:
         if not smaller and len(set(sizes)) == 1 and not isinstance(tensor, tf.SparseTensor):
             tensor.set_shape([sizes[0], *tensor.shape[1:]])
@@ -128,5 +132,6 @@ def bucket_by_sequence_length(
     if options.get("shapes") is not None:
         options["shapes"] = [length.shape, *options["shapes"]]
     parts = [length, *components.values]
+    options["boundaries"] = bucket_boundaries
     _, (lengths, *outputs) = bucket(parts, which, batch_size, len(bucket_boundaries) + 1, **options)
     return lengths, components.structure(outputs)

@@ -1,4 +1,4 @@
-"""What taking from a queue means for a `tf.data.Dataset` of what was put into it."""
+"""Queues as stages of a `tf.data.Dataset`: what is put into them, and how it comes out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,121 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.priority_queue import lowest_first
+from seqrecorder.legacy.graph import back_from, seeds
 from seqrecorder.legacy.tf1_behaviour import with_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from seqrecorder.legacy.graph import Feed
+    from seqrecorder.legacy.subgraph import Section
+
+
+def lowest_first(contents: Any, capacity: int) -> Any:
+    """Let the element of the lowest priority come first, of those that a queue of a capacity holds.
+
+    In TensorFlow 1 that was the order where the threads that filled the queue were ahead of what emptied it, so that it
+    was full each time that something was taken. Among equal priorities, the first that came is the first to go.
+
+    Args:
+        contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
+        capacity: elements that the queue holds; below 1 for no limit: all are held before the first comes.
+    """
+    import tensorflow as tf
+
+    specs = contents.element_spec
+    limit = capacity if capacity > 0 else tf.int64.max
+    packed = contents.map(lambda *row: (row[0], tf.stack([tf.io.serialize_tensor(x) for x in row]), False))
+    end = tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), tf.fill([len(specs)], ""), True))
+
+    def step(held: Any, element: Any) -> Any:
+        (priorities, rows), (priority, row, last) = held, element
+        new = tf.where(last, 0, 1)  # the end is no element
+        priorities = tf.concat([priorities, priority[tf.newaxis][:new]], 0)
+        rows = tf.concat([rows, row[tf.newaxis][:new]], 0)
+        size = tf.size(priorities, tf.int64)
+        count = tf.where(last, size, tf.cast(size >= limit, tf.int64))
+        order = tf.argsort(priorities, stable=True)
+        kept = tf.sort(order[count:])
+        return (tf.gather(priorities, kept), tf.gather(rows, kept)), tf.gather(rows, order[:count])
+
+    nothing = tf.zeros([0], tf.int64), tf.zeros([0, len(specs)], tf.string)
+    out = packed.concatenate(end).scan(nothing, step).unbatch()
+    return out.map(
+        lambda row: tuple(with_shape(tf.io.parse_tensor(row[j], s.dtype), s.shape) for j, s in enumerate(specs))
+    )
+
+
+def rows(feed: Feed) -> int | str:
+    """Return how many elements a feed enqueues at a time, as far as the graph knows."""
+    if not feed.many:
+        return 1
+    count = feed.components[0].shape[0] if feed.components[0].shape.rank else None
+    return "?" if count is None else int(count)
+
+
+def unseeded(section: Section) -> str | None:
+    """Return why the order of a producer was another each time that the program ran, or None."""
+    for op in section.stateful:
+        shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
+        if shuffles and not section.pulls and seeds(op) == (0, 0):
+            return f"{op.type} {op.name!r} has no seed"
+    return None
+
+
+def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
+    """Return why random values in elements were others each time that the program ran, or None.
+
+    Args:
+        sections: what computes the elements.
+        threads: how many threads ran it.
+        unordered: whether the order of what it is computed from was not fixed.
+    """
+    for section in sections:
+        for op in section.stateful:
+            if seeds(op) is None or (op.type == "RandomShuffle" and not section.pulls):
+                continue
+            if seeds(op) == (0, 0):
+                return f"{op.type} {op.name!r} has no seed"
+            if threads > 1:
+                return f"{threads} threads shared the numbers of {op.type} {op.name!r}"
+            if unordered:
+                return f"which example got which number of {op.type} {op.name!r} followed their order"
+    return None
+
+
+def keeps(feed: Feed) -> list[Any]:
+    """Return the tensor that says whether what is fed is kept, if there is one."""
+    return [] if feed.keep is None else [feed.keep[0]]
+
+
+def check_kept(queue: Any, feed: Feed, section: Section) -> None:
+    """Check that several who take from a queue, each by iterating over all that it gets, find the same in it.
+
+    Raises:
+        LiftError: each time others may be kept.
+    """
+    for op in back_from(keep.op for keep in keeps(feed)):
+        if op in section.stateful:
+            raise LiftError(
+                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
+                advice="take from the source once, and use the result in each place",
+                op=queue.name,
+            )
+
+
+def steps(feed: Feed) -> list[str]:
+    """Return what `put` does, in the words of tf.data."""
+    return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
+
+
+def put(raw: Any, feed: Feed) -> Any:
+    """Return a dataset of elements of a queue from one of what a feed gives."""
+    if feed.keep is not None:
+        value = feed.keep[1]
+        raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
+    return raw.unbatch() if feed.many else raw
+
 
 ShuffleBuffer: TypeAlias = Literal["capacity", "min_after_dequeue"] | int
 """From how many elements a random queue chooses."""

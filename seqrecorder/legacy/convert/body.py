@@ -1,0 +1,624 @@
+"""The operations between two queues, printed as the body of a Python function."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import keyword
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.legacy.convert.parsing import PARSERS, parsed
+from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain
+from seqrecorder.legacy.convert.trace import identifier, line_of
+from seqrecorder.legacy.graph import PYTHON, SparseSlot, seeds
+from seqrecorder.legacy.subgraph import parts_of, slot_of_take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from seqrecorder.legacy.convert.trace import Call
+    from seqrecorder.legacy.subgraph import Section
+
+_INFIX = {
+    "Sub": "-",
+    "Add": "+",
+    "AddV2": "+",
+    "Mul": "*",
+    "RealDiv": "/",
+    "FloorDiv": "//",
+    "FloorMod": "%",
+    "Less": "<",
+    "LessEqual": "<=",
+    "Greater": ">",
+    "GreaterEqual": ">=",
+    "Pow": "**",
+    "LogicalAnd": "&",
+    "LogicalOr": "|",
+}
+_ELEMENTWISE = {"Maximum": "maximum", "Minimum": "minimum", "Equal": "equal", "NotEqual": "not_equal"}
+_FUNCTIONS = {
+    **{name: name.lower() for name in ("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square")},
+    **{name: name.lower() for name in ("Range", "Abs", "Floor", "Exp", "Sign", "Where", "Round", "Sin", "Cos", "Tanh")},
+    "ExpandDims": "expand_dims",
+    "Neg": "negative",
+    "LogicalNot": "logical_not",
+    "ReverseV2": "reverse",
+    "ZerosLike": "zeros_like",
+    "OnesLike": "ones_like",
+    "SelectV2": "where",
+    "BroadcastTo": "broadcast_to",
+    "Log": "math.log",
+    "Rsqrt": "math.rsqrt",
+    "ReadFile": "io.read_file",
+    "LinSpace": "linspace",
+    "Rank": "rank",
+    "StringLength": "strings.length",
+    "StringLower": "strings.lower",
+    "StringStrip": "strings.strip",
+    "Ceil": "math.ceil",
+    "Sigmoid": "sigmoid",
+    "GatherNd": "gather_nd",
+    "ScatterNd": "scatter_nd",
+    "InvertPermutation": "math.invert_permutation",
+}
+"""Operations that a function of TensorFlow 2 computes from the same inputs, in the same order."""
+_PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
+_CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
+_LARGEST = 16
+"""Values of a constant that stands where it is used."""
+_SHORT = 60
+"""Characters of an expression inside another."""
+_MARK = re.compile("\x01([0-9]+)\x02")
+_RESERVED = frozenset({"tf", "sr", "np", "dataset", "files", "batch_size", "num_epochs", *keyword.kwlist})
+
+
+class Infix(str):
+    """An expression with an operator: `level` tells how close that binds."""
+
+    __slots__ = ("level",)
+    level: int
+
+    @classmethod
+    def of(cls, text: str, operator: str) -> Infix:
+        """Return the expression of an operator."""
+        infix = cls(text)
+        infix.level = next(level for level, some in enumerate(_LEVELS) if operator in some)
+        return infix
+
+
+_LEVELS = (("<", "<=", ">", ">="), ("|",), ("&",), ("+", "-"), ("*", "/", "//", "%"), ("**",))
+"""Operators, those that bind least first."""
+
+
+class Body:
+    """A section as statements, whose values are numbered and get their names in the end.
+
+    Args:
+        module: the `Module`, which takes constants and knows the API calls.
+        section: to print.
+        arguments: the names of the function's arguments, by the names of the tensors that they are.
+    """
+
+    def __init__(self, module: Any, section: Section, arguments: Mapping[str, str]) -> None:
+        self.module = module
+        self._section = section
+        self._names: list[str] = []
+        self._statements: list[tuple[list[int], str]] = []
+        self._texts: dict[str, str] = {}
+        self._swallowed: set[str] = set()
+        self._uses: dict[str, list[Any]] = collections.defaultdict(list)
+        for op in section.inner.values():
+            for tensor in op.inputs:
+                self._uses[tensor.name].append(op)
+        for target in section.targets:
+            for tensor in parts_of(target):
+                self._uses[tensor.name].append(None)
+        self._arguments = {name: self._new(name) for name in dict.fromkeys(arguments.values())}
+        self._texts |= {tensor: self._arguments[name] for tensor, name in arguments.items()}
+        for op in section.takes:  # a sparse tensor of a batch
+            slot = slot_of_take(op).name
+            holder = self._texts[slot]
+            if slot in module.packed:
+                rank, dtype = op.outputs[2].shape.as_list()[0], op.outputs[1].dtype.name
+                text = f"tf.io.deserialize_many_sparse({holder}, tf.{dtype}, rank={rank})"
+                [holder] = self.assign(line_of(op).targets[:1] or ["sparse"], text)
+            parts = (f"{holder}.{part}" for part in ("indices", "values", "dense_shape"))
+            self._texts |= dict(zip((x.name for x in op.outputs), parts, strict=True))
+
+    # Results ----------------------------------------------------------------------------------------------
+
+    def results(self) -> list[str]:
+        """Print the section; return an expression for each target."""
+        results = [self._result(target) for target in self._section.targets]
+        scopes = [op.name.rpartition("/")[0] for op in self._section.inner.values() if op.type in PARSERS]
+        checked = tuple(f"{scope}/" for scope in scopes if scope)  # by the parse functions themselves
+        for op in self._section.inner.values():
+            if op.name not in self._swallowed and not op.outputs and not op.name.startswith(checked):
+                self._check(op)
+            elif op.op_def.is_stateful and op.name not in self._swallowed and seeds(op) is None and op.type != "NoOp":
+                self.value(op.outputs[0])
+        return results
+
+    def _result(self, target: Any) -> str:
+        if not isinstance(target, SparseSlot):
+            return self.value(target)
+        text = self.sparse(target.parts)
+        if target not in self.module.serialized:
+            return text
+        return f"tf.io.serialize_{'many_' if target.many else ''}sparse({text})"
+
+    def sparse(self, parts: Sequence[Any]) -> str:
+        """Return an expression for a sparse tensor."""
+        indices, values, shape = map(self.value, parts)
+        holder = indices.removesuffix(".indices")
+        if (indices, values, shape) == tuple(f"{holder}.{part}" for part in ("indices", "values", "dense_shape")):
+            return holder
+        return f"tf.SparseTensor({indices}, {values}, {shape})"
+
+    def named(self, results: Sequence[str], taken: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+        """Give names to all values: those of the script, again where the one before is dead.
+
+        Args:
+            results: of the function.
+            taken: names of the module.
+
+        Returns:
+            The arguments, the statements and the results.
+        """
+        statements = [(list(range(len(self._arguments))), ""), *self._statements, ([], " ".join(results))]
+        last: dict[int, int] = {}
+        for number, (_, text) in enumerate(statements):
+            last.update((int(value), number) for value in _MARK.findall(text))
+        busy: dict[str, int] = dict.fromkeys((*taken, *_RESERVED), len(statements))
+        names: dict[str, str] = {}
+        for number, (targets, _) in enumerate(statements):
+            for value in targets:
+                base = self._names[value]
+                if value not in last and number:
+                    names[str(value)] = "_"
+                    continue
+                numbered = (f"{base}_{n}" for n in itertools.count(2))
+                name = next(name for name in itertools.chain([base], numbered) if busy.get(name, -1) <= number)
+                names[str(value)] = name
+                busy[name] = last.get(value, len(statements))
+
+        def final(text: str) -> str:
+            return _MARK.sub(lambda match: names[match[1]], text)
+
+        lines = []
+        for targets, text in self._statements:
+            left = ", ".join(names[str(value)] for value in targets)
+            lines.append(final(f"{left} = {text}" if left.strip("_, ") else text))
+        arguments = [names[str(value)] for value in range(len(self._arguments))]
+        return arguments, lines, [final(result) for result in results]
+
+    # Values -----------------------------------------------------------------------------------------------
+
+    def value(self, tensor: Any) -> str:
+        """Return an expression for a tensor, after the statements that it needs."""
+        import tensorflow as tf
+
+        if tensor.name in self._texts:
+            return self._texts[tensor.name]
+        op = tensor.op
+        known = None if tensor.dtype in (tf.resource, tf.variant) else tf.get_static_value(tensor)
+        if known is not None:
+            return self._constant(tensor, known)
+        if op.name in self._section.cut and op.type not in self.module.tables:
+            return self._constant(tensor, self.module.initial(op))
+        if op.name in self._section.pulls or op.name not in self._section.inner:
+            raise NotPrintableError(f"{op.type} {op.name!r}")
+        call = self.module.calls.get(tensor.name)
+        if call is None or not self._call(call):
+            self._operation(op)
+        return self._texts[tensor.name]
+
+    def operand(self, tensor: Any) -> str:
+        """Return an expression for a tensor that may stand beside an operator."""
+        text = self.value(tensor)
+        if text.startswith("["):
+            text = self.module.constant(line_of(tensor.op).targets, tf_value(tensor))
+        return _atom(text)
+
+    def number(self, tensor: Any) -> str:
+        """Return an expression for an operand whose dtype follows that of the other."""
+        import tensorflow as tf
+
+        known = None if tensor.name in self._texts else tf.get_static_value(tensor)
+        return self.value(tensor) if known is None or known.ndim else plain(known)
+
+    def assign(self, names: Sequence[str], text: str) -> list[str]:
+        """Add a statement; return the marks of what it assigns to."""
+        values = [self._new(name) for name in names]
+        self._statements.append(([int(value[1:-1]) for value in values], text))
+        return values
+
+    def used(self, tensor: Any) -> bool:
+        """Check that the section needs a tensor."""
+        return bool(self._uses[tensor.name])
+
+    def _new(self, name: str) -> str:
+        self._names.append(name)
+        return f"\x01{len(self._names) - 1}\x02"
+
+    def _constant(self, tensor: Any, value: Any) -> str:
+        if np.size(value) > _LARGEST:
+            return str(self.module.constant(line_of(tensor.op).targets, value))
+        return literal(value, tensor.dtype)
+
+    def _operation(self, op: Any) -> None:
+        if op.type in PARSERS:
+            self._texts |= parsed(self, op)
+            return
+        self._bind(op.outputs, self._text(op), op.type)
+
+    def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
+        """Let an expression stand for tensors: where they are used, or by names."""
+        line = line_of(tensors[0].op)
+        if len(tensors) == 1:
+            [tensor] = tensors
+            users = self._uses[tensor.name]
+            alone = len(users) == 1 and len(text) < _SHORT
+            if alone and (line_of(users[0]) == line if users[0] is not None else not line.targets):
+                self._texts[tensor.name] = text
+                return
+            if re.fullmatch(r"\x01[0-9]+\x02(\[[^\[\]()]*\]|\.\w+)*", text):
+                self._texts[tensor.name] = text
+                return
+        fits = len(line.targets) == len(tensors)
+        base = identifier(re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.removesuffix("V2"))) or "value"
+        names = line.targets if fits else [line.targets[0] if len(line.targets) == 1 else base] * len(tensors)
+        marks = self.assign([name or base for name in names], text)
+        self._texts |= dict(zip((x.name for x in tensors), marks, strict=True))
+
+    # API calls --------------------------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> bool:
+        """Print a call of the API, unless an argument has no text; return whether it is printed."""
+        import tensorflow as tf
+
+        results = call.result if isinstance(call.result, (list, tuple)) else [call.result]
+        sparse = len(results) == 1 and isinstance(results[0], tf.SparseTensor)
+        if not sparse and not all(isinstance(result, tf.Tensor) for result in results):
+            return False
+        keywords = {name: value for name, value in call.keywords.items() if name != "name"}
+        if not all(map(_shows, (*call.arguments, *keywords.values()))):
+            return False
+        shown = [*map(self._shown, call.arguments), *(f"{name}={self._shown(v)}" for name, v in keywords.items())]
+        self._swallowed |= call.operations
+        text = f"{call.path}({', '.join(shown)})"
+        if sparse:
+            [whole] = results
+            parts = {"indices": whole.indices, "values": whole.values, "dense_shape": whole.dense_shape}
+            if len(needed := [name for name, part in parts.items() if self.used(part)]) == 1:
+                self._bind([parts[needed[0]]], f"{text}.{needed[0]}", "sparse")
+                return True
+            names = line_of(whole.op).targets
+            [holder] = self.assign([names[0] if len(names) == 1 else "sparse"], text)
+            self._texts |= {part.name: f"{holder}.{name}" for name, part in parts.items()}
+            return True
+        self._bind(results, text, call.path.rpartition(".")[2])
+        return True
+
+    def _shown(self, value: Any) -> str:
+        import tensorflow as tf
+
+        if isinstance(value, tf.SparseTensor):
+            return self.sparse((value.indices, value.values, value.dense_shape))
+        if isinstance(value, tf.Tensor):
+            return self.value(value)
+        if isinstance(value, (list, tuple)):
+            inside = ", ".join(map(self._shown, value))
+            return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
+        if isinstance(value, tf.DType):
+            return f"tf.{value.base_dtype.name}"
+        if isinstance(value, tf.TensorShape):
+            return repr(value.as_list())
+        if isinstance(value, tf.compat.v1.Dimension):
+            return repr(value.value)
+        if isinstance(value, tf.image.ResizeMethod) or type(value).__module__.startswith("tensorflow"):
+            return f"tf.image.{type(value).__name__}.{value.name}"
+        return plain(value)
+
+    # Operations -------------------------------------------------------------------------------------------
+
+    def _check(self, op: Any) -> None:
+        """Print an operation that only checks."""
+        if op.type == "NoOp":
+            return
+        if op.type == "Assert" or (op.type in _CONTROL and op.name.endswith("AssertGuard")):
+            data = ", ".join(map(self.value, op.inputs[1:]))
+            self._statements.append(([], f"tf.debugging.Assert({self.value(op.inputs[0])}, [{data}])"))
+            return
+        raise NotPrintableError(f"{op.type} {op.name!r}")
+
+    def _text(self, op: Any) -> str:
+        kind, inputs = op.type, op.inputs
+        if kind in _PASSES:
+            return self.value(inputs[0])
+        if kind in _INFIX or (kind == "Div" and not inputs[0].dtype.is_integer):
+            operator = _INFIX.get(kind, "/")
+            left, right = self._left(inputs), self.number(inputs[1])
+            level = Infix.of("", operator).level
+            left = f"({left})" if isinstance(left, Infix) and (left.level < level or level == 0) else left
+            return Infix.of(f"{left} {operator} {_atom(right)}", operator)
+        if kind in _ELEMENTWISE:
+            return f"tf.{_ELEMENTWISE[kind]}({self._left(inputs)}, {self.number(inputs[1])})"
+        if kind == "Reshape" and not np.size(tf_value(inputs[1]) if tf_value(inputs[1]) is not None else 1):
+            return f"tf.reshape({self.value(inputs[0])}, [])"
+        if kind in _FUNCTIONS and not (kind == "StringLength" and op.get_attr("unit") != b"BYTE"):
+            return f"tf.{_FUNCTIONS[kind]}({', '.join(map(self.value, inputs))})"
+        if kind in _SPECIAL and (text := _SPECIAL[kind](self, op)) is not None:
+            return text
+        return self._raw(op)
+
+    def _left(self, inputs: Sequence[Any]) -> str:
+        import tensorflow as tf
+
+        both = all(x.name not in self._texts and tf.get_static_value(x) is not None for x in inputs)
+        return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
+
+    def _raw(self, op: Any) -> str:
+        """Return a call of `tf.raw_ops`."""
+        import tensorflow as tf
+
+        if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
+            raise NotPrintableError(f"{op.type} {op.name!r}")
+        shown, position, implied = [], 0, set()
+        for argument in op.op_def.input_arg:
+            several = argument.number_attr or argument.type_list_attr
+            implied |= {argument.type_attr, argument.number_attr, argument.type_list_attr}
+            if several:
+                count = op.get_attr(several) if argument.number_attr else len(op.get_attr(several))
+                inside = ", ".join(map(self.value, op.inputs[position : position + count]))
+                shown.append(f"{argument.name}=[{inside}]")
+                position += count
+            else:
+                shown.append(f"{argument.name}={self.value(op.inputs[position])}")
+                position += 1
+        for attribute in op.op_def.attr:
+            has_default = attribute.HasField("default_value")
+            if attribute.name in implied or (
+                has_default and op.node_def.attr[attribute.name] == attribute.default_value
+            ):
+                continue
+            shown.append(f"{attribute.name}={_attribute(op, attribute)}")
+        return f"tf.raw_ops.{op.type}({', '.join(shown)})"
+
+
+def _atom(text: str) -> str:
+    """Return an expression that may stand beside any operator."""
+    return f"({text})" if isinstance(text, Infix) else text
+
+
+def tf_value(tensor: Any) -> Any:
+    """Return the value of a constant."""
+    import tensorflow as tf
+
+    return tf.get_static_value(tensor)
+
+
+def _shows(value: Any) -> bool:
+    """Check that an argument of a call can be printed."""
+    import tensorflow as tf
+
+    if isinstance(value, (list, tuple)):
+        return all(map(_shows, value))
+    known = (tf.Tensor, tf.SparseTensor, tf.DType, tf.TensorShape, tf.compat.v1.Dimension, np.generic)
+    simple = (int, float, str, bytes, bool, type(None))
+    named = type(value).__module__.startswith("tensorflow") and hasattr(value, "name") and hasattr(value, "value")
+    return isinstance(value, (*known, *simple)) or named
+
+
+def _attribute(op: Any, attribute: Any) -> str:
+    import tensorflow as tf
+
+    value = op.get_attr(attribute.name)
+    if attribute.type == "type":
+        return f"tf.{tf.as_dtype(value).base_dtype.name}"
+    if attribute.type == "list(type)":
+        return "[" + ", ".join(f"tf.{tf.as_dtype(v).base_dtype.name}" for v in value) + "]"
+    if attribute.type == "shape":
+        return repr(tf.TensorShape(value).as_list())
+    if attribute.type == "list(shape)":
+        return repr([tf.TensorShape(shape).as_list() for shape in value])
+    if attribute.type == "func":
+        raise NotPrintableError(f"{op.type} {op.name!r}")
+    return plain(value)
+
+
+def _options(op: Any, **defaults: Any) -> str:
+    """Return the attributes of an operation that are not the defaults of its function, as keywords."""
+    values = {name: op.get_attr(name) for name in defaults}
+    return "".join(f", {name}={plain(v)}" for name, v in values.items() if v != defaults[name])
+
+
+def _cast(body: Body, op: Any) -> str:
+    return f"tf.cast({body.value(op.inputs[0])}, tf.{op.get_attr('DstT').name})"
+
+
+def _decode_raw(body: Body, op: Any) -> str | None:
+    if not op.get_attr("little_endian"):
+        return None
+    return f"tf.io.decode_raw({body.value(op.inputs[0])}, tf.{op.get_attr('out_type').name})"
+
+
+def _decode_image(name: str) -> Callable[[Body, Any], str | None]:
+    def text(body: Body, op: Any) -> str | None:
+        import tensorflow as tf
+
+        if op.type == "DecodePng" and op.get_attr("dtype") != tf.uint8:
+            return None
+        jpeg = {"ratio": 1, "fancy_upscaling": True, "dct_method": b""} if op.type == "DecodeJpeg" else {}
+        return f"tf.io.{name}({body.value(op.inputs[0])}{_options(op, channels=0, **jpeg)})"
+
+    return text
+
+
+def _decode_csv(body: Body, op: Any) -> str:
+    import tensorflow as tf
+
+    defaults = []
+    for tensor in op.inputs[1:]:
+        known = tf.get_static_value(tensor)
+        empty = known is not None and not np.size(known)
+        if empty:
+            defaults.append(f"tf.constant([], tf.{tensor.dtype.base_dtype.name})")
+        else:
+            defaults.append(body.value(tensor) if known is None else literal(np.ravel(known), tensor.dtype))
+    options = _options(op, field_delim=b",", use_quote_delim=True, na_value=b"")
+    select = op.get_attr("select_cols")
+    options += f", select_cols={list(select)}" if select else ""
+    return f"tf.io.decode_csv({body.value(op.inputs[0])}, [{', '.join(defaults)}]{options})"
+
+
+def _stack(body: Body, op: Any) -> str:
+    return f"tf.stack([{', '.join(map(body.value, op.inputs))}]{_options(op, axis=0)})"
+
+
+def _unstack(body: Body, op: Any) -> str:
+    return f"tf.unstack({body.value(op.inputs[0])}, {op.get_attr('num')}{_options(op, axis=0)})"
+
+
+def _concat(body: Body, op: Any) -> str:
+    return f"tf.concat([{', '.join(map(body.value, op.inputs[:-1]))}], {body.value(op.inputs[-1])})"
+
+
+def _split(body: Body, op: Any) -> str:
+    axis, value = map(body.value, op.inputs)
+    return f"tf.split({value}, {op.get_attr('num_split')}" + (f", axis={axis}" if axis != "0" else "") + ")"
+
+
+def _squeeze(body: Body, op: Any) -> str:
+    axes = list(op.get_attr("squeeze_dims"))
+    return f"tf.squeeze({body.value(op.inputs[0])}" + (f", {axes}" if axes else "") + ")"
+
+
+def _sized(name: str) -> Callable[[Body, Any], str]:
+    def text(body: Body, op: Any) -> str:
+        import tensorflow as tf
+
+        kind = op.get_attr("out_type")
+        return f"tf.{name}({body.value(op.inputs[0])}" + (f", tf.{kind.name}" if kind != tf.int32 else "") + ")"
+
+    return text
+
+
+def _reduced(name: str) -> Callable[[Body, Any], str]:
+    def text(body: Body, op: Any) -> str:
+        keep = ", keepdims=True" if op.get_attr("keep_dims") else ""
+        return f"tf.{name}({', '.join(map(body.value, op.inputs))}{keep})"
+
+    return text
+
+
+def _gather(body: Body, op: Any) -> str | None:
+    import tensorflow as tf
+
+    if tf.get_static_value(op.inputs[2]) != 0 or op.get_attr("batch_dims"):
+        return None
+    return f"tf.gather({body.value(op.inputs[0])}, {body.value(op.inputs[1])})"
+
+
+def _select(body: Body, op: Any) -> str | None:
+    one, other = op.inputs[0].shape, op.inputs[1].shape
+    if one.rank is None or one.rank != other.rank:
+        return None
+    return f"tf.where({', '.join(map(body.value, op.inputs))})"
+
+
+def _to_number(body: Body, op: Any) -> str:
+    import tensorflow as tf
+
+    kind = op.get_attr("out_type")
+    return (
+        f"tf.strings.to_number({body.value(op.inputs[0])}" + (f", tf.{kind.name}" if kind != tf.float32 else "") + ")"
+    )
+
+
+def _join(body: Body, op: Any) -> str:
+    return f"tf.strings.join([{', '.join(map(body.value, op.inputs))}]{_options(op, separator=b'')})"
+
+
+def _as_string(body: Body, op: Any) -> str:
+    options = _options(op, precision=-1, scientific=False, shortest=False, width=-1, fill=b"")
+    return f"tf.strings.as_string({body.value(op.inputs[0])}{options})"
+
+
+def _uniform(body: Body, op: Any) -> str | None:
+    import tensorflow as tf
+
+    if op.get_attr("dtype") != tf.float32 or op.get_attr("seed") not in (0, 87654321):
+        return None
+    seed = op.get_attr("seed2")
+    return f"tf.random.uniform({body.value(op.inputs[0])}" + (f", seed={seed}" if op.get_attr("seed") else "") + ")"
+
+
+def _lookup(body: Body, op: Any) -> str:
+    asked = "size()" if op.type == "LookupTableSizeV2" else f"lookup({body.value(op.inputs[1])})"
+    return f"{body.module.table(op)}.{asked}"
+
+
+def _elements(body: Body, tensor: Any) -> list[str] | None:
+    """Return an expression for each element of a vector, where it is constant or stacked."""
+    known = tf_value(tensor)
+    if known is not None:
+        return [str(number) for number in known.tolist()]
+    if tensor.op.type != "Pack":
+        return None
+    return [body.number(element) for element in tensor.op.inputs]
+
+
+def _slices(body: Body, op: Any) -> str | None:
+    """Return an index expression, where it is constant."""
+    begin, end, step = (_elements(body, tensor) for tensor in op.inputs[1:4])
+    masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    if begin is None or end is None or step is None:
+        return None
+    items = []
+    for axis in range(len(begin)):
+        has = {name: mask >> axis & 1 for name, mask in masks.items()}
+        if has["new_axis"]:
+            items.append("tf.newaxis")
+        elif has["ellipsis"]:
+            items.append("...")
+        elif has["shrink_axis"]:
+            items.append(begin[axis])
+        else:
+            first = "" if has["begin"] or begin[axis] == "0" else begin[axis]
+            bounds = [first, "" if has["end"] else end[axis], *([step[axis]] if step[axis] != "1" else [])]
+            simple = all(re.fullmatch(r"-?\w*", bound) for bound in bounds)
+            items.append((":" if simple else " : ").join(bounds).strip())
+    sliced = body.operand(op.inputs[0])
+    if sliced.isupper() and len(items) > 1:  # a list of Python
+        sliced = f"tf.constant({sliced})"
+    return f"{sliced}[{', '.join(items)}]"
+
+
+_SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
+    "Cast": _cast,
+    "DecodeRaw": _decode_raw,
+    "DecodeCSV": _decode_csv,
+    "Pack": _stack,
+    "Unpack": _unstack,
+    "ConcatV2": _concat,
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "GatherV2": _gather,
+    "Select": _select,
+    "StringToNumber": _to_number,
+    "StringJoin": _join,
+    "AsString": _as_string,
+    "RandomUniform": _uniform,
+    "StridedSlice": _slices,
+    "Shape": _sized("shape"),
+    "Size": _sized("size"),
+    "LookupTableFindV2": _lookup,
+    "LookupTableSizeV2": _lookup,
+    **{kind: _reduced(f"reduce_{kind.lower()}") for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")},
+    **{f"Decode{kind}": _decode_image(f"decode_{kind.lower()}") for kind in ("Jpeg", "Png", "Bmp", "Gif")},
+}
+"""Operations whose functions take other arguments."""

@@ -1,0 +1,419 @@
+"""`convert`: trace, print, prove; what comes of it, and the data that the function reads."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from seqrecorder.errors import LiftError, OptionError
+from seqrecorder.legacy.convert.parsing import read_parse
+from seqrecorder.legacy.convert.pipeline import Facts, Pipeline
+from seqrecorder.legacy.convert.prove import (
+    RUNS,
+    Comparison,
+    by_records,
+    cut_files,
+    dataset_run,
+    fixed_order,
+    fixed_random_numbers,
+    in_order,
+    session_run,
+)
+from seqrecorder.legacy.convert.text import NotPrintableError, fold, plain
+from seqrecorder.legacy.convert.trace import trace_function
+from seqrecorder.legacy.graph import through_identities
+from seqrecorder.legacy.lifted import datasets_of
+from seqrecorder.legacy.lifting import trace as lift_trace
+from seqrecorder.legacy.readers import reading
+from seqrecorder.legacy.subgraph import State
+from seqrecorder.legacy.tf1_behaviour import eagerly
+from seqrecorder.schema import source_code
+from seqrecorder.sources.foreign import convert as foreign
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Mapping
+
+    from seqrecorder.legacy.convert.trace import Trace
+    from seqrecorder.legacy.lifted import Lifted
+    from seqrecorder.schema.schema import Schema
+
+_BATCHES = 100
+_WAY_OUT = "write the reader yourself, and check it by seqrecorder.legacy.compare"
+
+
+@attrs.frozen(eq=False, repr=False)
+class Conversion:
+    """An input function of TensorFlow 1 as a reader of TensorFlow 2.
+
+    Attributes:
+        source: the text of the module, which has a function `inputs`.
+        files: what stands beside the module, by name: large constants.
+        report: what was printed, why not, and what was proved.
+        dataset: what `inputs()` gives.
+        schema: the record class, if records are parsed.
+        printed: whether the module is tf.data; else it lifts the old function.
+    """
+
+    source: str
+    files: dict[str, bytes]
+    report: str
+    dataset: Any
+    schema: Schema | None
+    printed: bool
+    _facts: Facts = attrs.field(alias="_facts")
+
+    def __repr__(self) -> str:
+        return f"<Conversion: {self.report.splitlines()[0]}>"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the module, and beside it the files that it needs.
+
+        Args:
+            path: of a Python file.
+
+        Raises:
+            OptionError: it exists.
+        """
+        target = Path(path)
+        for file in dict.fromkeys((target, *(target.with_name(name.partition("/")[0]) for name in self.files))):
+            if file.exists():
+                raise OptionError(f"{file} exists; give another name, or remove it")
+        _write(self.source, self.files, target)
+
+    def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
+        """Write the records that the function parses as a dataset; return a script that reads it in the same batches.
+
+        Every record of the files comes once, in their order.
+
+        Args:
+            directory: of the dataset.
+            **options: those of `sr.convert`, such as `splits`, `split_by` and `seed`.
+
+        Raises:
+            LiftError: the function parses no records.
+        """
+        if self.schema is None:
+            raise LiftError(
+                "the function parses no Example and no SequenceExample, so there is no record class",
+                advice="write what it gives: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
+            )
+        with _serialized(self._facts) as path:
+            foreign.convert(path, directory, name="Record", raw=_raw(self._facts), **options)
+        return _read_script(self._facts, self.schema, str(directory), next(iter(options.get("splits") or ["train"])))
+
+
+def convert(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Conversion:
+    r"""Convert an input function of TensorFlow 1 to a module of TensorFlow 2.
+
+    The function is called, and its graph printed as a `tf.data` pipeline. The module then runs beside the function,
+    which runs in a session with its own queue runners: on the files as they are for a hundred batches, and on their
+    first records to the end. What cannot be printed stays lifted, and the report says why.
+
+    >>> import pathlib, tempfile, tensorflow as tf, seqrecorder as sr
+    >>> path = str(pathlib.Path(tempfile.mkdtemp(), "numbers.csv"))
+    >>> _ = pathlib.Path(path).write_text("1,2\n3,4\n5,6\n")
+    >>> def inputs(files, batch_size):
+    ...     queue = tf.compat.v1.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    ...     _, line = tf.compat.v1.TextLineReader().read(queue)
+    ...     x, y = tf.io.decode_csv(line, [[0], [0]])
+    ...     return tf.compat.v1.train.batch([x, y], batch_size)
+    >>> conversion = sr.legacy.convert(inputs, [path], 2)
+    >>> print(conversion.source[conversion.source.index("def parse") :])
+    def parse(line):
+        x, y = tf.io.decode_csv(line, [[0], [0]])
+        return x, y
+    <BLANKLINE>
+    <BLANKLINE>
+    def inputs(files=FILES, batch_size=2, num_epochs=2):
+        dataset = tf.data.Dataset.from_tensor_slices(files)
+        dataset = dataset.repeat(num_epochs)
+        dataset = tf.data.TextLineDataset(dataset)
+        dataset = dataset.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+        dataset = dataset.batch(batch_size, drop_remainder=True)
+        return dataset.prefetch(tf.data.AUTOTUNE)
+    <BLANKLINE>
+
+    Args:
+        function: the input function; it returns tensors that queues give.
+        *args: its arguments.
+        **kwargs: likewise.
+
+    Returns:
+        The module, what was proved, and the dataset.
+
+    Raises:
+        LiftError: the function cannot be lifted, or what was printed gives something else: the first difference.
+    """
+    shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+    name, module = getattr(function, "__qualname__", "inputs"), getattr(function, "__module__", "script")
+    return convert_call(functools.partial(function, *args, **kwargs), module, f"{name}({shown})")
+
+
+def convert_call(call: Callable[[], Any], module: str, text: str) -> Conversion:
+    """Convert what a call returns; see `convert`.
+
+    Args:
+        call: the call.
+        module: where its function stands.
+        text: of the call.
+    """
+    trace = trace_function(call)
+    lifted = lift_trace(call)
+    facts, problem = Facts(), ""
+    for careful in (False, True):
+        try:
+            pipeline = _printed(trace, careful=careful)
+        except NotPrintableError as error:
+            problem = str(error)
+            break
+        facts = pipeline.facts
+        source, files = pipeline.module.source(_title(text)), pipeline.files
+        proofs = _prove(call, lifted, pipeline, source)
+        if all(proof.equal for _, proof in proofs) and not all(proof.sampled for _, proof in proofs):
+            kept = [f"{name} stays a graph: {why} has no form in Python" for name, why in pipeline.module.kept.items()]
+            lines = [
+                f"printed: {len(source.splitlines())} lines",
+                *kept,
+                *(f"{what}: {proof}" for what, proof in proofs),
+            ]
+            report = _report(lines, lifted, trace)
+            dataset = _dataset(source, files)
+            return Conversion(source, files, report, dataset, _schema(facts), printed=True, _facts=facts)
+        problem = "; ".join(
+            f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
+        )
+    else:
+        raise LiftError(
+            f"what was printed gives something else ({problem})",
+            advice=_WAY_OUT,
+        )
+    with contextlib.suppress(NotPrintableError, LiftError):
+        facts = _looked_for(trace)
+    with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
+        proof = _compared(call, lambda: lift_trace(call).dataset, facts, ordered=_is_ordered(lifted))
+    if not proof.equal:
+        raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
+    lines = [f"kept as a lift: {problem} has no form in tf.data", f"on the data: {proof}"]
+    report = _report(lines, lifted, trace)
+    source = _lifted_source(module, text)
+    return Conversion(source, {}, report, lifted.dataset, _schema(facts), printed=False, _facts=facts)
+
+
+def _title(text: str) -> str:
+    name = text.partition("(")[0].rpartition(".")[2]
+    return f"Batches of {name if name.isidentifier() else 'an old input function'}, by tf.data."
+
+
+def _printed(trace: Trace, *, careful: bool) -> Pipeline:
+    """Print a graph, or raise `NotPrintableError`."""
+    state = State(trace.graph, {})
+    try:
+        with eagerly():
+            pipeline = Pipeline(trace, state, careful=careful)
+            pipeline.print()
+            pipeline.files = pipeline.module.files()
+            return pipeline
+    finally:
+        state.close()
+
+
+def _looked_for(trace: Trace) -> Facts:
+    """Collect the facts of a pipeline that is not printed, up to the operation that stops the walk."""
+    state = State(trace.graph, {})
+    pipeline = Pipeline(trace, state)
+    try:
+        with eagerly(), contextlib.suppress(NotPrintableError):
+            pipeline.print()
+    finally:
+        state.close()
+    return pipeline.facts
+
+
+def _report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
+    if datasets_of(trace.graph):
+        lines.append("functions of tf.contrib ran as seqrecorder.legacy.contrib has them")
+    return "\n".join([*lines, "", str(lifted)])
+
+
+def _lifted_source(module: str, text: str) -> str:
+    lines = [
+        f'"""{_title(text).replace("by tf.data", "by its queues in tf.data")}"""',
+        "",
+        "import seqrecorder as sr",
+        "",
+        "with sr.legacy.compat():",
+        f"    import {module} as old",
+        "",
+        "",
+        "def inputs():",
+        *fold(f"return sr.legacy.lift(lambda: old.{text})", 4),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+# Running what is printed ----------------------------------------------------------------------------------
+
+
+def _write(source: str, files: dict[str, bytes], path: Path) -> None:
+    path.write_text(source, encoding="utf-8")
+    for name, content in files.items():
+        file = path.parent / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+@contextlib.contextmanager
+def _module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
+    """Import a module that was printed."""
+    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
+        path = Path(directory, "printed_reader.py")
+        _write(source, files, path)
+        spec = importlib.util.spec_from_file_location("printed_reader", path)
+        assert spec is not None  # noqa: S101 - for type checkers
+        assert spec.loader is not None  # noqa: S101 - for type checkers
+        module = importlib.util.module_from_spec(spec)
+        with eagerly():
+            spec.loader.exec_module(module)
+            yield module
+
+
+def _dataset(source: str, files: dict[str, bytes]) -> Any:
+    with _module(source, files) as module:
+        return module.inputs()
+
+
+def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[tuple[str, Comparison]]:
+    """Run the module beside the function; return how they compare, on the data as they are and on what is cut.
+
+    What threads and shuffles order is compared twice: as it comes, and in order, with one thread and no shuffle.
+    """
+    facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
+    drawn = any(stage.drawn is not None for stage in lifted.stages)
+    ordered = _is_ordered(lifted)
+    ways = [(ordered, False)] if ordered or facts.joined else [(True, True), (False, False)]
+    for in_turn, is_still in ways:
+        fixed = ["random numbers"] * drawn + ["shuffles and threads"] * is_still
+        suffix = f", {' and '.join(fixed)} fixed" if fixed else ""
+        with contextlib.ExitStack() as stack:
+            if drawn:
+                stack.enter_context(fixed_random_numbers())
+            if is_still:
+                stack.enter_context(fixed_order())
+            module = stack.enter_context(_module(source, pipeline.files))
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqrecorder-")))
+            proofs.append((f"on the data{suffix}", _compared(call, module.inputs, facts, ordered=in_turn)))
+            if not facts.files or facts.reader is None or "files" not in _parameters(module) or facts.stood_in:
+                continue
+            cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
+            paths = dict(zip(facts.files, cut, strict=True))
+            paths |= {facts.pattern: str(directory / "*")} if facts.pattern is not None else {}
+            new = functools.partial(module.inputs, files=cut)
+            proofs.append((f"on its first records{suffix}", _compared(call, new, facts, ordered=in_turn, paths=paths)))
+    return proofs
+
+
+def _is_ordered(lifted: Lifted) -> bool:
+    return all(stage.unfixed is None for stage in lifted.stages) and not lifted.notes
+
+
+def _parameters(module: Any) -> tuple[str, ...]:
+    code = module.inputs.__code__
+    return tuple(code.co_varnames[: code.co_argcount])
+
+
+def _compared(
+    call: Any, new: Callable[[], Any], facts: Facts, *, ordered: bool, paths: Mapping[str, str] | None = None
+) -> Comparison:
+    """Compare what the old function gives in a session with a dataset; once in order, or some times by records."""
+    runs = [
+        (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))
+        for _ in range(1 if ordered else RUNS)
+    ]
+    olds, news = [old for old, _ in runs], [new for _, new in runs]
+    if not olds[0].batches and not news[0].batches and paths is None:
+        raise LiftError(
+            f"the function gives no batch{olds[0].why}, so that nothing can be compared",
+            advice="check its arguments and the files that it reads",
+        )
+    return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed and not facts.joined)
+
+
+# Data -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _serialized(facts: Facts) -> Iterator[str]:
+    """Copy the serialized records of all files, each once, to one TFRecord file."""
+    import tensorflow as tf
+
+    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
+        path = str(Path(directory, "records.tfrecord"))
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in _records(facts):
+                writer.write(record)
+        yield path
+
+
+def _records(facts: Facts) -> Iterator[bytes]:
+    import tensorflow as tf
+
+    with eagerly():
+        read, _ = reading(facts.reader, keyed=True)
+        files = tf.data.Dataset.from_tensor_slices(facts.files)
+        yield from files.flat_map(read).map(lambda _, record: record).as_numpy_iterator()
+
+
+def _raw(facts: Facts) -> dict[str, str]:
+    """Return the dtypes of features whose bytes `decode_raw` makes numbers of."""
+    raw = {}
+    for op in facts.parses:
+        for tensor, name, part, _ in read_parse(op).outputs:
+            users = [user for user in tensor.consumers() if user.type != "Identity"]
+            users += [u for user in tensor.consumers() if user.type == "Identity" for u in user.outputs[0].consumers()]
+            for user in users:
+                if part is None and user.type == "DecodeRaw" and through_identities(user.inputs[0]) is tensor:
+                    raw[name] = user.get_attr("out_type").name
+    return raw
+
+
+def _schema(facts: Facts) -> Schema | None:
+    """Return the record class of what is parsed, drafted from the first records."""
+    if not facts.parses or not facts.files or facts.reader is None:
+        return None
+    import tensorflow as tf
+
+    from seqrecorder.sources.foreign import infer
+
+    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
+        path = str(Path(directory, "records.tfrecord"))
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in itertools.islice(_records(facts), 1000):
+                writer.write(record)
+        return infer.infer(path, raw=_raw(facts)).schema
+
+
+def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> str:
+    """Return a script that reads the data in the batches that the function gave."""
+    drop = facts.final is not None and facts.final.type == "QueueDequeueManyV2"
+    options = [f"batch=sr.Pad({facts.batch}{', drop_remainder=True' if drop else ''})"] if facts.batch else []
+    recipe = datasets_of(facts.reader.graph)
+    if facts.final is not None and facts.final.name in recipe:
+        buckets = recipe[facts.final.name].recipe
+        assert buckets is not None  # noqa: S101 - for type checkers
+        rest = "" if buckets.smaller else ", drop_remainder=True"
+        options = [f"batch=sr.Bucket({facts.batch}, boundaries={list(buckets.boundaries)}{rest})"]
+    options += [f"shuffle={max(facts.shuffles)}"] if facts.shuffles else []
+    options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
+    text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"
+    record = source_code.draft(schema).splitlines()
+    imports = ["import numpy as np"] if any("np." in line for line in record) else []
+    return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *fold(text), ""])

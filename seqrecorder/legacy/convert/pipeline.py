@@ -1,0 +1,663 @@
+"""Queues, readers and producers of a graph, printed as the lines that make a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.legacy.convert.body import Body
+from seqrecorder.legacy.convert.module import Function, Module, unique
+from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
+from seqrecorder.legacy.convert.text import NotPrintableError, plain
+from seqrecorder.legacy.convert.trace import identifier, line_of
+from seqrecorder.legacy.graph import (
+    DEQUEUES,
+    ENQUEUES,
+    READS,
+    Runners,
+    back_from,
+    consumers,
+    describe,
+    handles_of,
+    seeds,
+    source_of,
+    sparse_slot,
+    through_identities,
+)
+from seqrecorder.legacy.lifted import datasets_of
+from seqrecorder.legacy.subgraph import cut_section, run_section, slot_of_take
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from seqrecorder.legacy.convert.trace import Trace
+    from seqrecorder.legacy.graph import Feed
+    from seqrecorder.legacy.subgraph import Section, State
+
+_DEFAULT_SEED = 87654321
+"""The seed of a graph for which nobody set one."""
+
+
+@attrs.define(eq=False)
+class Facts:
+    """Facts of a pipeline, collected on the walk.
+
+    Attributes:
+        files: the paths that are read, in order; empty where there are none.
+        pattern: of the files, where `tf.train.match_filenames_once` matched them.
+        reader: the operation that reads them.
+        limit: how many epochs; None for ever, or where no producer says it.
+        batch: records of a batch; None without one.
+        final: the operation that takes the last batch.
+        parses: the operations that parse records.
+        shuffles: elements of shuffle queues.
+        joined: whether several operations fill a queue, which threads order.
+        stood_in: whether there are functions of `tf.contrib`.
+        mixed: whether batches are computed with, so that a row may depend on others.
+    """
+
+    files: list[str] = attrs.field(factory=list)
+    pattern: str | None = None
+    reader: Any = None
+    limit: int | None = None
+    batch: int | None = None
+    final: Any = None
+    parses: list[Any] = attrs.field(factory=list)
+    shuffles: list[int] = attrs.field(factory=list)
+    joined: bool = False
+    stood_in: bool = False
+    mixed: bool = False
+
+
+class Pipeline:
+    """One walk over a graph, from what a function returned to the files.
+
+    Args:
+        trace: of the function.
+        state: of its graph.
+        careful: whether files are read by `seqrecorder.legacy`, which splits lines and slices as TensorFlow 1 did.
+
+    Attributes:
+        module: what was printed.
+        facts: what was met.
+        files: what stands beside the module.
+    """
+
+    def __init__(self, trace: Trace, state: State, *, careful: bool = False) -> None:
+        self.module = Module(trace, state)
+        self.facts = Facts()
+        self.files: dict[str, bytes] = {}
+        self._trace, self._state, self._careful = trace, state, careful
+        self._runners = Runners(trace.graph)
+        self._datasets = datasets_of(trace.graph)
+        self.facts.stood_in = bool(self._datasets)
+        self._known = {queue.name for queue in self._runners.queues()}
+        self._tail: Function | None = None
+        self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
+
+    def print(self) -> None:
+        """Print all that the function returned."""
+        returned = self._trace.returned
+        section = self._cut(returned.tensors)
+        if not section.pulls:
+            raise NotPrintableError("it reads nothing")
+        arguments = self._take([section], "dataset", final=True)
+        if not self._push_up(section, arguments):
+            self._finish(section, arguments)
+
+    def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
+        section = cut_section(targets, after, self._datasets, self._state.feed)
+        self.facts.parses += [op for op in section.inner.values() if "Parse" in op.type and "Example" in op.type]
+        return section
+
+    # What is returned -------------------------------------------------------------------------------------
+
+    def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
+        """Let the last function return the structure, where nothing is computed behind it."""
+        returned = self._trace.returned
+        names = list(arguments)
+        taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
+        leaves = [getattr(leaf, "values", leaf) for leaf in returned.leaves]
+        tensors = [through_identities(leaf).name if hasattr(leaf, "op") else "" for leaf in leaves]
+        tensors = [taken.get(name, name) for name in tensors]
+        computed = any(op.type != "Identity" for op in section.inner.values())
+        if computed or not set(tensors) <= set(names) or any(x in self.module.packed for x in tensors):
+            return False
+        order = [names.index(name) for name in tensors]
+        whole = order == [*range(len(names))]
+        tail = self._tail
+        if whole and isinstance(returned.structure, tuple) and len(order) == len(returned.structure) > 1:
+            return True
+        if whole and len(order) == 1 and not isinstance(returned.structure, (tuple, dict)):
+            return True
+        if tail is None or tail.kept:
+            self._wrap(unique(list(arguments.values())), order)
+            return True
+        tail.returned = self._structure([tail.results[i] for i in order])
+        self.module.redefine(tail)
+        return True
+
+    def _wrap(self, names: Sequence[str], order: Sequence[int] | None = None) -> None:
+        """Print the structure that is returned around elements."""
+        returned = self._trace.returned
+        if len(returned.leaves) != len(returned.tensors if order is None else order):
+            raise NotPrintableError("what is returned holds a composite tensor")
+        text = self._structure([names[i] for i in (range(len(names)) if order is None else order)])
+        if text != ", ".join(names):
+            self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {_bracketed(text)})")
+
+    def _finish(self, section: Section, arguments: dict[str, str]) -> None:
+        self.facts.mixed = self.facts.batch is not None
+        returned = self._trace.returned
+        body = Body(self.module, section, arguments)
+        try:
+            body.results()
+        except NotPrintableError:
+            function = self.module.function("finish", section, arguments, [], "dataset")
+            self._map(function, "dataset")
+            self._wrap([f"x{number}" for number in range(len(returned.tensors))])
+            return
+        texts = []
+        for leaf in returned.leaves:
+            if leaf is None:
+                texts.append("None")
+            elif hasattr(leaf, "dense_shape"):
+                texts.append(body.sparse((leaf.indices, leaf.values, leaf.dense_shape)))
+            elif hasattr(leaf, "row_splits"):
+                raise NotPrintableError("a ragged tensor is returned")
+            elif hasattr(leaf, "op"):
+                texts.append(body.value(leaf))
+            else:
+                texts.append(f"tf.constant({plain(leaf)})")
+        names, lines, texts = body.named(texts, self.module.names)
+        base = "parse" if any(pull.type in READS for pull in section.pulls) else "finish"
+        function = Function(self.module.free_function(base), names, lines, texts, random=bool(section.stateful))
+        shapes = [getattr(leaf, "shape", None) for leaf in returned.leaves]
+        self.module.refine(function, shapes, "dataset")
+        function.returned = self._structure(function.results)
+        self.module.functions.append(function)
+        self.module.redefine(function)
+        self._map(function, "dataset")
+
+    def _structure(self, texts: Sequence[str]) -> str:
+        rest = iter(texts)
+
+        def text(value: Any, *, outside: bool = False) -> str:
+            if isinstance(value, dict):
+                leaves = {key: text(value[key]) for key in sorted(value)}
+                return "{" + ", ".join(f"{plain(key)}: {leaves[key]}" for key in value) + "}"
+            if isinstance(value, tuple):
+                inside = ", ".join(map(text, value)) + "," * (len(value) == 1)
+                return inside if outside and len(value) > 1 else f"({inside})"
+            return next(rest)
+
+        return text(self._trace.returned.structure, outside=True)
+
+    def _map(self, function: Function | None, variable: str) -> None:
+        if function is None:
+            return
+        parallel = "" if function.random else ", num_parallel_calls=tf.data.AUTOTUNE"
+        self.module.add(f"{variable} = {variable}.map({function.name}{parallel})")
+        self._tail = function
+
+    # What a section takes ---------------------------------------------------------------------------------
+
+    def _take(self, sections: Sequence[Section], variable: str, *, final: bool = False) -> dict[str, str]:
+        """Print what the pulls of a section give; return the names of the tensors, in the order of the elements.
+
+        Args:
+            sections: what threads of one queue compute, all alike; one is printed.
+            variable: the dataset's name.
+            final: whether nothing is queued behind it.
+        """
+        pulls = sections[0].pulls
+        taken = [self._source_names(pull) for pull in pulls]
+        if len({name for names in taken for name in names}) < sum(map(len, taken)):
+            raise NotPrintableError(f"{describe(pulls[0])}: several operations take from one source in a step")
+        if len(pulls) == 1:
+            others = [section.pulls for section in sections]
+            if any(len(other) != 1 for other in others):
+                raise NotPrintableError(f"{describe(pulls[0])}: threads take from different sources")
+            arguments = self._pull(pulls[0], [other[0] for other in others], sections[0], variable, final=final)
+        else:
+            if len(sections) > 1:
+                raise NotPrintableError(f"{describe(pulls[0])}: threads take from several sources")
+            arguments = self._zip(pulls, sections[0], variable)
+        for op in sections[0].limits:
+            self.module.add(f"{variable} = {variable}.take({self._state.limit(op)})")
+        return arguments
+
+    def _source_names(self, pull: Any) -> list[str]:
+        if pull.name in self._datasets:
+            return [pull.name]
+        return [source_of(handle).name for handle in handles_of(pull)]
+
+    def _zip(self, pulls: Sequence[Any], section: Section, variable: str) -> dict[str, str]:
+        parts = []
+        for number, pull in enumerate(pulls):
+            name = variable if not number else f"{variable}_{number + 1}"
+            parts.append((name, self._pull(pull, [pull], section, name, final=False)))
+        self.module.add(f"{variable} = tf.data.Dataset.zip(({', '.join(name for name, _ in parts)}))")
+        if any(len(arguments) > 1 for _, arguments in parts):
+            names = [f"part_{number + 1}" for number in range(len(parts))]
+            inside = [n if len(a) == 1 else f"*{n}" for n, (_, a) in zip(names, parts, strict=True)]
+            self.module.add(f"{variable} = {variable}.map(lambda {', '.join(names)}: ({', '.join(inside)}))")
+        self._tail = None
+        tensors = [tensor for _, arguments in parts for tensor in arguments]
+        names = unique([name for _, arguments in parts for name in arguments.values()])
+        return dict(zip(tensors, names, strict=True))
+
+    def _pull(self, pull: Any, alike: Sequence[Any], section: Section, variable: str, *, final: bool) -> dict[str, str]:
+        if pull.name in self._datasets:
+            return self._recipe(pull, variable)
+        if pull.type in READS:
+            return self._read(alike, variable)
+        queue = source_of(pull.inputs[0])
+        if any(other.inputs[0] is not pull.inputs[0] and source_of(other.inputs[0]) is not queue for other in alike):
+            raise NotPrintableError(f"{describe(pull)}: threads take from different queues")
+        columns = self._columns(pull, section)
+        if columns:
+            return self._producer(queue, variable, columns)
+        if queue.type == "PriorityQueueV2":
+            raise NotPrintableError(f"{describe(queue)}: the order of priorities")
+        components = self._contents(queue, variable)
+        outputs = [pull.outputs[number] for number in components]
+        if queue.type == "RandomShuffleQueueV2":
+            size = max(int(queue.get_attr("capacity")), int(queue.get_attr("min_after_dequeue")), 1)
+            seed = queue.get_attr("seed2")
+            self.module.add(f"{variable} = {variable}.shuffle({size}" + (f", seed={seed})" if seed else ")"))
+            self.facts.shuffles.append(size)
+        if pull.type != "QueueDequeueV2":
+            self._batch(pull, queue, variable, final=final)
+        names = line_of(pull).targets
+        if len(names) != len(outputs) or len(set(names)) < len(names):
+            names = tuple(components.values())
+        rows = [sparse_slot(component) for component in self._runners.feeds(queue)[0].components]
+        self.module.packed |= {x.name for x, row in zip(pull.outputs, rows, strict=True) if row and _pads(queue)}
+        return dict(zip((x.name for x in outputs), unique(names), strict=True))
+
+    def _live(self, queue: Any) -> list[bool]:
+        """Return which components of a queue are used; all of them, if none is."""
+        count = len(self._runners.feeds(queue)[0].components)
+        pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
+        live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
+        return live if any(live) else [True] * count
+
+    def _is_used(self, tensor: Any) -> bool:
+        """Check that a tensor is returned or computed with, directly or behind further queues."""
+        if tensor.name in self._returned:
+            return True
+        for op in tensor.consumers():
+            if op.type == "Identity":
+                used = self._is_used(op.outputs[0])
+            elif op.type in ENQUEUES:
+                live, queue = [*op.inputs[1:]], source_of(op.inputs[0])
+                position = next(i for i, x in enumerate(live) if x is tensor)
+                used = queue.name not in self._known or self._live(queue)[position]
+            else:
+                used = True
+            if used:
+                return True
+        return False
+
+    def _batch(self, pull: Any, queue: Any, variable: str, *, final: bool) -> None:
+        size = str(count := self.number(pull.inputs[1]))
+        if final:
+            self.facts.batch, self.facts.final = count, pull
+            if not self._repeats(count):
+                size = self.module.parameter("batch_size", size)
+        drop = pull.type == "QueueDequeueManyV2"
+        self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
+
+    def _repeats(self, count: int) -> bool:
+        """Check that the size of the batch is a constant of the returned operations."""
+        import tensorflow as tf
+
+        section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
+        constants = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
+        numbers = [value for value in constants if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
+        return count > 1 and any(count in value for value in numbers)
+
+    def number(self, tensor: Any) -> int:
+        """Return the value of a number that no queue gives."""
+        return int(self._values([tensor])[0])
+
+    def _values(self, tensors: Sequence[Any]) -> list[Any]:
+        import tensorflow as tf
+
+        section = cut_section(tensors, (), self._datasets, self._state.feed)
+        if section.pulls or section.stateful:
+            raise NotPrintableError(f"{tensors[0].name}: a value that is drawn or read")
+        run = tf.function(lambda: run_section(section, [], self._state), autograph=False)
+        return [tensor.numpy() for tensor in run()]
+
+    # Queues -----------------------------------------------------------------------------------------------
+
+    def _contents(self, queue: Any, variable: str) -> dict[int, str]:
+        """Print what fills a queue; return names for the components that come out of it, by their positions."""
+        feeds = self._runners.feeds(queue)
+        rows = [[sparse_slot(component) or component for component in feed.components] for feed in feeds]
+        sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
+        feed, section = feeds[0], sections[0]
+        if len(feeds) > 1 and any(_shape_of(other) != _shape_of(section) for other in sections[1:]):
+            raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)} that do not do the same")
+        live = [number for number, alive in enumerate(self._live(queue)) if alive or not section.pulls]
+        if len(live) < len(rows[0]):
+            rows = [[row[number] for number in live] for row in rows]
+            sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
+            section = sections[0]
+        self.facts.joined |= len(feeds) > 1
+        names = {number: _name_of(feed.components[number]) for number in live}
+        if not section.pulls:
+            if len(feeds) > 1:
+                raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)}")
+            self._producer(queue, variable, ())
+            return names
+        arguments = self._take(sections, variable)
+        keep = [] if feed.keep is None else [feed.keep[0]]
+        if keep:
+            section = self._cut([*keep, *rows[0]], feed.after)
+            if len(section.pulls) != len(sections[0].pulls):
+                raise NotPrintableError(f"what is kept in {describe(queue)} depends on another source")
+        declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
+        shapes = [None] * len(keep) + [
+            None if hasattr(row, "parts") else _declared(row, declared[number], feed)
+            for row, number in zip(rows[0], live, strict=True)
+        ]
+        self.module.serialized |= {row for row in rows[0] if hasattr(row, "parts") and _pads(queue)}
+        base = "parse" if _parses(section) else "prepare"
+        self._map(self.module.function(base, section, arguments, shapes, variable), variable)
+        if keep:
+            assert feed.keep is not None  # noqa: S101 - for type checkers
+            rest = "*row" if len(rows[0]) > 1 else "row"
+            self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {'' if feed.keep[1] else '~'}keep)")
+            self.module.add(f"{variable} = {variable}.map(lambda keep, {rest}: row)")
+            self._tail = None
+        if feed.many:
+            self.module.add(f"{variable} = {variable}.unbatch()")
+        return names
+
+    def _columns(self, pull: Any, section: Section) -> list[Any]:
+        """Return the operations that gather rows of constants, where an index is used for nothing else."""
+        import tensorflow as tf
+
+        queue = source_of(pull.inputs[0])
+        if pull.type != "QueueDequeueV2" or len(pull.outputs) != 1 or pull.outputs[0].name in self._returned:
+            return []
+        users = [op for op in section.inner.values() if any(through_identities(x).op is pull for x in op.inputs)]
+        order = {op: number for number, op in enumerate(pull.graph.get_operations())}
+        gathers = sorted((op for op in users if op.type != "Identity"), key=order.__getitem__)
+        feeds = self._runners.feeds(queue)
+        producers = [self._cut(feed.components, feed.after) for feed in feeds]
+        shuffles = [seeds(op) for producer in producers for op in producer.inner.values() if op.type == "RandomShuffle"]
+        whole = all(
+            op.type == "GatherV2" and tf.get_static_value(op.inputs[0]) is not None and op.name in section.inner
+            for op in gathers
+        )
+        if (
+            not gathers
+            or not whole
+            or len(feeds) != 1
+            or producers[0].pulls
+            or any(any(seed or ()) for seed in shuffles)
+        ):
+            return []
+        return gathers
+
+    def _producer(self, queue: Any, variable: str, columns: Sequence[Any]) -> dict[str, str]:
+        """Print what fills a queue from constants; return the names of the columns that are gathered by an index."""
+        [feed] = self._runners.feeds(queue)
+        section = self._cut(feed.components, feed.after)
+        stateful = section.stateful
+        limit = min((self._state.limit(op) for op in section.limits), default=None)
+        if [op.type for op in stateful] not in ([], ["RandomShuffle"]):
+            return self._drawn(section, limit, feed, variable)
+        shuffle: Any = next(iter(stateful), None)
+        tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
+        component, *others = feed.components
+        if shuffle is not None and (others or through_identities(component).op is not shuffle):
+            raise NotPrintableError(f"{describe(queue)}: what is shuffled is changed before it is queued")
+        values = self._values(tensors)
+        values = values if feed.many else [value[np.newaxis] for value in values]
+        count = len(values[0])
+        epochs = self._epochs(limit)
+        seed = (0, 0) if shuffle is None else seeds(shuffle) or (0, 0)
+        if columns:
+            source, names = self._gathered(columns)
+        else:
+            source, names = self._slices(tensors, values), {}
+        if shuffle is not None and any(seed) and count > 1:
+            graph_seed = "" if seed[0] == _DEFAULT_SEED else f", graph_seed={seed[0]}"
+            repeats = "" if epochs is None else f"num_epochs={epochs}, "
+            self.module.add(f"{variable} = sr.legacy.producer({source}, {repeats}seed={seed[1]}{graph_seed})")
+        else:
+            self.module.add(f"{variable} = tf.data.Dataset.from_tensor_slices({source})")
+            if shuffle is not None and count > 1:
+                size = "len(files)" if source == "files" else str(count)
+                self.module.add(f"{variable} = {variable}.shuffle({size})")
+            if epochs != "1":
+                self.module.add(f"{variable} = {variable}.repeat({epochs or ''})")
+        return names
+
+    def _epochs(self, limit: int | None) -> str | None:
+        """Return the text of a number of epochs, a parameter where it is the first."""
+        self.facts.limit = limit
+        if limit is None or "num_epochs" in self.module.parameters:
+            return None if limit is None else str(limit)
+        return self.module.parameter("num_epochs", str(limit))
+
+    def _slices(self, tensors: Sequence[Any], values: Sequence[Any]) -> str:
+        """Return the source of the values that a producer gives one by one."""
+        texts = []
+        for tensor, value in zip(tensors, values, strict=True):
+            if value.dtype == object and value.ndim == 1 and "files" not in self.module.parameters:
+                paths = [path.decode() for path in value.tolist()]
+                pattern = self._pattern(tensor)
+                text = f"sorted(tf.io.gfile.glob({plain(pattern)}))" if pattern is not None else plain(value)
+                name = self.module.define("FILES", text)
+                self.facts.files, self.facts.pattern = paths, pattern
+                texts.append(self.module.parameter("files", name))
+            elif value.dtype.kind == "i" and value.ndim == 1 and np.array_equal(value, np.arange(len(value))):
+                kind = "" if value.dtype == np.int32 else f", dtype=tf.{value.dtype.name}"
+                texts.append(f"tf.range({len(value)}{kind})")
+            else:
+                texts.append(self.module.constant(line_of(tensor.op).targets, value))
+        return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+    def _gathered(self, columns: Sequence[Any]) -> tuple[str, dict[str, str]]:
+        import tensorflow as tf
+
+        names: Sequence[str] = line_of(columns[0]).targets
+        if len(names) != len(columns) or not all(names):
+            names = ["path" if op.outputs[0].dtype == tf.string else _name_of(op.outputs[0]) for op in columns]
+        texts = []
+        for op, name in zip(columns, names, strict=True):
+            value = tf.get_static_value(op.inputs[0])
+            texts.append(self.module.constant([f"{name or 'value'}s"], value))
+        source = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        return source, dict(zip((op.outputs[0].name for op in columns), unique(names), strict=True))
+
+    def _pattern(self, tensor: Any) -> str | None:
+        """Return the pattern of `tf.train.match_filenames_once`, where files come from it."""
+        import tensorflow as tf
+
+        for op in back_from([tensor.op]):
+            for user in op.graph.get_operations() if "matching_filenames" in op.name else ():
+                if user.type == "MatchingFiles":
+                    known = tf.get_static_value(user.inputs[0])
+                    if known is not None and np.size(known) == 1:
+                        return str(np.ravel(known)[0].decode())
+        return None
+
+    def _drawn(self, section: Section, limit: int | None, feed: Feed, variable: str) -> dict[str, str]:
+        """Print what a thread computes from nothing, such as random numbers."""
+        epochs = self._epochs(limit)
+        times = "tf.data.Dataset.counter()" if epochs is None else f"tf.data.Dataset.range({epochs})"
+        self.module.add(f"{variable} = {times}")
+        shapes = [component.shape for component in feed.components]
+        self._map(self.module.function("draw", section, {"": "_"}, shapes, variable), variable)
+        if feed.many:
+            self.module.add(f"{variable} = {variable}.unbatch()")
+        return {}
+
+    # Readers ----------------------------------------------------------------------------------------------
+
+    def _read(self, pulls: Sequence[Any], variable: str) -> dict[str, str]:
+        pull = pulls[0]
+        readers = {source_of(each.inputs[0]): None for each in pulls}
+        queues = {source_of(each.inputs[1]) for each in pulls}
+        if len(queues) > 1 or len({_attributes(reader) for reader in readers}) > 1:
+            raise NotPrintableError(f"{describe(pull)}: threads read different files, or in different ways")
+        reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
+        reads = [op for each in readers for op in consumers(each) if op.type in READS]
+        keyed = any(self._is_used(op.outputs[0]) for op in reads)
+        self._contents(queue, variable)
+        self.facts.reader = reader
+        count = self.number(pull.inputs[2]) if pull.type == "ReaderReadUpToV2" else None
+        self._reading(reader, variable, keyed=keyed, count=count, readers=len(readers))
+        self._tail = None
+        names = line_of(pull).targets
+        names = names if len(names) == 2 else ("", "")  # noqa: PLR2004 - a key and a value
+        key, value = unique([names[0] or "key", names[1] or "record"])
+        return {pull.outputs[0].name: key, pull.outputs[1].name: value} if keyed else {pull.outputs[1].name: value}
+
+    def _reading(self, reader: Any, variable: str, *, keyed: bool, count: int | None, readers: int) -> None:
+        """Print what a reader does with each file."""
+        get = reader.get_attr
+        kind = reader.type.removesuffix("ReaderV2")
+        if kind == "Identity":
+            if keyed:
+                self.module.add(f"{variable} = {variable}.map(lambda path: (path, path))")
+            return
+        if kind == "WholeFile":
+            what = "lambda path: (path, tf.io.read_file(path))" if keyed else "tf.io.read_file"
+            self.module.add(f"{variable} = {variable}.map({what})")
+            if count is not None:
+                self.module.add(f"{variable} = {variable}.batch(1)")
+            return
+        if kind == "TFRecord":
+            packed = get("compression_type").decode()
+            own = f"sr.legacy.tf_records({{}}{f', compression={plain(packed)}' if packed else ''})"
+            new = f"tf.data.TFRecordDataset({{}}{f', {plain(packed)}' if packed else ''})"
+            exact = True
+        elif kind == "TextLine":
+            skip = get("skip_header_lines")
+            own = f"sr.legacy.text_lines({{}}{f', skip_header_lines={skip}' if skip else ''})"
+            new = "tf.data.TextLineDataset({})" + (f".skip({skip})" if skip else "")
+            exact = not self._careful
+        else:
+            sizes = [int(get(f"{name}_bytes")) for name in ("record", "header", "footer", "hop")]
+            encoding = get("encoding").decode()
+            named = [
+                f"{name}_bytes={size}"
+                for name, size in zip(("header", "footer", "hop"), sizes[1:], strict=True)
+                if size
+            ]
+            named += [f"encoding={plain(encoding)}"] if encoding else []
+            own = f"sr.legacy.fixed_length_records({{}}, {', '.join([str(sizes[0]), *named])})"
+            rest = f", {sizes[1]}, {sizes[2]}" if any(sizes[1:3]) else ""
+            new = f"tf.data.FixedLengthRecordDataset({{}}, {sizes[0]}{rest})"
+            exact = not (self._careful or encoding or sizes[3] not in (0, sizes[0]))
+        text = new if exact and not keyed else own
+        text += "" if exact or keyed else ".map(lambda key, record: record)"
+        text += "" if count is None else f".batch({count})"
+        inside = "lambda path: " + text.format("path")
+        if readers > 1:
+            self.module.add(f"{variable} = {variable}.interleave({inside}, cycle_length={readers})")
+        elif count is not None or ".skip(" in text:
+            self.module.add(f"{variable} = {variable}.flat_map({inside})")
+        else:
+            self.module.add(f"{variable} = {text.format(variable)}")
+
+    # Functions of contrib ---------------------------------------------------------------------------------
+
+    def _recipe(self, pull: Any, variable: str) -> dict[str, str]:
+        """Print a function of `tf.contrib` that is stood in for."""
+        recipe = self._datasets[pull.name].recipe
+        if recipe is None:
+            raise NotPrintableError(f"{pull.name!r} stands for a dataset")
+        section = self._cut([*recipe.keep, *recipe.targets])
+        arguments = self._take([section], variable)
+        base = "parse" if _parses(section) else "prepare"
+        shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
+        self._map(self.module.function(base, section, arguments, shapes, variable), variable)
+        if recipe.keep:
+            self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: keep)")
+            self.module.add(f"{variable} = {variable}.map(lambda keep, *row: row)")
+        vector = "[0]" if recipe.targets[0].shape.rank == 1 else ""
+        size = recipe.sizes[0]
+        if len(set(recipe.sizes)) == 1:
+            self.facts.batch, self.facts.final = size, pull
+            batch = "batch_size" if self._repeats(size) else self.module.parameter("batch_size", str(size))
+            batch = str(size) if "batch_size" not in self.module.parameters else batch
+            sizes = f"[{batch}] * {len(recipe.sizes)}"
+        else:
+            sizes = plain(np.array(recipe.sizes))
+        boundaries = self.module.define("BOUNDARIES", plain(np.array(recipe.boundaries)))
+        self.module.add(
+            f"{variable} = {variable}.bucket_by_sequence_length(lambda length, *_: length{vector}, {boundaries}, "
+            f"{sizes}, drop_remainder={not recipe.smaller})"
+        )
+        self._tail = None
+        names = [_name_of(target) for target in recipe.targets]
+        tensors = pull.outputs[1:]
+        if not recipe.by_length:
+            self.module.add(f"{variable} = {variable}.map(lambda bucket, *row: (tf.cast(bucket[0], tf.int32), *row))")
+            tensors, names = pull.outputs, ["bucket", *names[1:]]
+        elif pull.outputs[0].consumers():
+            raise NotPrintableError(f"{pull.name!r}: the number of the bucket is used")
+        if len(tensors) != len(names):
+            raise NotPrintableError(f"{pull.name!r}: sparse tensors in buckets")
+        return dict(zip((x.name for x in tensors), unique(names), strict=True))
+
+
+def _bracketed(text: str) -> str:
+    return text if text[:1] in "({[" or ", " not in text else f"({text})"
+
+
+def _name_of(tensor: Any) -> str:
+    """Return the script's name of a tensor, empty if it has none."""
+    slot = sparse_slot(tensor)
+    origin = through_identities(tensor if slot is None else slot.parts[1])
+    if origin.op.type in PARSERS:
+        names = {part.name: name for part, name, _, _ in read_parse(origin.op).outputs}
+        return identifier(names[origin.name])
+    targets = line_of(origin.op).targets
+    if len(targets) == 1:
+        return targets[0]
+    return targets[origin.value_index] if origin.value_index < len(targets) == len(origin.op.outputs) else ""
+
+
+def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
+    """Merge the shape of a component in the graph with the one that the queue declares."""
+    import tensorflow as tf
+
+    known = tensor.shape
+    declared = tf.TensorShape(shape if shape is not None else None)
+    if declared.rank is None or feed.many:
+        return known
+    return known.merge_with(declared) if known.is_compatible_with(declared) else known
+
+
+def _shape_of(section: Section) -> Any:
+    """Return the operations of a section with their constants, without names."""
+    return collections.Counter(
+        (op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in section.inner.values()
+    ), [pull.type for pull in section.pulls]
+
+
+def _attributes(op: Any) -> str:
+    attributes = op.node_def.attr
+    return str([(name, str(attributes[name])) for name in sorted(attributes) if name not in ("shared_name", "_class")])
+
+
+def _parses(section: Section) -> bool:
+    reads = any(pull.type in READS for pull in section.pulls)
+    return reads or any(op.type in PARSERS for op in section.inner.values())
+
+
+def _pads(queue: Any) -> bool:
+    return bool(queue.type == "PaddingFIFOQueueV2")

@@ -1,0 +1,486 @@
+"""Run an old input function in a session, with its own queue runners, and compare what it gives with a new reader."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import attrs
+import numpy as np
+
+from seqrecorder.errors import LiftError, first_line
+from seqrecorder.legacy.convert.trace import trace_function
+from seqrecorder.legacy.graph import QUEUE_RUNNERS
+from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from seqrecorder.legacy.convert.trace import Trace
+
+Batch = list[Any]
+_SECONDS = 60.0
+"""Processor time of a run."""
+_PATIENCE = 60_000  # milliseconds that a session waits for a batch
+_OFTEN = 4
+"""How often each record comes, on average, where all that there are are taken to have come."""
+RUNS = 3
+"""Runs of what is ordered by chance."""
+
+
+@attrs.frozen
+class Comparison:
+    """How batches of two readers compare.
+
+    Attributes:
+        batches: how many were compared.
+        difference: the first one, in words; None where there is none.
+        ordered: whether they came in the same order, bit for bit; else the same records came in another order.
+        ended: whether both readers came to their end.
+        sampled: whether only kinds were compared, as the batches hold a part of the records, or mix them.
+        rounded: whether floats differ in their last digits, as optimised graphs multiply where others divide.
+    """
+
+    batches: int
+    difference: str | None = None
+    ordered: bool = True
+    ended: bool = False
+    sampled: bool = False
+    rounded: bool = False
+
+    @property
+    def equal(self) -> bool:
+        """True if there is no difference."""
+        return self.difference is None
+
+    def __str__(self) -> str:
+        if self.difference is not None:
+            return f"different: {self.difference}"
+        if self.sampled:
+            return f"{self.batches} batches of the same kinds, whose records cannot be compared without their order"
+        exact = "but for the rounding of floats" if self.rounded else "bit for bit"
+        chance = "the same records, in an order left to chance" + f", {exact}" * self.rounded
+        how = f"in the same order, {exact}" if self.ordered else chance
+        return f"{self.batches} batches equal, {how}" + (", to the end" if self.ended else "")
+
+
+def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
+    """Compare what an input function of TensorFlow 1 gives with a reader that takes its place.
+
+    >>> import tensorflow as tf, seqrecorder as sr
+    >>> def old():
+    ...     queue = tf.compat.v1.train.range_input_producer(5, num_epochs=1, shuffle=False)
+    ...     return tf.compat.v1.train.batch([queue.dequeue()], 2)
+    >>> print(sr.legacy.compare(old, lambda: tf.data.Dataset.range(5).batch(2, drop_remainder=True)))
+    different: batch 0, tensor 0: int32 became int64
+
+    The old function runs in a session, with its own queue runners. Batches are compared in order; if that differs,
+    records are compared whatever their order, padding left aside.
+
+    Args:
+        old: a function that takes nothing and returns tensors or a `tf.data.Dataset`, or a dataset.
+        new: likewise.
+        batches: how many to compare; fewer if both end before.
+
+    Returns:
+        Whether they are equal, how, and the first difference.
+
+    Raises:
+        LiftError: the old function gives nothing.
+    """
+    first, second = (Run.of(reader, batches) for reader in (old, new))
+    if not first.batches and not second.batches:
+        raise LiftError(
+            f"neither reader gives a batch{first.why or second.why}", advice="check the files that they read"
+        )
+    ordered = in_order(first, second)
+    if ordered.equal or first.why or second.why:
+        return ordered
+    again = [[Run.of(reader, batches) for _ in range(RUNS - 1)] for reader in (old, new)]
+    records = by_records([first, *again[0]], [second, *again[1]])
+    return records if records.equal else ordered
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """One run of a reader: its batches, whether it ended, and the error that ended it."""
+
+    batches: list[Batch]
+    ended: bool
+    why: str = ""
+
+    @classmethod
+    def of(cls, reader: Any, most: int) -> Run:
+        """Run a dataset, or a function that makes one or returns tensors of queues."""
+        import tensorflow as tf
+
+        if callable(reader) and not isinstance(reader, tf.data.Dataset):
+            eager = True
+            with contextlib.suppress(Exception), tf.Graph().as_default(), quiet():  # such as .numpy() in a graph
+                eager = isinstance(reader(), tf.data.Dataset)
+            if not eager:
+                return session_run(trace_function(reader), most)
+            with eagerly():
+                reader = reader()
+        return dataset_run(reader, most)
+
+
+def dataset_run(dataset: Any, most: int) -> Run:
+    """Return the first batches of a dataset."""
+    import tensorflow as tf
+
+    batches: list[Batch] = []
+    until = time.process_time() + _SECONDS
+    with eagerly():
+        iterator = iter(dataset)
+        while len(batches) < most and time.process_time() < until:
+            try:
+                element = next(iterator, None)
+            except tf.errors.OpError as error:
+                return Run(batches, ended=True, why=f": {type(error).__name__}: {first_line(error)}")
+            if element is None:
+                return Run(batches, ended=True)
+            batches.append([part.numpy() for part in tf.nest.flatten(element, expand_composites=True)])
+    return Run(batches, ended=False)
+
+
+def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = None) -> Run:
+    """Return the first batches of a graph, run in a session with its queue runners.
+
+    Args:
+        trace: of an input function.
+        most: how many batches.
+        replaced: other paths for those that constants of the graph hold.
+    """
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    graph, names = trace.graph, [tensor.name for tensor in trace.returned.tensors]
+    if replaced is not None:
+        graph = _with_paths(graph, replaced)
+    batches: list[Batch] = []
+    why, ended = "", False
+    until = time.process_time() + _SECONDS
+    options = v1.RunOptions(timeout_in_ms=_PATIENCE)
+    # Optimisers make multiplications of divisions, whose floats differ in the last bit.
+    config = v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
+    with graph.as_default(), quiet(), v1.Session(graph=graph, config=config) as session:
+        session.run([v1.global_variables_initializer(), v1.local_variables_initializer(), v1.tables_initializer()])
+        coordinator = v1.train.Coordinator()
+        threads = v1.train.start_queue_runners(session, coordinator) if graph.get_collection(QUEUE_RUNNERS) else []
+        try:
+            while len(batches) < most and time.process_time() < until:
+                batches.append([np.asarray(part) for part in session.run(names, options=options)])
+        except tf.errors.OutOfRangeError:
+            ended = True
+        except tf.errors.OpError as error:
+            ended, why = True, f": {type(error).__name__}: {first_line(error)}"
+        coordinator.request_stop()
+        try:
+            coordinator.join(threads, stop_grace_period_secs=10, ignore_live_threads=True)
+        except tf.errors.CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever the threads raised
+            why = f": {type(error).__name__}: {first_line(error)}"
+    return Run(batches, ended, why)
+
+
+def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
+    """Return a copy of a graph, queue runners included, whose constants name other files."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with graph.as_default(), quiet():
+        meta = v1.train.export_meta_graph(graph=graph)
+    for node in meta.graph_def.node:
+        if node.op == "Const" and node.attr["dtype"].type == tf.string.as_datatype_enum:
+            texts = tf.make_ndarray(node.attr["value"].tensor)
+            new = [replaced.get(text.decode(errors="replace"), text) for text in np.ravel(texts).tolist()]
+            if new != np.ravel(texts).tolist():
+                array = np.array(new, object).reshape(np.shape(texts))
+                node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, tf.string, array.shape))
+    copy = tf.Graph()
+    copy.original = graph  # whose Python functions it calls
+    with copy.as_default(), quiet():
+        v1.train.import_meta_graph(meta)
+    return copy
+
+
+# Comparisons ----------------------------------------------------------------------------------------------
+
+
+def in_order(old: Run, new: Run) -> Comparison:
+    """Compare batches one by one."""
+    rounded = False
+    for number, (one, other) in enumerate(zip(old.batches, new.batches, strict=False)):
+        if (difference := _difference(one, other)) is not None:
+            if _difference(one, other, _close) is not None:
+                return Comparison(number, f"batch {number}{difference}")
+            rounded = True
+    count = min(len(old.batches), len(new.batches))
+    ends = [run.ended and len(run.batches) == count for run in (old, new)]
+    if len(old.batches) != len(new.batches) and any(ends):
+        longer, shorter = ("old", "new") if ends[1] else ("new", "old")
+        why = new.why if ends[1] else old.why
+        return Comparison(count, f"the {shorter} reader ends after {count} batches{why}; the {longer} one goes on")
+    if (old.why or new.why) and bool(old.why) != bool(new.why):
+        which, why = ("old", old.why) if old.why else ("new", new.why)
+        return Comparison(count, f"the {which} reader ends after {count} batches with an error{why}")
+    return Comparison(count, ended=all(ends), rounded=rounded)
+
+
+def _difference(one: Batch, other: Batch, equal: Callable[[Any, Any], Any] | None = None) -> str | None:
+    if len(one) != len(other):
+        return f": {len(one)} tensors became {len(other)}"
+    for number, (a, b) in enumerate(zip(one, other, strict=True)):
+        where = f", tensor {number}: "
+        if _kind(a) != _kind(b):
+            return f"{where}{_kind(a)} became {_kind(b)}"
+        if np.shape(a) != np.shape(b):
+            return f"{where}shape {np.shape(a)} became {np.shape(b)}"
+        same = (equal or _equal)(a, b)
+        if not np.all(same):
+            position = tuple(int(i) for i in np.argwhere(~np.atleast_1d(same))[0])
+            first, second = (np.atleast_1d(x)[position] for x in (a, b))
+            return f"{where}{_short(first)} became {_short(second)} at {list(position)}"
+    return None
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """Return where values are equal."""
+    same = np.asarray(one == other)
+    return same | ((one != one) & (other != other)) if _kind(one).startswith("float") else same  # noqa: PLR0124 - NaN
+
+
+def _close(one: Any, other: Any) -> Any:
+    """Return where values are equal, but for the last digits of floats."""
+    if not _kind(one).startswith("float"):
+        return _equal(one, other)
+    return np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+def _kind(value: Any) -> str:
+    kind = np.asarray(value).dtype
+    return "string" if kind.kind in "OSU" else kind.name
+
+
+def _short(value: Any) -> str:
+    text = repr(value.item() if isinstance(value, np.generic) and not isinstance(value, bytes) else value)
+    return text if len(text) < 80 else text[:77] + "..."  # noqa: PLR2004 - a line
+
+
+def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False) -> Comparison:
+    """Compare the records of runs whose order is chance.
+
+    Those that come at all are the same in all runs together. Where both readers come to their end, each comes as often,
+    but for those that a last batch would have needed.
+
+    Args:
+        old: what the old reader gave, some times.
+        new: likewise.
+        mixed: whether a row may depend on others of its batch, so that only kinds can be compared.
+    """
+    exact = _by_records(old, new, mixed=mixed)
+    if exact.equal or not any(
+        _kind(part).startswith("float") for run in old for batch in run.batches[:1] for part in batch
+    ):
+        return exact
+    rounded = _by_records([_rounded(run) for run in old], [_rounded(run) for run in new], mixed=mixed)
+    return attrs.evolve(rounded, rounded=True) if rounded.equal else exact
+
+
+def _rounded(run: Run) -> Run:
+    """Return a run whose floats have four digits."""
+    batches = [[_four_digits(x) if _kind(x).startswith("float") else x for x in batch] for batch in run.batches]
+    return attrs.evolve(run, batches=batches)
+
+
+def _four_digits(values: Any) -> Any:
+    safe = np.where(values == 0, 1, np.abs(values))
+    scale = 10.0 ** (3 - np.floor(np.log10(safe, where=np.isfinite(safe), out=np.zeros_like(safe))))
+    return np.round(values * scale) / scale + 0.0  # no negative zero
+
+
+def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool) -> Comparison:
+    count = min(len(run.batches) for run in (*old, *new))
+    ended = all(run.ended for run in (*old, *new))
+    for one, other in zip(old, new, strict=True):
+        difference = _other_kind(one, other) or (_other_counts(one, other) if ended and not mixed else None)
+        if difference is not None:
+            return Comparison(count, difference, ordered=False)
+    drawn = [collections.Counter(itertools.chain.from_iterable(map(_records, runs))) for runs in (old, new)]
+    if mixed or (not ended and drawn[0].total() < _OFTEN * len(drawn[0])):
+        return Comparison(count, ordered=False, sampled=True)
+    for verb, which in (("new", drawn[1].keys() - drawn[0]), ("missing", drawn[0].keys() - drawn[1])):
+        if which:
+            return Comparison(count, f"a record is {verb}: {_shown(next(iter(which)))}", ordered=False)
+    return Comparison(count, ordered=False, ended=ended)
+
+
+def _other_kind(one: Run, other: Run) -> str | None:
+    """Return how the batches of two runs differ, whatever the records are."""
+    if one.why or other.why:
+        return f"a reader ends with an error{one.why or other.why}"
+    if not one.batches and not other.batches:
+        return None
+    if not one.batches or not other.batches:
+        return f"{len(one.batches)} batches became {len(other.batches)}"
+    kinds = [[(_kind(part), np.ndim(part)) for part in run.batches[0]] for run in (one, other)]
+    if kinds[0] != kinds[1]:
+        return f"batch 0: {kinds[0]} became {kinds[1]}"
+    largest = [max(_sizes(run), default=0) for run in (one, other)]
+    return None if largest[0] == largest[1] else f"batches of {largest[0]} became batches of {largest[1]}"
+
+
+def _other_counts(one: Run, other: Run) -> str | None:
+    """Return which record comes more or less often, but for those that a last batch would have needed."""
+    before, after = (collections.Counter(_records(run)) for run in (one, other))
+    sizes = _sizes(one) + _sizes(other)
+    left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0
+    fewer, more = before - after, after - before
+    if max(fewer.total(), more.total()) <= left and abs(before.total() - after.total()) <= left:
+        return None
+    return f"a record comes {'less' if fewer else 'more'} often: {_shown(next(iter(fewer or more)))}"
+
+
+def _sizes(run: Run) -> list[int]:
+    return [len(batch[0]) for batch in run.batches if np.ndim(batch[0])]
+
+
+def _records(run: Run) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of batches, without their padding."""
+    for batch in run.batches:
+        sizes = {len(part) if np.ndim(part) else -1 for part in batch}
+        rows = zip(*batch, strict=True) if len(sizes) == 1 and sizes != {-1} else [tuple(batch)]
+        for row in rows:
+            yield tuple(_stripped(part) for part in row)
+
+
+def _stripped(value: Any) -> Any:
+    """Return the values before the last zeros, in a form that can be counted."""
+    flat = np.ravel(np.asarray(value, object if isinstance(value, bytes) else None))
+    last = np.flatnonzero(flat != (b"" if flat.dtype == object else 0))
+    flat = flat[: last[-1] + 1] if last.size else flat[:0]
+    return tuple(flat.tolist()) if flat.dtype == object else (flat.dtype.str, flat.tobytes())
+
+
+def _shown(record: tuple[Any, ...]) -> str:
+    parts = [
+        np.frombuffer(part[1], part[0]).tolist()
+        if len(part) == 2 and isinstance(part[0], str)  # noqa: PLR2004 - a dtype and bytes
+        else list(part)
+        for part in record
+    ]
+    return _short(parts)
+
+
+# Chance ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def fixed_random_numbers() -> Iterator[None]:
+    """Let operations that draw random numbers always draw the same one; orders are shuffled as ever."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # what all functions of chance call in the end
+
+    def fraction(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
+        return tf.fill(shape, tf.cast(0.0625, dtype))
+
+    def lowest(shape: Any, minval: Any, *_: Any, **__: Any) -> Any:
+        return tf.fill(shape, minval)
+
+    def first(logits: Any, num_samples: Any, *_: Any, output_dtype: Any = tf.int64, **__: Any) -> Any:
+        return tf.zeros(tf.stack([tf.shape(logits)[0], num_samples]), output_dtype)
+
+    def half(image_size: Any, *_: Any, **__: Any) -> Any:
+        size = tf.concat([tf.cast(image_size[:2], tf.int32) // 2, [-1]], 0)
+        return tf.zeros([3], tf.int32), size, tf.constant([[[0.0, 0.0, 0.5, 0.5]]])
+
+    functions: dict[str, Callable[..., Any]] = {
+        **dict.fromkeys(("random_uniform", "random_standard_normal", "truncated_normal"), fraction),
+        "random_uniform_int": lowest,
+        "multinomial": first,
+    }
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(gen_image_ops, "sample_distorted_bounding_box_v2", half))
+        for name, function in functions.items():
+            stack.enter_context(mock.patch.object(gen_random_ops, name, function))
+        yield
+
+
+@contextlib.contextmanager
+def fixed_order() -> Iterator[None]:
+    """Let nothing be shuffled without a seed, and one thread run each operation that fills a queue."""
+    import tensorflow as tf
+    from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
+    from tensorflow.python.training.queue_runner_impl import QueueRunner  # of which that of v1 is an alias
+
+    shuffle, start = gen_random_ops.random_shuffle, QueueRunner.__init__
+
+    def unshuffled(value: Any, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
+        return shuffle(value, seed, seed2, name) if seed or seed2 else tf.identity(value, name)
+
+    def first_in_first_out(component_types: Any, *, shapes: Any = (), capacity: int = -1, **named: Any) -> Any:
+        kept = {name: named[name] for name in ("shared_name", "name") if name in named}
+        return gen_data_flow_ops.fifo_queue_v2(component_types, shapes=shapes, capacity=capacity, **kept)
+
+    def one_thread_each(runner: Any, queue: Any = None, enqueue_ops: Any = None, *more: Any, **named: Any) -> None:
+        start(runner, queue, enqueue_ops and list(dict.fromkeys(enqueue_ops)), *more, **named)
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(gen_random_ops, "random_shuffle", unshuffled))
+        stack.enter_context(mock.patch.object(gen_data_flow_ops, "random_shuffle_queue_v2", first_in_first_out))
+        stack.enter_context(mock.patch.object(QueueRunner, "__init__", one_thread_each))
+        stack.enter_context(mock.patch.object(tf.data.Dataset, "shuffle", lambda dataset, *_, **__: dataset))
+        yield
+
+
+# Files that are cut ---------------------------------------------------------------------------------------
+
+
+def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) -> list[str]:
+    """Copy the first records of files, so many that a rest is left of the last batch.
+
+    Args:
+        files: paths.
+        reader: the operation that reads them.
+        batch: records of a batch.
+        directory: for the copies, whose names sort as the files do here.
+    """
+    each = max(-(-(2 * batch + 1) // len(files)), 1)
+    copies = []
+    for number, file in enumerate(files):
+        copy = directory / f"{number:05d}-{Path(file).name}"
+        count = each if number or len(files) == 1 or each * len(files) % max(batch, 2) else each + 1
+        copies.append(str(copy))
+        _copy_first(file, copies[-1], reader, count)
+    return copies
+
+
+def _copy_first(file: str, copy: str, reader: Any, count: int) -> None:
+    import tensorflow as tf
+
+    get = reader.get_attr
+    if reader.type == "TFRecordReaderV2":
+        packed = get("compression_type").decode()
+        with tf.io.TFRecordWriter(copy, packed) as writer:
+            for record in tf.data.TFRecordDataset(file, packed).take(count).as_numpy_iterator():
+                writer.write(record)
+        return
+    content = tf.io.gfile.GFile(file, "rb").read()
+    if reader.type == "TextLineReaderV2":
+        lines = content.splitlines(keepends=True)
+        content = b"".join(lines[: count + get("skip_header_lines")])
+    elif reader.type == "FixedLengthRecordReaderV2" and not get("encoding"):
+        hop = get("hop_bytes") or get("record_bytes")
+        size = get("header_bytes") + get("record_bytes") + (count - 1) * hop
+        footer = content[len(content) - get("footer_bytes") :] if get("footer_bytes") else b""
+        content = content if len(content) <= size + len(footer) else content[:size] + footer
+    Path(copy).write_bytes(content)

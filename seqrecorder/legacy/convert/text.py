@@ -1,0 +1,123 @@
+"""Python source: literals, and lines that are folded where they are long."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WIDTH = 99
+_MANY, _NARROW = 12, 12
+"""More items, of at most so many characters, share lines."""
+_OPEN, _CLOSE = "([{", ")]}"
+_PLAIN = ("int32", "float32", "string", "bool")
+"""Types that TensorFlow gives the numbers and texts of Python."""
+
+
+class NotPrintableError(Exception):
+    """An operation has no form in Python."""
+
+
+def literal(value: Any, dtype: Any = None) -> str:
+    """Return the source of an array's value, as a `tf.constant` where Python's types would become another dtype.
+
+    >>> import numpy as np
+    >>> literal(np.array([[1, 2]], np.int32)), literal(np.int64(3)), literal(b"a")
+    ('[[1, 2]]', 'tf.constant(3, tf.int64)', '"a"')
+    """
+    import numpy as np
+    import tensorflow as tf
+
+    array = np.asarray(value, object if isinstance(value, bytes) else None)
+    kind = tf.as_dtype(dtype or (tf.string if array.dtype == object else array.dtype)).base_dtype
+    text = plain(array)
+    if array.size == 0 and array.shape != (0,):
+        return f"tf.zeros({list(array.shape)}, tf.{kind.name})"
+    return text if kind.name in _PLAIN and array.size else f"tf.constant({text}, tf.{kind.name})"
+
+
+def plain(value: Any) -> str:
+    """Return the source of an array's value in Python's own types."""
+    import numpy as np
+
+    if getattr(value, "ndim", 0):
+        return "[" + ", ".join(plain(row) for row in value) + "]"
+    item = value.item() if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, bytes) else value
+    if isinstance(item, bytes):
+        try:
+            item = item.decode()
+        except UnicodeDecodeError:
+            return repr(bytes(item))
+    if isinstance(item, str):
+        text = repr(item)
+        return text if '"' in text else f'"{text[1:-1]}"'
+    if isinstance(item, float):
+        if not np.isfinite(item):
+            return f'float("{item}")'
+        shortest: Any = np.asarray(value)[()]
+        small = item == 0 or 1e-4 <= abs(item) < 1e9  # noqa: PLR2004 - where Python writes no exponent
+        return np.format_float_positional(shortest, trim="0") if small else str(shortest)
+    return repr(item)
+
+
+def fold(line: str, indent: int = 0) -> list[str]:
+    """Return a statement in lines of at most `WIDTH` characters: its last bracket's items go into lines of their own.
+
+    >>> fold("x = f(" + ", ".join(["argument"] * 12) + ")")[:2]
+    ['x = f(', '    argument,']
+    """
+    space = " " * indent
+    if len(space + line) <= WIDTH or (bracket := _bracket(line)) is None:
+        return [space + line]
+    start, end = bracket
+    items = [*_items(line[start + 1 : end])]
+    if len(items) > _MANY and max(map(len, items)) <= _NARROW:
+        filled = textwrap.wrap(", ".join(items) + ",", WIDTH - indent - 4)
+        return [space + line[: start + 1], *(f"{space}    {row}" for row in filled), space + line[end:]]
+    comma = "" if len(items) == 1 and (" for " in items[0] or items[0].startswith("*")) else ","
+    inner = [folded for item in items for folded in fold(item + comma, indent + 4)]
+    return [space + line[: start + 1], *inner, space + line[end:]]
+
+
+def _bracket(line: str) -> tuple[int, int] | None:
+    """Return the positions of the widest bracket that is in no other."""
+    pairs, stack = [], []
+    for position, character in _code(line):
+        if character in _OPEN:
+            stack.append(position)
+        elif character in _CLOSE:
+            start = stack.pop()
+            if not stack and position > start + 1:
+                pairs.append((start, position))
+    return max(pairs, key=lambda pair: pair[1] - pair[0], default=None)
+
+
+def _items(text: str) -> Iterator[str]:
+    depth, start = 0, 0
+    for position, character in _code(text):
+        depth += (character in _OPEN) - (character in _CLOSE)
+        arguments = text[start:position].strip().startswith("lambda ") and ":" not in text[start:position]
+        if character == "," and not depth and not arguments:
+            yield text[start:position].strip()
+            start = position + 1
+    if rest := text[start:].strip():
+        yield rest
+
+
+def _code(line: str) -> Iterator[tuple[int, str]]:
+    """Yield the characters that are in no string, with their positions."""
+    quote, escaped = "", False
+    for position, character in enumerate(line):
+        if quote:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == quote:
+                quote = ""
+        elif character in "\"'":
+            quote = character
+        else:
+            yield position, character

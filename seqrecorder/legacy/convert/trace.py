@@ -1,0 +1,232 @@
+"""Run an input function of TensorFlow 1 once, and keep what its graph lacks: API calls and the script's names."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import keyword
+import linecache
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import attrs
+
+from seqrecorder.errors import LiftError
+from seqrecorder.legacy.compatibility import compat
+from seqrecorder.legacy.lifting import Returned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_CALLS = {
+    "tf.clip_by_value": "clip_by_value",
+    "tf.one_hot": "one_hot",
+    "tf.sequence_mask": "sequence_mask",
+    "tf.sparse.to_dense": "sparse.to_dense",
+    "tf.sparse.to_indicator": "sparse.to_indicator",
+    "tf.image.random_crop": "random_crop",
+    "tf.compat.v1.string_split": "string_split",
+    "tf.compat.v1.nn.moments": "nn.moments",
+    "tf.compat.v1.nn.l2_normalize": "nn.l2_normalize",
+}
+"""Functions beside `tf.image` whose call is shorter than their operations: the name to print, and that of v1."""
+_RENAMED = {
+    "resize_image_with_crop_or_pad": "tf.image.resize_with_crop_or_pad",
+    "resize_images": "tf.compat.v1.image.resize",
+}
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """A call of TensorFlow's API.
+
+    Attributes:
+        path: of the function, as it is printed.
+        arguments: by position.
+        keywords: by name.
+        result: what it returned.
+        operations: the names of those that it added to the graph.
+    """
+
+    path: str
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    result: Any
+    operations: frozenset[str]
+
+
+@attrs.frozen(eq=False)
+class Trace:
+    """A graph that an input function built.
+
+    Attributes:
+        graph: a `tf.Graph`.
+        returned: what the function returned.
+        calls: of the API, by the name of each tensor that they returned.
+    """
+
+    graph: Any
+    returned: Returned
+    calls: dict[str, Call]
+
+
+def trace_function(function: Callable[[], Any]) -> Trace:
+    """Call a function in a graph of its own, with TensorFlow 1 under `tensorflow`."""
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with compat(), graph.as_default(), recorded_calls() as calls, _no_session():
+        returned = Returned(function(), graph)
+    return Trace(graph, returned, calls)
+
+
+@contextlib.contextmanager
+def _no_session() -> Iterator[None]:
+    """Refuse sessions of a script: what they run is no input."""
+    from tensorflow.python.client.session import BaseSession  # of which all sessions are; it has no public name
+
+    making = BaseSession.__init__
+
+    def make(session: Any, *arguments: Any, **named: Any) -> None:
+        here, ours = sys._getframe(1), _packages()  # noqa: SLF001 - the frames of the caller
+        while here.f_code.co_filename.startswith(ours[0]):
+            here = here.f_back or here
+        if not here.f_code.co_filename.startswith(ours):
+            session._session = None  # noqa: SLF001 - for its __del__
+            raise LiftError(
+                "the function starts a Session before it returns its tensors",
+                advice="name the function that builds the input tensors, not the one that trains",
+                place=f"{here.f_code.co_filename}, line {here.f_lineno}",
+            )
+        making(session, *arguments, **named)
+
+    with mock.patch.object(BaseSession, "__init__", make):
+        yield
+
+
+@contextlib.contextmanager
+def recorded_calls() -> Iterator[dict[str, Call]]:
+    """Record the outermost calls of functions that are better printed than their operations."""
+    import tensorflow as tf
+
+    v1, image = tf.compat.v1, tf.compat.v1.image
+    calls: dict[str, Call] = {}
+    depth = 0
+
+    def recording(path: str, function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            nonlocal depth
+            graph = v1.get_default_graph()
+            before = len(graph.get_operations())
+            depth += 1
+            try:
+                result = function(*arguments, **keywords)
+            finally:
+                depth -= 1
+            operations = frozenset(op.name for op in graph.get_operations()[before:])
+            outputs = [x for x in tf.nest.flatten(result, expand_composites=True) if tf.is_symbolic_tensor(x)]
+            if not depth and outputs and all(x.op.name in operations for x in outputs):
+                record = Call(path, arguments, keywords, result, operations)
+                calls.update((x.name, record) for x in outputs)
+            return result
+
+        return call
+
+    with contextlib.ExitStack() as stack:
+
+        def patch(owner: Any, name: str, path: str) -> None:
+            stack.enter_context(mock.patch.object(owner, name, recording(path, getattr(owner, name))))
+
+        for name in [name for name in dir(image) if name.islower() and not name.startswith("_")]:
+            same = getattr(tf.image, name, None) is getattr(image, name)
+            path = f"tf.image.{name}" if same else f"tf.compat.v1.image.{name}"
+            patch(image, name, _RENAMED.get(name, path))
+        for name in [name for name in dir(tf.image) if name.islower() and not name.startswith("_")]:
+            patch(tf.image, name, f"tf.image.{name}")
+        for path, old in _CALLS.items():
+            owner, _, name = old.rpartition(".")
+            patch(getattr(v1, owner) if owner else v1, name, path)
+        patch(v1, "sparse_tensor_to_dense", "tf.sparse.to_dense")
+        patch(v1, "sparse_to_indicator", "tf.sparse.to_indicator")
+        yield calls
+
+
+@attrs.frozen
+class Line:
+    """The statement of a script that made an operation.
+
+    Attributes:
+        file: of the script, None where no script made it.
+        number: of the statement's first line.
+        targets: the names that the statement assigns to; empty for those that are no plain name.
+    """
+
+    file: str | None
+    number: int
+    targets: tuple[str, ...]
+
+
+def line_of(op: Any) -> Line:
+    """Return the statement that made an operation."""
+    packages = _packages()
+    for frame in reversed(op.traceback or []):
+        if not frame.filename.startswith(packages) and linecache.getlines(frame.filename):
+            return _line(frame.filename, frame.lineno)
+    return Line(None, 0, ())
+
+
+@functools.cache
+def _packages() -> tuple[str, ...]:
+    return tuple(str(Path(str(sys.modules[n].__file__)).parent) + os.sep for n in ("tensorflow", "seqrecorder"))
+
+
+@functools.cache
+def _line(file: str, number: int) -> Line:
+    for first, last, targets in _statements(file):
+        if first <= number <= last:
+            return Line(file, first, targets)
+    return Line(file, number, ())
+
+
+@functools.cache
+def _statements(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Return the simple statements of a file, the shortest first: first line, last line, names that are assigned."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return []
+    statements = [
+        (node.lineno, node.end_lineno or node.lineno, _targets(node))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and not hasattr(node, "body")
+    ]
+    return sorted(statements, key=lambda statement: statement[1] - statement[0])
+
+
+def _targets(node: ast.stmt) -> tuple[str, ...]:
+    if isinstance(node, ast.AugAssign):
+        return (_name(node.target),)
+    if not isinstance(node, ast.Assign):
+        return ()
+    target = node.targets[0]
+    return tuple(map(_name, target.elts)) if isinstance(target, (ast.Tuple, ast.List)) else (_name(target),)
+
+
+def _name(target: ast.expr) -> str:
+    """Return the name that a target suggests, empty for none."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        name = target.slice.value
+    else:
+        name = getattr(target, "id", getattr(target, "attr", ""))
+    return identifier(name) if isinstance(name, str) else ""
+
+
+def identifier(text: str) -> str:
+    """Return a variable's name for a text, empty where it suggests none."""
+    name = "".join(c.lower() if c.isascii() and c.isalnum() else "_" for c in text).strip("_")
+    return name if name.isidentifier() and not keyword.iskeyword(name) else ""

@@ -1,0 +1,93 @@
+"""`compare`: two readers, batch by batch, and the first difference in words."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seqrecorder import legacy
+from seqrecorder.errors import LiftError
+
+v1 = tf.compat.v1
+
+
+def numbers(count=7, epochs=2, shuffle=False, batch=3, threads=1, **options):
+    def input_fn():
+        number = v1.train.range_input_producer(count, num_epochs=epochs, shuffle=shuffle).dequeue()
+        return v1.train.batch([number, tf.cast(number, tf.float32) / 7.0], batch, num_threads=threads, **options)
+
+    return input_fn
+
+
+def new(count=7, epochs=2, batch=3, *, drop=True, change=lambda number: number):
+    dataset = tf.data.Dataset.range(count).map(lambda n: tf.cast(n, tf.int32)).repeat(epochs)
+    dataset = dataset.map(lambda n: (change(n), tf.cast(n, tf.float32) / 7.0))
+    return dataset.batch(batch, drop_remainder=drop)
+
+
+def test_equal_readers():
+    """Functions and datasets, in order, to the end."""
+    comparison = legacy.compare(numbers(), new)
+    assert comparison.equal
+    assert comparison.ordered
+    assert str(comparison) == "4 batches equal, in the same order, bit for bit, to the end"
+    assert legacy.compare(numbers(epochs=None), new(epochs=None), batches=9).batches == 9
+    assert legacy.compare(new(), new()).equal
+
+
+def test_functions_that_only_run_eagerly():
+    """A new reader may look at values while it is built."""
+    count = tf.constant(7)
+    assert legacy.compare(numbers(), lambda: new(int((count + 0).numpy()))).equal
+
+
+def test_another_order():
+    """Records that come in another order are the same records."""
+    comparison = legacy.compare(numbers(shuffle=True, allow_smaller_final_batch=True), lambda: new(drop=False))
+    assert comparison.equal
+    assert not comparison.ordered
+    assert "the same records, in an order left to chance" in str(comparison)
+
+
+@pytest.mark.parametrize(
+    ("reader", "difference"),
+    [
+        (lambda: new(change=lambda n: tf.cast(n, tf.int64)), "batch 0, tensor 0: int32 became int64"),
+        (lambda: new(change=lambda n: n + tf.cast(tf.equal(n, 4), tf.int32)), "batch 1, tensor 0: 4 became 5 at [1]"),
+        (lambda: new(batch=4), "batch 0, tensor 0: shape (3,) became (4,)"),
+        (lambda: new(drop=False), "the old reader ends after 4 batches; the new one goes on"),
+        (lambda: new(epochs=1), "the new reader ends after 2 batches; the old one goes on"),
+        (lambda: new().map(lambda n, _: n), "batch 0: 2 tensors became 1"),
+        (
+            lambda: new(change=lambda n: n // tf.cast(tf.not_equal(n, 3), tf.int32)),
+            "the new reader ends after 1 batches: InvalidArgumentError",
+        ),
+    ],
+)
+def test_the_first_difference(reader, difference):
+    """It says where, what was expected and what came."""
+    comparison = legacy.compare(numbers(), reader)
+    assert not comparison.equal
+    assert difference in comparison.difference
+    assert str(comparison).startswith("different: ")
+
+
+def test_what_is_not_a_number_is_equal_to_itself():
+    """NaN stands for itself, and not for another value."""
+    values = np.array([1.0, np.nan], np.float32)
+
+    def input_fn():
+        return v1.train.input_producer(values, num_epochs=1, shuffle=False).dequeue()
+
+    assert legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices(values)).equal
+    assert not legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices(np.float32([1.0, 2.0]))).equal
+
+
+def test_readers_that_give_nothing(tmp_path):
+    """Two readers of a missing file are not equal: neither gives anything."""
+
+    def input_fn():
+        queue = v1.train.string_input_producer([str(tmp_path / "none")], num_epochs=1)
+        return v1.TextLineReader().read(queue).value
+
+    with pytest.raises(LiftError, match="neither reader gives a batch: NotFoundError"):
+        legacy.compare(input_fn, lambda: tf.data.TextLineDataset([str(tmp_path / "none")]))

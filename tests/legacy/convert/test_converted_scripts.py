@@ -1,0 +1,213 @@
+"""`convert` and `seqrecorder legacy convert`: what is written, the data, and what is refused."""
+
+import importlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+from seqrecorder import legacy
+from seqrecorder.cli.main import main
+from seqrecorder.errors import LiftError, OptionError
+
+sys.path.insert(0, str(Path(__file__).parent))
+with legacy.compat():
+    old_readers = importlib.import_module("old_readers")
+
+v1 = tf.compat.v1
+SCRIPT = """
+import tensorflow as tf
+
+tf.app.flags.DEFINE_integer("rows", 4, "of a batch")
+
+
+def read(files, rows=None):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(queue)
+    context, sequence = tf.parse_single_sequence_example(
+        serialized, {"length": tf.FixedLenFeature([], tf.int64)},
+        {"tokens": tf.FixedLenSequenceFeature([], tf.int64)})
+    tensors = [context["length"], sequence["tokens"]]
+    return tf.train.batch(tensors, rows or tf.app.flags.FLAGS.rows, dynamic_pad=True)
+
+
+def train(files):
+    batch = read(files)
+    with tf.Session() as session:
+        return session.run(batch)
+"""
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "old_script.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def test_functions_are_listed(script, capsys):
+    """Without a call, the functions of the script are shown with their arguments."""
+    assert main(["legacy", "convert", str(script)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["  read(files, rows=None)", "  train(files)"]
+    assert "old_script" not in sys.modules
+
+
+def test_a_module_is_written(script, files, tmp_path, capsys):
+    """`--write` writes a module that gives the batches; a second time it refuses to replace it."""
+    written = tmp_path / "reader.py"
+    arguments = ["legacy", "convert", str(script), "--call", f"read({files['sequences']})", "--write", str(written)]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "on its first records: 4 batches equal, in the same order, bit for bit, to the end" in shown
+    assert f"written to {written}" in shown
+    lengths = [batch[0].numpy().tolist() for batch in module(written).inputs(batch_size=9)]
+    assert lengths[0] == [1, 2, 3, 4, 5, 1, 2, 3, 4]
+    assert main(arguments) == 1
+    assert "reader.py exists; give another name" in capsys.readouterr().err
+
+
+def test_several_calls(script, files, tmp_path):
+    """Each call gives a module of its own; `--json` holds all that is known."""
+    written = tmp_path / "reader.py"
+    calls = [f"read({files['sequences']}, {rows})" for rows in (2, 5)]
+    options = [option for call in calls for option in ("--call", call)]
+    assert main(["legacy", "convert", str(script), *options, "--write", str(written)]) == 0
+    assert "batch_size=2" in written.read_text()
+    assert "batch_size=5" in (tmp_path / "reader_2.py").read_text()
+
+
+def test_json(script, files, capsys):
+    """Programs get one document."""
+    assert main(["legacy", "convert", str(script), "--call", f"read({files['sequences']})", "--json"]) == 0
+    [conversion] = json.loads(capsys.readouterr().out)["conversions"]
+    assert conversion["printed"]
+    assert conversion["source"].startswith('"""Batches of read, by tf.data."""')
+
+
+def test_data_are_written(script, files, tmp_path, capsys):
+    """`--data` writes each record once, and prints a script that reads the same batches."""
+    target = tmp_path / "corpus"
+    call = f"read({files['sequences']})"
+    assert main(["legacy", "convert", str(script), "--call", call, "--data", str(target)]) == 0
+    shown = capsys.readouterr().out
+    text = shown[shown.index("import numpy") :]
+    namespace = {"__name__": "read_script"}
+    exec(text, namespace)  # noqa: S102 - what was printed
+    assert sr.info(target).records == 18
+    old = {"__name__": "old"}
+    with legacy.compat():
+        exec(SCRIPT.replace('tf.app.flags.DEFINE_integer("rows", 4, "of a batch")', ""), old)  # noqa: S102 - ours
+    expected = legacy.lift(lambda: old["read"](files["sequences"], 4))
+    for batch, (lengths, tokens) in zip(namespace["dataset"].take(4), expected.take(4), strict=True):
+        np.testing.assert_array_equal(batch["tokens"], tokens)
+        np.testing.assert_array_equal(batch["length"], lengths)
+
+
+def test_shares_of_the_data(script, files, tmp_path):
+    """Splits have the shares that were asked for."""
+    target = tmp_path / "corpus"
+    options = ["--share", "train=0.5", "--share", "eval=0.5", "--split-by", "id"]
+    call = f"read({files['sequences']})"
+    assert main(["legacy", "convert", str(script), "--call", call, "--data", str(target), *options]) == 0
+    assert set(sr.info(target).splits) == {"train", "eval"}
+
+
+def test_the_same_batches_of_buckets(files, tmp_path):
+    """The script that reads the data has the buckets, the shuffle and the epochs of the old function."""
+    script = legacy.convert(old_readers.buckets, files["sequences"]).write_data(tmp_path / "again")
+    assert "batch=sr.Bucket(2, boundaries=[3, 5])" in script
+    assert "epochs=4" in script
+    exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
+
+
+def test_raw_bytes_become_numbers(files, tmp_path):
+    """A feature that `decode_raw` makes numbers of is declared as such."""
+    conversion = legacy.convert(old_readers.mnist, files["examples"])
+    script = conversion.write_data(tmp_path / "corpus")
+    assert 'image_raw: np.ndarray = sr.context("uint8", shape=(12,), storage="raw")' in script
+    assert sr.open(tmp_path / "corpus")["train"][0].image_raw.tolist() == [*range(12)]
+
+
+def test_what_has_no_records_has_no_data(files, tmp_path):
+    """Rows of CSV are no Examples; the way out is named."""
+    conversion = legacy.convert(old_readers.csv_rows, files["csv"])
+    with pytest.raises(LiftError, match="parses no Example.*sr.from_csv"):
+        conversion.write_data(tmp_path / "corpus")
+
+
+def test_large_constants_stand_beside_the_module(tmp_path):
+    """Arrays of a script are kept in a file that the module reads."""
+    table = np.arange(3000, dtype=np.float32).reshape(1000, 3)
+
+    def inputs():
+        row, number = v1.train.slice_input_producer([table, np.arange(1000)], num_epochs=1, shuffle=False)
+        return v1.train.batch([row, number], 100)
+
+    conversion = legacy.convert(inputs)
+    conversion.write(tmp_path / "reader.py")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["constants.npz", "reader.py"]
+    rows = np.concatenate([batch[0] for batch in module(tmp_path / "reader.py").inputs()])
+    np.testing.assert_array_equal(rows, table)
+    with pytest.raises(OptionError, match=r"constants\.npz exists"):
+        conversion.write(tmp_path / "other.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "message"),
+    [
+        (SCRIPT, "train(['a'])", "the function starts a Session before it returns its tensors; name the function that"),
+        (SCRIPT, "read(", "give one call, such as 'inputs(...)'"),
+        (SCRIPT, "read([])", "read([]): ValueError: string_input_producer requires a non-null input tensor"),
+        (SCRIPT, "reed(['a'])", "NameError: name 'reed' is not defined"),
+        (SCRIPT, "read(['/no/such/file'])", "gives no batch: NotFoundError: /no/such/file; No such file"),
+        ("import no_such_library", "read()", "imports no_such_library, which is not installed: install it"),
+        ("1 / 0", "read()", "ZeroDivisionError: division by zero; what a script does when it is imported should be"),
+        ("import tensorflow as tf\nread = lambda: tf.constant(1)", "read()", "depends on no queue or reader"),
+    ],
+)
+def test_refused(tmp_path, capsys, text, call, message):
+    """What cannot be converted is named, with the way out."""
+    script = tmp_path / "old_script.py"
+    script.write_text(text)
+    assert main(["legacy", "convert", str(script), "--call", call, "--write", str(tmp_path / "reader.py")]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "reader.py").exists()
+
+
+def test_records_beside_their_batch_are_refused(files):
+    """What `lift` refuses is not printed either."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=1, shuffle=False)
+        line = v1.TextLineReader().read(queue).value
+        return line, v1.train.batch([line], 2)
+
+    with pytest.raises(LiftError, match="returned together, and take elements of it at different stages"):
+        legacy.convert(inputs)
+
+
+def test_lines_that_tf_data_splits_otherwise(tmp_path):
+    """Carriage returns inside of lines: the module reads as TensorFlow 1 did."""
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"a\rb\r\nc\n\nd\r\r\n")
+
+    def inputs():
+        queue = v1.train.string_input_producer([str(path)], num_epochs=2, shuffle=False)
+        return v1.train.batch([v1.TextLineReader().read(queue).value], 4)
+
+    conversion = legacy.convert(inputs)
+    assert conversion.printed
+    assert "sr.legacy.text_lines" in conversion.source
+    assert [batch.numpy().tolist() for batch in conversion.dataset] == [[b"a\rb", b"c", b"", b"d\r"]] * 2

@@ -1,0 +1,83 @@
+"""A table of readers: each is traced, printed and proved against its own queue run."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from seqrecorder import legacy
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+sys.path.insert(0, str(HERE))
+with legacy.compat():
+    old_readers = importlib.import_module("old_readers")
+
+LIFTED = {"by_python": "PyFunc", "by_priority": "priorities", "image_pairs": "If"}
+"""Readers that have no form in tf.data, and what the report names."""
+OURS = {
+    *("csv_dict", "seeded_files", "keys_of_records"),
+    *("fixed_with_hop", "fixed_with_tail", "seeded_arrays"),
+}
+"""Readers whose modules need seqrecorder: for keys, for seeded orders, for records that do not fill a file."""
+
+KEPT = {"by_map": "While", "by_condition": "If"}
+"""Readers of which a function stays a graph, and the operation that has no form in Python."""
+
+each_reader = pytest.mark.parametrize("reader", old_readers.KINDS, ids=lambda reader: reader.__name__)
+
+
+@each_reader
+def test_readers_are_printed_and_proved(files, reader, monkeypatch):
+    """The module gives what the queues gave, or the report says why the function stays lifted."""
+    paths = files[old_readers.KINDS[reader]]
+    golden = GOLDEN / f"{reader.__name__}.txt"
+    if golden.exists() and paths:
+        monkeypatch.chdir(Path(paths[0]).parent)
+        paths = [Path(path).name for path in paths]
+    conversion = legacy.convert(reader, paths)
+    first = conversion.report.splitlines()[0]
+    assert "batches equal" in conversion.report
+    if reader.__name__ in LIFTED:
+        assert not conversion.printed
+        assert LIFTED[reader.__name__] in first
+        assert "sr.legacy.lift(" in conversion.source
+        return
+    assert conversion.printed, conversion.report
+    lines = conversion.source.splitlines()
+    assert first == f"printed: {len(lines)} lines"
+    assert max(map(len, lines)) < 100
+    kept = [line for line in conversion.report.splitlines() if " stays a graph: " in line]
+    assert len(kept) == (reader.__name__ in KEPT)
+    assert KEPT.get(reader.__name__, "") in "".join(kept)
+    assert ("import seqrecorder" in conversion.source) == (reader.__name__ in OURS)
+    compile(conversion.source, "reader.py", "exec")
+    assert not golden.exists() or conversion.source == golden.read_text()
+
+
+def test_golden_modules_are_of_the_table():
+    """Each of them is compared."""
+    assert {path.stem for path in GOLDEN.glob("*.txt")} <= {reader.__name__ for reader in old_readers.KINDS}
+
+
+def test_what_is_compared_is_worth_it(files):
+    """A reader that prints something else is told from the original: the proof sees each change of a module."""
+    reader = old_readers.padded_sequences
+    paths = files["sequences"][:2]
+    source = legacy.convert(reader, paths).source
+    assert "padded_batch(batch_size, drop_remainder=True)" in source
+    for old, new in (
+        ("drop_remainder=True", "drop_remainder=False"),
+        ("num_epochs=2", "num_epochs=3"),
+        ("batch_size=4", "batch_size=5"),
+        ('return context["length"]', 'return context["length"] + 1'),
+        ('steps["tokens"], steps["labels"]', 'steps["labels"], steps["tokens"]'),
+        ("dataset = dataset.repeat(num_epochs)", "dataset = dataset.shuffle(3).repeat(num_epochs)"),
+        ("tf.data.TFRecordDataset(dataset)", "tf.data.TFRecordDataset(dataset).skip(1)"),
+    ):
+        assert old in source
+        namespace = {}
+        exec(source.replace(old, new), namespace)  # noqa: S102 - what was printed
+        comparison = legacy.compare(lambda: reader(paths), namespace["inputs"])
+        assert not comparison.equal or not comparison.ordered, (old, new)
