@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.cli import selection_arguments
-from seqrecorder.cli.command import add, add_command, load_class, of_writing, quieten_tensorflow, records
+from seqrecorder.cli.command import (
+    add,
+    add_command,
+    add_selection_options,
+    load_class,
+    of_writing,
+    quieten_tensorflow,
+    records,
+    selection_of,
+    selects,
+)
 from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.storage.files import MANIFEST, is_url
@@ -41,7 +50,7 @@ def add_commands(commands: Any) -> None:
     add(convert, "--leave-out FEATURE ...", "a feature that the dataset does without; may be repeated")
     _add_inference(convert)
     _add_table_options(convert, converts=True)
-    selection_arguments.add_options(convert, keys=False)
+    add_selection_options(convert, keys=False)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +86,7 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
         raise OptionError("name the files once: FILES, or --split NAME=FILES for each split")
     if not options.splits and not options.paths:
         raise OptionError("which files? FILES, or --split NAME=FILES for each split")
-    if selection_arguments.are_given(options) or any(map(_is_dataset, options.paths)):
+    if selects(options) or any(map(_is_dataset, options.paths)):
         return _copy(options)
     if _are_tables(options):
         return _convert_tables(options, load_class(options.schema))
@@ -115,7 +124,7 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
     quieten_tensorflow()
     schema = load_class(options.schema)
     manifest = merge(
-        [selection_arguments.selection(path, options, schema) for path in options.paths],
+        [selection_of(path, options, schema) for path in options.paths],
         options.destination,
         schema=schema,
         **of_writing(options),

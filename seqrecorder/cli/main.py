@@ -28,8 +28,9 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from seqrecorder import __version__
 from seqrecorder.cli import (
@@ -37,10 +38,19 @@ from seqrecorder.cli import (
     convert_commands,
     dataset_commands,
     legacy_commands,
-    selection_arguments,
 )
-from seqrecorder.cli.command import OK, PROBLEM, add, add_command, load_class
-from seqrecorder.errors import SeqrecorderError
+from seqrecorder.cli.command import (
+    OK,
+    PROBLEM,
+    add,
+    add_command,
+    add_selection_options,
+    describe_selection,
+    load_class,
+    selection_of,
+    selects,
+)
+from seqrecorder.errors import SeqrecorderError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; None takes those of the process.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     # Without a console, or closed by the shell, there are none.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
@@ -60,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if options.run is None:
+        parser.print_help()
+        return OK
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -96,8 +110,8 @@ def _fail(error: Exception, *, as_json: bool) -> int:
 def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]:
     from seqrecorder.cli import inspect, report
 
-    if selection_arguments.are_given(options):
-        return selection_arguments.describe(selection_arguments.selection(options.path, options))
+    if selects(options):
+        return describe_selection(selection_of(options.path, options))
     found = inspect.describe(options.path)
     if isinstance(found, inspect.ShardDescription):
         return found, report.shard_text(found), PROBLEM if found.problem else OK
@@ -109,8 +123,8 @@ def _head(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli.report import head_table, head_text
 
     schema = load_class(options.schema)
-    if selection_arguments.are_given(options):
-        found = inspect.head_of_selection(selection_arguments.selection(options.path, options, schema), options.count)
+    if selects(options):
+        found = inspect.head_of_selection(selection_of(options.path, options, schema), options.count)
     else:
         found = inspect.head(options.path, options.split, count=options.count, schema=schema)
     return found, head_table(found) if options.table else head_text(found)
@@ -137,18 +151,29 @@ def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
 # Arguments ------------------------------------------------------------------------------------------------
 
 
+class _Parser(argparse.ArgumentParser):
+    """Adds the nearest name to an error about an unknown one."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if unknown is not None:
+            message += did_you_mean(unknown[1], re.findall(r"[\w-]+", unknown[2]))
+        super().error(message)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="seqrecorder",
         description="Sequence data in TensorFlow's SequenceExample format: look at it, verify it, try it.",
         epilog="Exit codes: 0 all is well, 1 a problem, 2 wrong usage. `COMMAND --help` says more.",
     )
     parser.add_argument("--version", action="version", version=f"seqrecorder {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    parser.set_defaults(run=None)
 
     info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
     add(info, "path PATH", "a dataset's directory, or a shard")
-    selection_arguments.add_options(info)
+    add_selection_options(info)
 
     head = add_command(commands, "head", _head, "the first records")
     add(head, "path PATH", "a dataset's directory, or a shard")
@@ -156,7 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     add(head, "-n N", "how many records (default: 5)", dest="count", default=5)
     add(head, "--table", "a line for each record")
     add(head, "--schema MODULE:CLASS", "read as this class (default for a shard: what its messages hold)")
-    selection_arguments.add_options(head)
+    add_selection_options(head)
 
     verify = add_command(commands, "verify", _verify, "check files and records; list everything that is wrong")
     add(verify, "path PATH", "a dataset's directory, or a shard")

@@ -427,7 +427,6 @@ def test_errors_of_the_library_are_one_line(capsys, corpus, arguments, message):
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["show", "x"],
         ["info"],
         ["head", "x", "-n", "0"],
@@ -668,3 +667,16 @@ def test_plot_writes_a_picture(corpus, tmp_path, capsys):
     assert "2 records of train" in capsys.readouterr().out
     assert main.main(["plot", str(corpus), "--key", "nobody", "-o", str(path)]) == 1
     assert "nobody" in capsys.readouterr().err
+
+
+def test_without_a_command_there_is_help(capsys):
+    """The bare command shows what there is."""
+    assert main.main([]) == 0
+    assert "verify" in capsys.readouterr().out
+
+
+def test_a_misspelt_command_is_answered_with_the_nearest(capsys):
+    """A name that is no command's is an error of usage, which names the nearest one."""
+    with pytest.raises(SystemExit, match="2"):
+        main.main(["verfy", "corpus"])
+    assert "did you mean 'verify'?" in capsys.readouterr().err
