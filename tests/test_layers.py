@@ -42,14 +42,14 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1680, 9),
+    "schema": (1690, 9),
     "wire": (1280, 4),
     "storage": (2910, 10),
     "codec": (3180, 11),
     "dataset": (4030, 15),
     "writing": (3200, 13),
     "reading": (3470, 21),
-    "sources": (1710, 9),
+    "sources": (1810, 9),
     "analysis": (2680, 9),
     "keras, distributed": (700, 8),
     "legacy": (2270, 43),

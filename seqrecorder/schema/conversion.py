@@ -136,6 +136,7 @@ ADVICE = (
     "'datetime64[unit, UTC]'"
 )
 NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
+_YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
@@ -212,12 +213,20 @@ def time_of_text(text: str, element: ElementType) -> Any:
     if element.zone is None:
         if found is not None:
             raise Mismatch(f"{element.name} (without a time zone)", f"{text!r}; {ADVICE}")
-        return np.datetime64(text)
+        return _time(text)
     if found is None:
         raise Mismatch(f"{element.name} (with a time zone)", f"{text!r}: {NO_ZONE}")
     plain, sign, hours, minutes = found.groups()
     offset = 0 if sign is None else int(f"{sign}1") * (60 * int(hours) + int(minutes))
-    return np.datetime64(plain) - np.timedelta64(offset, "m") if offset else np.datetime64(plain)
+    return _time(plain) - np.timedelta64(offset, "m") if offset else _time(plain)
+
+
+def _time(text: str) -> Any:
+    time = np.datetime64(text)
+    year = _YEAR.match(text)  # numpy wraps times beyond the unit of their digits, and takes "today"
+    if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
+        raise ValueError(f"{text!r} is no time, or beyond the range of its unit")
+    return time
 
 
 def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, is_table, pyarrow, table_of
+from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, compute, is_table, pyarrow, table_of
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
+from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import files_named, local_path, natural_order
 from seqrecorder.writing.columns import TableRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 _FORMATS = {
@@ -64,9 +66,9 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
     """
     files = _files(path)
     pyarrow()
-    names = _opened(files[0], types)[0]
+    names = _names(files[0])
     for file in files[1:]:
-        others = _opened(file, types)[0]
+        others = _names(file)
         if set(others) != set(names):
             differing = sorted(set(others) ^ set(names))
             raise SourceError(f"{file}: expected the columns of {files[0]}, {', '.join(names)}; {differing} differ")
@@ -111,22 +113,30 @@ def _named(file: Path) -> Iterator[None]:
     try:
         yield
     except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, (SourceError, DatasetNotFoundError)):
+        if isinstance(error, DatasetNotFoundError):
             raise
         raise SourceError(f"{file}: {error}") from error
+    except SourceError as error:
+        raise SourceError(f"{file}, {error}") from error
+
+
+def _names(file: Path) -> tuple[str, ...]:
+    with _named(file):
+        return _opened(file)[0]
 
 
 def _opened(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None = None
+    file: Path,
+    types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None,
+    wanted: Sequence[str] | None = None,
 ) -> tuple[tuple[str, ...], Iterator[Any]]:
     """Return the names of a file's columns, and the batches of the wanted ones."""
-    with _named(file):
-        kind = _format_of(file)
-        if kind == "parquet":
-            return _parquet(file, wanted)
-        if kind == "arrow":
-            return _arrow(file, wanted)
-        return (_csv if kind == "csv" else _json)(file, types, wanted)
+    kind = _format_of(file)
+    if kind == "parquet":
+        return _parquet(file, wanted)
+    if kind == "arrow":
+        return _arrow(file, wanted)
+    return (_csv if kind == "csv" else _json)(file, types, wanted)
 
 
 def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
@@ -179,7 +189,97 @@ def _csv(
         with opened() as reader:
             return tuple(reader.schema.names), iter(())
     kinds = dict(types(wanted)) if types is not None else {}
-    return tuple(wanted), iter(opened(include_columns=list(wanted), column_types=kinds))
+    # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
+    texts = {name: kind if pa.types.is_nested(kind) else pa.binary() for name, kind in kinds.items()}
+    missing = pa.array(csv.ConvertOptions().null_values)
+    return tuple(wanted), _converted(
+        lambda: opened(include_columns=list(wanted), column_types=texts),
+        kinds,
+        functools.partial(_value_of_text, missing=missing),
+    )
+
+
+def _value_of_text(array: Any, kind: Any, missing: Any) -> Any:
+    """Convert the bytes of a column of CSV to its declared type.
+
+    Raises:
+        ArrowInvalid: one is no such value.
+    """
+    pa, pc, types = pyarrow(), compute(), pyarrow().types
+    if types.is_nested(kind) or types.is_binary(kind):
+        return array
+    texts = array.cast(pa.string())  # refuses what is no UTF-8
+    if types.is_string(kind):
+        return texts
+    texts = pc.ascii_trim_whitespace(texts)
+    texts = pc.if_else(pc.is_in(texts, value_set=missing), None, texts)
+    # Arrow reads hexadecimal digits as an integer.
+    if types.is_integer(kind) and pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
+        raise pa.ArrowInvalid
+    values = texts.cast(kind)
+    if types.is_floating(kind):  # an infinity that was written as one has an "n"
+        _refuse(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "n", ignore_case=True))))
+    return values
+
+
+def _narrower(array: Any, kind: Any) -> Any:
+    """Convert numbers of JSON, which were read as float64.
+
+    Raises:
+        ArrowInvalid: one is beyond the declared type.
+    """
+    values = array.cast(kind)
+    before, after = array, values
+    while pyarrow().types.is_nested(before.type):
+        before, after = before.flatten(), after.flatten()
+    if pyarrow().types.is_floating(before.type):
+        _refuse(compute().xor(compute().is_inf(before), compute().is_inf(after)))
+    return values
+
+
+def _refuse(wrong: Any) -> None:
+    if compute().any(wrong).as_py():
+        raise pyarrow().ArrowInvalid
+
+
+def _converted(
+    batches: Callable[[], Iterable[Any]], kinds: Mapping[str, Any], convert: Callable[..., Any]
+) -> Iterator[Any]:
+    """Yield batches of text with the columns of declared types.
+
+    Raises:
+        SourceError: a value does not fit, or the text is not of its format; the row is named.
+    """
+    pa, rows = pyarrow(), 0
+    try:
+        for batch in batches():
+            columns = []
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                kind = kinds.get(name)
+                try:
+                    columns.append(column if kind is None else convert(column, kind=kind))
+                except pa.ArrowInvalid:
+                    row, value = _first_bad(column, functools.partial(convert, kind=kind))
+                    raise SourceError(f"row {rows + row}, column {name!r}: expected {kind}, got {value}") from None
+            rows += batch.num_rows
+            yield pa.record_batch(columns, names=batch.schema.names)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise SourceError(f"after row {rows}: {error}") from error
+
+
+def _first_bad(column: Any, convert: Callable[[Any], Any]) -> tuple[int, str]:
+    """Return the first row that is not converted, and its value."""
+    first, rows = 0, len(column)
+    while rows > 1:  # the first bad row is in `rows` rows from `first` on
+        half = rows // 2
+        try:
+            convert(column.slice(first, half))
+        except pyarrow().ArrowInvalid:
+            rows = half
+        else:
+            first, rows = first + half, rows - half
+    value = column[first].as_py()
+    return first, describe(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
 
 
 def _json(
@@ -200,7 +300,18 @@ def _json(
         reader = opened({})
         return tuple(reader.schema.names), iter(())
     kinds = dict(types(wanted)) if types is not None else {}
-    return tuple(wanted), (batch.select(list(wanted)) for batch in opened(kinds))
+    wide = {name: _wide(kind) for name, kind in kinds.items()}
+    return tuple(wanted), _converted(lambda: (batch.select(list(wanted)) for batch in opened(wide)), kinds, _narrower)
+
+
+def _wide(kind: Any) -> Any:
+    """Return a type with 64 bits for its numbers, so that a narrower one can be refused by its row."""
+    pa, types = pyarrow(), pyarrow().types
+    if types.is_list(kind):
+        return pa.list_(_wide(kind.value_type))
+    if types.is_floating(kind):
+        return pa.float64()
+    return pa.int64() if types.is_integer(kind) and not types.is_uint64(kind) else kind
 
 
 def from_table(
@@ -290,9 +401,10 @@ def _types_of(schema: Schema, columns: Mapping[str, str], *, steps: bool) -> Any
         found = {}
         for name in names:
             field = fields.get(name)
-            if field is None or field.element.name == "bfloat16" or field.element.numpy.kind in "ecm":
-                continue  # what text is read as is exact enough, or refused later
-            kind = arrow_type(field.element, name)
+            if field is None or field.element.numpy.kind in "cm":
+                continue  # what text is read as is refused later
+            narrow = field.element.name in ("bfloat16", "float16")  # of which text has no parser
+            kind = pa.float64() if narrow else arrow_type(field.element, name)
             kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
             for _ in range(int(field.is_list and not steps) + len(field.shape)):
                 kind = pa.list_(kind)

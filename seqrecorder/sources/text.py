@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cmath
+import collections
 import functools
 import json
 import logging
@@ -216,13 +218,26 @@ def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
         elif kind == "M":
             done.extend(time_of_text(text, element) for text in texts)
         elif kind == "m":
-            done.extend(np.array(int(text)).astype(element.numpy)[()] for text in texts)
+            done.extend(np.array(_number(text, int), np.int64).astype(element.numpy)[()] for text in texts)
         else:
-            done.extend(map(int if kind in "iu" else complex if kind == "c" else float, texts))
+            number = int if kind in "iu" else complex if kind == "c" else float
+            done.extend(_number(text, number) for text in texts)
     except (ValueError, KeyError, OverflowError):
         said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
         raise SourceError(said) from None
     return done
+
+
+def _number(text: str, convert: Callable[[str], Any] = float) -> Any:
+    """Return the number that a text says, in the digits that all formats know.
+
+    Raises:
+        ValueError: it says none, or one beyond any float; an infinity has an "n" in its name.
+    """
+    value = convert(text)
+    if "_" in text or not text.isascii() or (convert is not int and cmath.isinf(value) and "n" not in text.lower()):
+        raise ValueError(f"{text!r} is no number, or beyond any float")
+    return value
 
 
 def from_jsonl(
@@ -247,7 +262,7 @@ def from_jsonl(
 
     A null of a float is NaN, of a time NaT; times are texts of ISO 8601, and of a sparse field there are the two keys
     `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
-    floats.
+    floats, and `Infinity` is one. A key that comes twice in a line is an error.
 
     Args:
         path: of a file, a glob, or a list of files, packed where they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the
@@ -279,7 +294,7 @@ class _Lines:
         self._field_of = keys if columns or extra == "ignore" else None
         self._extra = extra == "ignore"
         self._sparse = {key: fields[name] for key, name in keys.items() if fields[name].sparse is not None}
-        self._decode = json.JSONDecoder().decode
+        self._decode = json.JSONDecoder(parse_float=_number, object_pairs_hook=_unique).decode
 
     def parse(self, file: Any) -> Iterator[Piece]:
         """Yield each line that is not empty."""
@@ -312,6 +327,14 @@ class _Lines:
                     raise SourceError(f"key {key!r}: columns= takes the field of this name from another key")
             values |= {key: value for key, value in row.items() if key not in names}
         return values
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        ((doubled, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {doubled!r} comes twice")
+    return row
 
 
 def exact_text(field: Field, value: Any) -> Any:
@@ -563,8 +586,8 @@ def from_ts(
     return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
 
 
-def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
-    """Yield the label of each series of a file, None where it has none, and the values of each dimension.
+def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
+    """Yield the label of each series of a file, a number for a regression, and the values of each dimension.
 
     Raises:
         SourceError: there is no header, or one that is not understood; or a line has other than numbers.
@@ -572,8 +595,10 @@ def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
     header: dict[str, str] = {}
     for number, text in _lines_of_series(file, header):
         try:
-            yield _series_of(header, text)
-        except SourceError as error:
+            label, dimensions = _series_of(header, text)
+            is_class = label is None or header.get("targetlabel", "").lower() != "true"
+            yield label if is_class else _number(str(label)), dimensions
+        except ValueError as error:
             raise SourceError(f"{name_of(file)}, line {number}: {error}") from error
 
 
@@ -605,7 +630,12 @@ def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
     dimensions = text.split(":")
     label = dimensions.pop().strip() if has_label else None
-    return label, [_numbers(part) for part in dimensions]
+    series = [_numbers(part) for part in dimensions]
+    length = header.get("serieslength", "") if header.get("equallength", "").lower() == "true" else ""
+    wrong = next((part.size for part in series if length and str(part.size) != length), None)
+    if wrong is not None:
+        raise SourceError(f"expected {length} values, as @seriesLength says, got {wrong}")
+    return label, series
 
 
 class _Series:
@@ -683,9 +713,13 @@ class _Series:
 def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     cells = [cell.strip() for cell in text.split(",")] if text.strip() else []
     try:
-        return np.array(["nan" if cell in _MISSING else cell for cell in cells], np.float64)
+        numbers = ["nan" if cell in _MISSING else cell for cell in cells]
+        values = np.array(numbers, np.float64)
+        if "_" in text or not text.isascii() or np.isinf(values).any():
+            values = np.array(list(map(_number, numbers)), np.float64)
     except ValueError as error:
         raise SourceError(f"expected numbers between commas: {error}") from None
+    return values
 
 
 def _exact(field: Field, values: Any) -> Any:
