@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import collections
 import functools
+import itertools
 import json
 import logging
 import re
@@ -376,7 +377,11 @@ def _pairs(field: Field, indices: Any, values: Any) -> Any:
 _DOCUMENT = "-DOCSTART-"
 _COMMENT = re.compile(r"#\s*(\w+)\s*=\s*(.*)")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
-_SPAN = re.compile(r"\d+[-.]\d+")
+_SURE_COMMENT = re.compile(r"#\s+(\w+\s+=(\s|$)|newdoc\b)")
+_SPAN = re.compile(r"[0-9]+[-.][0-9]+")
+_BLANKS = " \t"  # what else Python takes for blanks belongs to tokens
+_BLANK = re.compile(" +")
+_HEAD = 1000  # lines that are searched for the first token
 CONLLU_COLUMNS = 10
 
 
@@ -401,9 +406,10 @@ def from_conll(
     >>> list(sr.from_conll(file, Sentence, columns=["tokens", None, "tags"]))
     [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
 
-    Lines that begin with `#` and are no token by the number of their columns are comments: `# name = text` is the value
-    of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents. In CoNLL-U, with
-    ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no tokens.
+    Lines that begin with `#` are comments, but for those that have the columns of a token; `# name = text` always is
+    one, with the value of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents.
+    In CoNLL-U, with ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no
+    tokens.
 
     Args:
         path: see `from_jsonl`.
@@ -412,13 +418,15 @@ def from_conll(
             the list. Numbers are read as the field declares.
         document: a context field that holds the number of the document, from 0 on: `split_by=` it keeps documents
             whole.
-        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else blanks.
+        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else spaces. A
+            no-break space and its like belong to tokens.
         on_error: `skip` leaves sentences out that are no records, logs the first and counts them, in the manifest too.
 
     Raises:
         DatasetNotFoundError: there is no such file.
         OptionError: there is no field of a name.
-        SourceError: while iterating: a line has too few columns, or a value does not fit; the line is named.
+        SourceError: while iterating: a line has too few columns, or others than the first of its sentence, or a value
+            does not fit; the line is named.
     """
     sentences = _Sentences(Schema.of(record_class), columns, document, separator)
     return text_records(path, record_class, sentences.parse, on_error)
@@ -451,10 +459,13 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
         separator: between columns, as for `from_conll`.
         least: columns that a token has at least.
     """
-    documents, width = -1, 0  # of the token before
+    documents, lines = -1, lines_of(file)
+    head = list(itertools.islice(lines, _HEAD))
+    tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
+    before = next(tokens, "")  # the last line that is certainly a token's, at first the one that comes
     sentence = Sentence()
-    for number, line in lines_of(file):
-        stripped, cells = line.strip(), _cells(line, separator)
+    for number, line in itertools.chain(head, lines):
+        stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows:
                 sentence.document = max(0, documents)
@@ -462,31 +473,34 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
                 sentence = Sentence()
         elif cells[0] == _DOCUMENT:
             documents += 1
-        elif stripped[0] == "#" and _is_comment(stripped, cells, width, least):
+        elif stripped[0] == "#" and _is_comment(line, before, separator, least):
             documents += bool(_NEW_DOCUMENT.match(stripped))
             found = _COMMENT.match(stripped)
             sentence.comments |= {found[1]: found[2]} if found else {}
         elif len(cells) != CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
             sentence.rows.append(cells)
             sentence.numbers.append(number)
-            width = len(cells)
+            before = line
             sentence.size += len(line)
     if sentence.rows:
         sentence.document = max(0, documents)
         yield sentence
 
 
-def _is_comment(line: str, cells: list[str], width: int, least: int) -> bool:
-    """Whether a line that begins with `#` is a comment; a token may begin so too."""
-    if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
+def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
+    """Whether a line that begins with `#` is a comment; a token, which has the columns of another one, may begin so."""
+    if _SURE_COMMENT.match(line):
         return True
-    return len(cells) != width if width else cells[0] == "#" or len(cells) < least
+    width = len(_cells(line, separator))
+    if not before:
+        return width < least
+    return width != len(_cells(before, separator)) or (separator is None and ("\t" in line) != ("\t" in before))
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
     if separator is not None:
         return line.split(separator)
-    return line.split("\t") if "\t" in line else line.split() or [""]
+    return line.split("\t") if "\t" in line else _BLANK.split(line.strip(_BLANKS))
 
 
 class _Sentences:
@@ -538,6 +552,12 @@ class _Sentences:
                 for place, field in self.columns:
                     value_of_text(field, cells[place], f"line {number}")
             raise  # pragma: no cover - one of them was not good
+        other = next((place for place, cells in enumerate(rows) if len(cells) != len(rows[0])), None)
+        if other is not None:
+            raise SourceError(
+                f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(rows[other])} in line "
+                f"{numbers[other]}: {rows[other]} (separator= says what stands between columns)"
+            )
         if self.document is not None:
             is_text = self.contexts[self.document].element.is_text
             values[self.document] = str(found.document) if is_text else found.document
