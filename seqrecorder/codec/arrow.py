@@ -372,6 +372,11 @@ class Table:
     open: Callable[[Sequence[str]], Iterator[Any]]
     is_sorted: bool = False
 
+    def __attrs_post_init__(self) -> None:
+        odd = next((name for name in self.names if "\0" in name), None)
+        if odd is not None:
+            raise SourceError(f"{self.name}: column {odd!r}: Arrow finds no column with NUL in its name: rename it")
+
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows of some columns, in batches of a bounded size.
 

@@ -136,6 +136,7 @@ ADVICE = (
     "'datetime64[unit, UTC]'"
 )
 NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
+_DIMENSIONS = 32  # that every numpy has
 _YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
@@ -402,6 +403,8 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
             raise problem.inside(position) from None
         if rows[-1].shape != rows[0].shape:
             raise Mismatch(f"shape {rows[0].shape}, as item 0 has", f"shape {rows[-1].shape}", (position,))
+    if rows[0].ndim >= _DIMENSIONS:
+        raise Mismatch(f"at most {_DIMENSIONS} dimensions", "more")
     return np.stack(rows)
 
 

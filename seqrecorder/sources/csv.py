@@ -7,7 +7,7 @@ import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
-from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, opened_text
+from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, check_utf8, opened_text
 from seqrecorder.storage.names import local_path
 from seqrecorder.writing.columns import SkippingSource
 from seqrecorder.writing.encoder import check_params, hook_params
@@ -59,6 +59,10 @@ class CsvRecords(SkippingSource, Generic[T]):
                             f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
                             f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
                         )
+                    try:
+                        check_utf8("".join(row.values()), self.encoding)
+                    except SourceError as error:
+                        raise SourceError(f"{self.path}, line {rows.line_num}: {error}") from None
                     try:
                         yield self._record(row, rows.line_num)
                     except SkipRecord:

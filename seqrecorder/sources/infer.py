@@ -18,6 +18,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.sources.tables import open_table
 from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
+from seqrecorder.storage.files import check_utf8
 from seqrecorder.storage.names import files_named, natural_order
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> li
     files = files_named(path, natural_order)
     parts = itertools.chain.from_iterable(split_sentences(file, None) for file in files)
     found = list(itertools.islice(parts, most))
+    for sentence in found:
+        check_utf8("".join(itertools.chain(*sentence.rows, sentence.comments.values())))
     width = min((len(cells) for sentence in found for cells in sentence.rows), default=0)
     if columns is None:
         columns = _CONLLU if width == CONLLU_COLUMNS else [f"column_{number}" for number in range(1, width + 1)]

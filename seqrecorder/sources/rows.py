@@ -438,6 +438,9 @@ class RowGroups(TableSource):
             ordered = rows_in_order(self.table, wanted, keys, memory=self._memory, reach=progress.reach)
             for table, starts in self._whole_groups(ordered):
                 yield self._gathered(table, starts)
+        except SourceError as error:
+            named = self.table.name in str(error)
+            raise SourceError(f"{error}" if named else f"{self.table.name}: {error}") from error
         finally:
             progress.close()
         if self.equal_times:

@@ -112,12 +112,22 @@ def _named(file: Path) -> Iterator[None]:
     """Name the file in what pyarrow says of it."""
     try:
         yield
-    except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, DatasetNotFoundError):
-            raise
-        raise SourceError(f"{file}: {error}") from error
+    except (DatasetNotFoundError, OptionError):
+        raise
     except SourceError as error:
         raise SourceError(f"{file}, {error}") from error
+    except (pyarrow().ArrowException, OSError, ValueError, OverflowError) as error:
+        raise SourceError(f"{file}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what Arrow says, and what to do about a line longer than its blocks of 1 MiB."""
+    if "straddling" not in str(error):
+        return str(error)
+    return (
+        "a line is longer than 1 MiB: write the table as Parquet, give from_jsonl JSON lines of any length, or read it "
+        "with pyarrow (ReadOptions(block_size=...)) and give the table"
+    )
 
 
 def _names(file: Path) -> tuple[str, ...]:
@@ -154,7 +164,7 @@ def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...],
             for batch in opened.iter_batches(BATCH_ROWS, columns=list(wanted)):
                 yield batch.select(list(wanted))
 
-    return names, batches()
+    return names, _converted(batches)
 
 
 def _arrow(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
@@ -169,7 +179,13 @@ def _arrow(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], I
         source.seek(0)
         reader = batches = ipc.open_stream(source)
     names = tuple(reader.schema.names)
-    return names, iter(()) if wanted is None else (batch.select(list(wanted)) for batch in batches)
+
+    def checked() -> Iterator[Any]:
+        for batch in batches:
+            batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
+            yield batch.select(list(wanted or ()))
+
+    return names, _converted(checked)
 
 
 def _csv(
@@ -243,9 +259,11 @@ def _refuse(wrong: Any) -> None:
 
 
 def _converted(
-    batches: Callable[[], Iterable[Any]], kinds: Mapping[str, Any], convert: Callable[..., Any]
+    batches: Callable[[], Iterable[Any]],
+    kinds: Mapping[str, Any] | None = None,
+    convert: Callable[..., Any] = lambda column, **_: column,
 ) -> Iterator[Any]:
-    """Yield batches of text with the columns of declared types.
+    """Yield batches with the columns of declared types.
 
     Raises:
         SourceError: a value does not fit, or the text is not of its format; the row is named.
@@ -255,7 +273,7 @@ def _converted(
         for batch in batches():
             columns = []
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                kind = kinds.get(name)
+                kind = kinds.get(name) if kinds else None
                 try:
                     columns.append(column if kind is None else convert(column, kind=kind))
                 except pa.ArrowInvalid:
@@ -263,8 +281,10 @@ def _converted(
                     raise SourceError(f"row {rows + row}, column {name!r}: expected {kind}, got {value}") from None
             rows += batch.num_rows
             yield pa.record_batch(columns, names=batch.schema.names)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise SourceError(f"after row {rows}: {error}") from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"after row {rows}: {_reason(error)}") from error
 
 
 def _first_bad(column: Any, convert: Callable[[Any], Any]) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STDIN, lines_of, name_of
+from seqrecorder.storage.files import STDIN, check_utf8, lines_of, name_of
 from seqrecorder.storage.names import files_named, natural_order
 from seqrecorder.writing.columns import ColumnSource, SkippingSource
 
@@ -40,6 +40,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("seqrecorder")
 _PIECES = 4096
 _CHARACTERS = 2 << 20  # of pieces that are looked at together
+_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # what a piece raises that is no record
 
 
 class TextRecords(SkippingSource, Generic[T]):
@@ -90,8 +91,10 @@ class TextRecords(SkippingSource, Generic[T]):
         for line, _, values_of in pieces:
             try:
                 record = self._record(values_of())
-            except (RecordError, Mismatch, ValueError) as error:
+            except _BAD as error:
                 message = error.message if isinstance(error, RecordError) else str(error)
+                if isinstance(error, RecursionError):
+                    message = "values that are nested too deeply"
                 problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
                 key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
                 said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
@@ -131,7 +134,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
             for pieces in _chunks(self._parse(path)):
                 try:
                     rows = [values_of() for _, _, values_of in pieces]
-                except (RecordError, Mismatch, ValueError):
+                except _BAD:
                     columns = None
                 else:
                     columns = columns_of_dictionaries(self.schema, rows, convert=self._convert)
@@ -309,9 +312,10 @@ class _Lines:
         Raises:
             SourceError: it is no JSON, or no object.
         """
+        check_utf8(line)
         try:
             row = self._decode(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except json.JSONDecodeError as error:
             raise SourceError(f"no JSON: {error}") from None
         if not isinstance(row, dict):
             raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
@@ -535,6 +539,7 @@ class _Sentences:
             SourceError: a line has too few columns, or holds no number where one is declared.
         """
         rows, numbers = found.rows, found.numbers
+        check_utf8("".join(itertools.chain(*rows, found.comments.values())))
         values: dict[str, Any] = {
             name: value_of_text(self.contexts[name], text)
             for name, text in found.comments.items()
@@ -646,6 +651,7 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
     """Return the label of a line, and the values of its dimensions."""
+    check_utf8(text)
     classes = header.get("classlabel", "").split()
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
     dimensions = text.split(":")

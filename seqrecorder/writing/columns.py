@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import array
+import collections
 import copy
 import datetime as dt
 import enum
@@ -592,7 +593,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
     Raises:
         OptionError: there is no such field or column, or none for a field that is required.
     """
-    doubled = {name for name in table.names if table.names.count(name) > 1}
+    there = collections.Counter(table.names)
     columns = columns or {}
     if not isinstance(columns, Mapping):
         raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
@@ -602,10 +603,10 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
             raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
     found: dict[str, str] = {}
     for field in schema.fields:
-        given_name = field.name if field.name in table.names or field.feature not in table.names else field.feature
+        given_name = field.name if field.name in there or field.feature not in there else field.feature
         name = columns.get(field.name, given_name)
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
-        if all(name + part in table.names for part in parts):
+        if all(name + part in there for part in parts):
             found |= {field.name + part: name + part for part in parts}
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
@@ -615,7 +616,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
                 f"{', '.join(map(repr, table.names))}: columns={{'field': 'column'}} maps names"
             )
     for name in found.values():
-        if name in doubled:
+        if there[name] > 1:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
     return found
 
