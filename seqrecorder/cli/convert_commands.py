@@ -114,8 +114,11 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
         raise OptionError("--raw, --shape, --leave-out, --by, --order and --cast are not for datasets")
     quieten_tensorflow()
     schema = load_class(options.schema)
+    selections = [selection_arguments.selection(path, options, schema) for path in options.paths]
+    if selection_arguments.are_given(options) and not any(map(len, selections)):
+        raise OptionError(f"no record of {', '.join(options.paths)} is selected: nothing is written")
     manifest = merge(
-        [selection_arguments.selection(path, options, schema) for path in options.paths],
+        selections,
         options.destination,
         schema=schema,
         **of_writing(options),

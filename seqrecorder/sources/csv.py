@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_ROW_NAMES = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
 
 
 class Row(dict[str, str]):
@@ -58,6 +59,7 @@ class CsvRecords(SkippingSource, Generic[T]):
                         raise SourceError(
                             f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
                             f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
+                            f"{_ROW_NAMES if len(row.get(None, ())) == 1 else ''}"
                         )
                     try:
                         check_utf8("".join(row.values()), self.encoding)

@@ -59,8 +59,8 @@ def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) 
 
 
 def is_of_series(source: Any) -> bool:
-    """Whether a path, or a glob, ends as the name of a `.ts` file does; the label of a series is no key."""
-    return _unpacked(source).endswith(".ts")
+    """Whether a path, or a glob, ends as the name of a `.ts` file does (or of `.tsf`, which is refused with advice)."""
+    return _unpacked(source).endswith((".ts", ".tsf"))
 
 
 def _unpacked(source: Any) -> str:

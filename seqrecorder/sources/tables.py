@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +13,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
 from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.names import files_named, local_path, natural_order
-from seqrecorder.writing.columns import TableRecords
+from seqrecorder.writing.columns import TableRecords, check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -121,7 +123,10 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what Arrow says, and what to do about a line longer than its blocks of 1 MiB."""
+    """Return what Arrow says, and what to do about row names, and a line longer than its blocks of 1 MiB."""
+    widths = _WIDTHS.search(str(error))
+    if widths and int(widths[2]) == int(widths[1]) + 1:
+        return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
     if "straddling" not in str(error):
         return str(error)
     return (
@@ -399,7 +404,7 @@ def open_table(
         SourceError: a file is not of its format.
     """
     if is_path(given):
-        return table_of_files(given, None if schema is None else _types_of(schema, columns or {}, steps=steps))
+        return table_of_files(given, None if schema is None else _types_of(schema, columns, steps=steps))
     if is_table(given):
         return table_of(given)
     advice = "; polars: give .collect()" if type(given).__name__ == "LazyFrame" else ""
@@ -411,10 +416,9 @@ def open_table(
     )
 
 
-def _types_of(schema: Schema, columns: Mapping[str, str], *, steps: bool) -> Any:
+def _types_of(schema: Schema, columns: Mapping[str, str] | None, *, steps: bool) -> Any:
     """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    pa = pyarrow()
-
+    pa, columns = pyarrow(), check_columns(schema, columns)
     fields = {columns.get(field.name, field.name): field for field in schema.fields if field.sparse is None}
 
     def types(names: Sequence[str]) -> dict[str, Any]:

@@ -570,6 +570,7 @@ class _Sentences:
 
 
 _MISSING = ("?", "NaN")
+_REMEDY = "are not read: make a table of them, a row a step, with columns of series, time and value, for from_rows"
 
 
 def from_ts(
@@ -641,7 +642,9 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
         elif text.lower() == "@data":
             in_data = True
             if header.get("timestamps", "").lower() == "true":
-                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own are not read")
+                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own {_REMEDY}")
+            if "attribute" in header:
+                raise SourceError(f"{name_of(file)}: @attribute: files of the .tsf format {_REMEDY}")
         else:
             name, _, value = text[1:].partition(" ")
             header[name.lower()] = value.strip()

@@ -582,6 +582,27 @@ class TableRecords(TableSource):
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 
 
+def check_columns(schema: Schema, columns: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return the columns of fields, none where it is None.
+
+    Raises:
+        OptionError: it is no mapping of fields of the schema to names.
+    """
+    columns = {} if columns is None else columns
+    if not isinstance(columns, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
+    names = [field.name for field in schema.fields]
+    for given in columns:
+        if given not in names:
+            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+        if not isinstance(columns[given], str):
+            raise OptionError(
+                f"columns: expected the name of one column for field {given!r}, got {columns[given]!r}; join several "
+                "before: a column of lists, such as numpy.stack(..., 1).tolist()"
+            )
+    return columns
+
+
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
     """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
 
@@ -594,13 +615,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
         OptionError: there is no such field or column, or none for a field that is required.
     """
     there = collections.Counter(table.names)
-    columns = columns or {}
-    if not isinstance(columns, Mapping):
-        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
-    names = [field.name for field in schema.fields]
-    for given in columns:
-        if given not in names:
-            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+    columns = check_columns(schema, columns)
     found: dict[str, str] = {}
     for field in schema.fields:
         given_name = field.name if field.name in there or field.feature not in there else field.feature

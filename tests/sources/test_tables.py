@@ -188,6 +188,8 @@ def test_columns_are_mapped_and_others_listed():
         ({}, {"columns": {"kye": "key"}}, "no field 'kye' \\(did you mean 'key'"),
         ({}, {"columns": {"key": "kee"}}, "no column 'kee' for field 'key' \\(did you mean 'key'"),
         ({}, {"columns": "key"}, "mapping of field to column"),
+        ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]; join several before"),
+        ({}, {"columns": {"x": 3}}, "the name of one column for field 'x', got 3"),
         ({"x": None}, {}, "no column 'x' for field 'x'.*columns="),
         ({}, {"extra": "drop"}, "'error' or 'ignore'"),
         ({}, {"on_error": "ignore"}, "'raise' or 'skip'"),
@@ -389,3 +391,32 @@ def test_files_say_that_they_need_pyarrow(tmp_path, monkeypatch, read, name):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sr.OptionError, match="need pyarrow: pip install pyarrow"):
         read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("columns", [{"x": ["a", "b"]}, {"x": ("a",)}, {"x": None}, {"key": {"a"}}, "key", ["key"]])
+def test_columns_name_one_column(tmp_path, columns):
+    """Several columns for one field are refused by an error of ours, by tables, rows and files of text alike."""
+    (tmp_path / "a.csv").write_text("key,a,b\n1,2,3\n")
+    for given in (pa.table({"key": ["1"], "a": [2], "b": [3]}), tmp_path / "a.csv"):
+        for read in (sr.from_table, lambda *args, **options: sr.from_rows(*args, by="key", **options)):
+            with pytest.raises(sr.OptionError, match="expected the name of one column|expected a mapping"):
+                list(read(given, Reading, columns=columns, extra="ignore"))
+
+
+def test_row_names_of_r_are_explained(tmp_path):
+    """A header with a name less than the rows have values is the one of R's `write.table`."""
+
+    @sr.record
+    class Word:
+        key: str = sr.context(str)
+
+        @classmethod
+        def from_csv_row(cls, row):
+            return cls(row["key"])
+
+    (tmp_path / "a.csv").write_text("key,x\n1,a,2\n2,b,3\n")
+    for read in (lambda path: sr.from_table(path, Word, extra="ignore"), lambda path: sr.from_csv(path, Word)):
+        with pytest.raises(sr.SourceError, match=r"a\.csv.*row\.names=FALSE"):
+            list(read(tmp_path / "a.csv"))
+    with pytest.raises(sr.SourceError, match=r"row\.names=FALSE"):
+        sr.Schema.infer(tmp_path / "a.csv")
