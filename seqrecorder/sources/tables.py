@@ -67,7 +67,6 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
         SourceError: a file is not of its format, or has other columns than the first.
     """
     files = _files(path)
-    pyarrow()
     names = _names(files[0])
     for file in files[1:]:
         others = _names(file)
@@ -76,9 +75,10 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
             raise SourceError(f"{file}: expected the columns of {files[0]}, {', '.join(names)}; {differing} differ")
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
+        kinds = {} if types is None else types(wanted)
         for file in files:
             with _named(file):
-                yield from _opened(file, types, wanted)[1]
+                yield from _batches(file, list(wanted), kinds)
 
     name = str(files[0] if isinstance(path, (list, tuple)) else path)
     return Table(name if len(files) == 1 else f"{name} ({len(files)} files)", names, again=True, open=read)
@@ -137,95 +137,84 @@ def _reason(error: Exception) -> str:
 
 def _names(file: Path) -> tuple[str, ...]:
     with _named(file):
-        return _opened(file)[0]
+        kind = _format_of(file)
+        if kind == "parquet":
+            with _parquet(file) as opened:
+                return tuple(opened.schema_arrow.names)
+        return tuple({"arrow": _arrow, "csv": _csv, "json": _json}[str(kind)](file).schema.names)
 
 
-def _opened(
-    file: Path,
-    types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None,
-    wanted: Sequence[str] | None = None,
-) -> tuple[tuple[str, ...], Iterator[Any]]:
-    """Return the names of a file's columns, and the batches of the wanted ones."""
-    kind = _format_of(file)
-    if kind == "parquet":
-        return _parquet(file, wanted)
-    if kind == "arrow":
-        return _arrow(file, wanted)
-    return (_csv if kind == "csv" else _json)(file, types, wanted)
+def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the wanted columns of a file, of the declared types where it is text."""
+    pa, kind = pyarrow(), _format_of(file)
+    if kind == "json":
+        wide = {name: _wide(declared) for name, declared in kinds.items()}
+        return _converted(lambda: _json(file, wide), wanted, kinds, _narrower)
+    if kind == "csv":
+        # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
+        texts = {name: declared if pa.types.is_nested(declared) else pa.binary() for name, declared in kinds.items()}
+        return _converted(lambda: _csv(file, include_columns=wanted, column_types=texts), wanted, kinds, _value_of_text)
+
+    def batches() -> Iterator[Any]:
+        if kind == "parquet":
+            with _parquet(file) as opened:
+                yield from opened.iter_batches(BATCH_ROWS, columns=wanted)
+            return
+        reader = _arrow(file)
+        numbers = range(getattr(reader, "num_record_batches", 0))
+        for batch in map(reader.get_batch, numbers) if hasattr(reader, "get_batch") else reader:
+            batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
+            yield batch
+
+    return _converted(batches, wanted, {}, _narrower)
 
 
-def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
+def _parquet(file: Path) -> Any:
     from pyarrow import parquet
 
     # With buffers read ahead, which are kept to the end, the whole file would be in memory.
-    opened = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
-    names = tuple(opened.schema_arrow.names)
-    if wanted is None:
-        opened.close()
-        return names, iter(())
-
-    def batches() -> Iterator[Any]:
-        with opened:
-            for batch in opened.iter_batches(BATCH_ROWS, columns=list(wanted)):
-                yield batch.select(list(wanted))
-
-    return names, _converted(batches)
+    return parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
 
 
-def _arrow(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
+def _arrow(file: Path) -> Any:
     pa = pyarrow()
     from pyarrow import ipc
 
     source = pa.memory_map(str(file))
     try:
-        reader = ipc.open_file(source)
-        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        return ipc.open_file(source)
     except pa.ArrowInvalid:  # the form of streams
         source.seek(0)
-        reader = batches = ipc.open_stream(source)
-    names = tuple(reader.schema.names)
-
-    def checked() -> Iterator[Any]:
-        for batch in batches:
-            batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
-            yield batch.select(list(wanted or ()))
-
-    return names, _converted(checked)
+        return ipc.open_stream(source)
 
 
-def _csv(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None
-) -> tuple[tuple[str, ...], Iterator[Any]]:
-    pa = pyarrow()
+def _csv(file: Path, **conversions: Any) -> Any:
     from pyarrow import csv
 
-    separator = "\t" if ".tsv" in file.name.lower() else ","
-    parsing = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-
-    def opened(**conversions: Any) -> Any:
-        stream = pa.input_stream(str(file), compression="detect")
-        return csv.open_csv(stream, parse_options=parsing, convert_options=csv.ConvertOptions(**conversions))
-
-    if wanted is None:
-        with opened() as reader:
-            return tuple(reader.schema.names), iter(())
-    kinds = dict(types(wanted)) if types is not None else {}
-    # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
-    texts = {name: kind if pa.types.is_nested(kind) else pa.binary() for name, kind in kinds.items()}
-    missing = pa.array(csv.ConvertOptions().null_values)
-    return tuple(wanted), _converted(
-        lambda: opened(include_columns=list(wanted), column_types=texts),
-        kinds,
-        functools.partial(_value_of_text, missing=missing),
-    )
+    parsing = csv.ParseOptions(delimiter="\t" if ".tsv" in file.name.lower() else ",", newlines_in_values=True)
+    stream = pyarrow().input_stream(str(file), compression="detect")
+    return csv.open_csv(stream, parse_options=parsing, convert_options=csv.ConvertOptions(**conversions))
 
 
-def _value_of_text(array: Any, kind: Any, missing: Any) -> Any:
+def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
+    pa = pyarrow()
+    from pyarrow import json
+
+    parsing = json.ParseOptions(explicit_schema=pa.schema(list(kinds.items())) if kinds else None)
+    source = pa.input_stream(str(file), compression="detect")
+    if hasattr(json, "open_json"):
+        return json.open_json(source, parse_options=parsing)
+    return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
+
+
+def _value_of_text(array: Any, kind: Any) -> Any:
     """Convert the bytes of a column of CSV to its declared type.
 
     Raises:
         ArrowInvalid: one is no such value.
     """
+    from pyarrow import csv
+
     pa, pc, types = pyarrow(), compute(), pyarrow().types
     if types.is_nested(kind) or types.is_binary(kind):
         return array
@@ -233,10 +222,9 @@ def _value_of_text(array: Any, kind: Any, missing: Any) -> Any:
     if types.is_string(kind):
         return texts
     texts = pc.ascii_trim_whitespace(texts)
-    texts = pc.if_else(pc.is_in(texts, value_set=missing), None, texts)
-    # Arrow reads hexadecimal digits as an integer.
-    if types.is_integer(kind) and pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py():
-        raise pa.ArrowInvalid
+    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(csv.ConvertOptions().null_values)), None, texts)
+    if types.is_integer(kind):  # Arrow reads hexadecimal digits
+        _refuse(pc.match_substring(texts, "x", ignore_case=True))
     values = texts.cast(kind)
     if types.is_floating(kind):  # an infinity that was written as one has an "n"
         _refuse(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "n", ignore_case=True))))
@@ -264,11 +252,9 @@ def _refuse(wrong: Any) -> None:
 
 
 def _converted(
-    batches: Callable[[], Iterable[Any]],
-    kinds: Mapping[str, Any] | None = None,
-    convert: Callable[..., Any] = lambda column, **_: column,
+    batches: Callable[[], Iterable[Any]], wanted: list[str], kinds: Mapping[str, Any], convert: Callable[..., Any]
 ) -> Iterator[Any]:
-    """Yield batches with the columns of declared types.
+    """Yield batches with the wanted columns, those of text converted to the declared types.
 
     Raises:
         SourceError: a value does not fit, or the text is not of its format; the row is named.
@@ -277,15 +263,15 @@ def _converted(
     try:
         for batch in batches():
             columns = []
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                kind = kinds.get(name) if kinds else None
+            for name in wanted:
+                column, kind = batch.column(name), kinds.get(name)
                 try:
                     columns.append(column if kind is None else convert(column, kind=kind))
                 except pa.ArrowInvalid:
                     row, value = _first_bad(column, functools.partial(convert, kind=kind))
                     raise SourceError(f"row {rows + row}, column {name!r}: expected {kind}, got {value}") from None
             rows += batch.num_rows
-            yield pa.record_batch(columns, names=batch.schema.names)
+            yield pa.record_batch(columns, names=wanted)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, SourceError):
             raise
@@ -305,28 +291,6 @@ def _first_bad(column: Any, convert: Callable[[Any], Any]) -> tuple[int, str]:
             first, rows = first + half, rows - half
     value = column[first].as_py()
     return first, describe(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
-
-
-def _json(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None
-) -> tuple[tuple[str, ...], Iterator[Any]]:
-    pa = pyarrow()
-    from pyarrow import json
-
-    def opened(kinds: Mapping[str, Any]) -> Any:
-        schema = pa.schema(list(kinds.items())) if kinds else None
-        parsing = json.ParseOptions(explicit_schema=schema)
-        source = pa.input_stream(str(file), compression="detect")
-        if hasattr(json, "open_json"):
-            return json.open_json(source, parse_options=parsing)
-        return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
-
-    if wanted is None:
-        reader = opened({})
-        return tuple(reader.schema.names), iter(())
-    kinds = dict(types(wanted)) if types is not None else {}
-    wide = {name: _wide(kind) for name, kind in kinds.items()}
-    return tuple(wanted), _converted(lambda: (batch.select(list(wanted)) for batch in opened(wide)), kinds, _narrower)
 
 
 def _wide(kind: Any) -> Any:
