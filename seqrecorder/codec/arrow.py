@@ -391,7 +391,8 @@ class Table:
         except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
             if isinstance(error, (SourceError, OptionError)):
                 raise
-            raise SourceError(f"{self.name}: {error}") from error
+            cells = "; cells with arrays of several dimensions are taken as records: table.to_dict('records')"
+            raise SourceError(f"{self.name}: {error}{cells if '1-dim' in str(error) else ''}") from error
 
 
 def is_arrow(given: object) -> bool:

@@ -95,7 +95,10 @@ def _files(path: Any) -> list[Path]:
         files = files_named(path, natural_order)
     for file in files:
         if _format_of(file) is None:
-            raise OptionError(f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not")
+            raise OptionError(
+                f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; for TFRecord files, the "
+                "command `seqrecorder schema` drafts a class, and `convert` writes a dataset"
+            )
     return files
 
 
@@ -160,9 +163,10 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any]) -> Iterato
             with _parquet(file) as opened:
                 yield from opened.iter_batches(BATCH_ROWS, columns=wanted)
             return
-        reader = _arrow(file)
-        numbers = range(getattr(reader, "num_record_batches", 0))
-        for batch in map(reader.get_batch, numbers) if hasattr(reader, "get_batch") else reader:
+        reader = _arrow(file)  # of a file, or of a stream
+        for batch in (
+            map(reader.get_batch, range(reader.num_record_batches)) if hasattr(reader, "get_batch") else reader
+        ):
             batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
             yield batch
 

@@ -420,3 +420,18 @@ def test_row_names_of_r_are_explained(tmp_path):
             list(read(tmp_path / "a.csv"))
     with pytest.raises(sr.SourceError, match=r"row\.names=FALSE"):
         sr.Schema.infer(tmp_path / "a.csv")
+
+
+def test_frames_with_arrays_of_several_dimensions_name_the_way_out():
+    """Arrow has no cells of `(T, n)` arrays, as feature extraction leaves them in a frame; records have."""
+    frame = pd.DataFrame({"key": ["a"], "label": [1], "frames": [np.ones((2, 2))], "words": [["a", "b"]]})
+    with pytest.raises(sr.SourceError, match=r"column frames .*to_dict\('records'\)"):
+        list(sr.from_table(frame, Utterance))
+
+
+def test_files_of_records_lead_to_their_command(tmp_path):
+    """`Schema.infer` and `from_table` of a TFRecord file name the command that knows them."""
+    (tmp_path / "a.tfrecord").touch()
+    for read in (sr.Schema.infer, lambda path: sr.from_table(path, Reading)):
+        with pytest.raises(sr.OptionError, match="`seqrecorder schema` drafts a class"):
+            read(tmp_path / "a.tfrecord")
