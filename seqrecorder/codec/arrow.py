@@ -364,6 +364,7 @@ class Table:
         again: whether its rows can be gone through more than once.
         open: gives the batches of some columns.
         is_sorted: whether they come in the order of the columns that somebody wants them in.
+        left_out: rows that could not be read, and are to be left out: a message for each.
     """
 
     name: str
@@ -371,6 +372,7 @@ class Table:
     again: bool
     open: Callable[[Sequence[str]], Iterator[Any]]
     is_sorted: bool = False
+    left_out: list[str] = attrs.field(factory=list, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         odd = next((name for name in self.names if "\0" in name), None)

@@ -53,13 +53,16 @@ def is_table_file(path: Any) -> bool:
     return _format_of(Path(path)) is not None
 
 
-def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None) -> Table:
+def table_of_files(
+    path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None, *, skip: bool = False
+) -> Table:
     """Return the rows of files, one file after the other; only some batches are in memory.
 
     Args:
         path: of a file whose ending tells its format (`.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv`, `.jsonl`; of
             texts also with `.gz`, `.bz2`, `.zst` or `.lz4`), a glob, a directory of such, or a list.
         types: gives, for the names of columns, types of pyarrow for some, where the files are text.
+        skip: whether rows of text that cannot be read are left out; the table lists them.
 
     Raises:
         DatasetNotFoundError: there is no such file.
@@ -74,14 +77,17 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
             differing = sorted(set(others) ^ set(names))
             raise SourceError(f"{file}: expected the columns of {files[0]}, {', '.join(names)}; {differing} differ")
 
+    left_out: list[str] = []
+
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         kinds = {} if types is None else types(wanted)
         for file in files:
             with _named(file):
-                yield from _batches(file, list(wanted), kinds)
+                yield from _batches(file, list(wanted), kinds, left_out if skip else None)
 
     name = str(files[0] if isinstance(path, (list, tuple)) else path)
-    return Table(name if len(files) == 1 else f"{name} ({len(files)} files)", names, again=True, open=read)
+    name = name if len(files) == 1 else f"{name} ({len(files)} files)"
+    return Table(name, names, again=True, open=read, left_out=left_out)
 
 
 def _files(path: Any) -> list[Path]:
@@ -144,19 +150,31 @@ def _names(file: Path) -> tuple[str, ...]:
         if kind == "parquet":
             with _parquet(file) as opened:
                 return tuple(opened.schema_arrow.names)
-        return tuple({"arrow": _arrow, "csv": _csv, "json": _json}[str(kind)](file).schema.names)
+        reader = _csv(file) if kind == "csv" else _arrow(file) if kind == "arrow" else _json(file)
+        return tuple(reader.schema.names)
 
 
-def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the wanted columns of a file, of the declared types where it is text."""
+def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
+    """Yield the wanted columns of a file, of the declared types where it is text.
+
+    Args:
+        file: its path.
+        wanted: names of columns.
+        kinds: their declared types, where the file is text.
+        left_out: gets the messages of rows that are left out; None raises the first one.
+    """
     pa, kind = pyarrow(), _format_of(file)
     if kind == "json":
         wide = {name: _wide(declared) for name, declared in kinds.items()}
-        return _converted(lambda: _json(file, wide), wanted, kinds, _narrower)
+        return _converted(file, lambda: _json(file, wide), wanted, kinds, _narrower, left_out=left_out)
     if kind == "csv":
         # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
         texts = {name: declared if pa.types.is_nested(declared) else pa.binary() for name, declared in kinds.items()}
-        return _converted(lambda: _csv(file, include_columns=wanted, column_types=texts), wanted, kinds, _value_of_text)
+
+        def rows() -> Any:
+            return _csv(file, include_columns=wanted, column_types=texts)
+
+        return _converted(file, rows, wanted, kinds, _value_of_text, left_out=left_out)
 
     def batches() -> Iterator[Any]:
         if kind == "parquet":
@@ -170,7 +188,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any]) -> Iterato
             batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
             yield batch
 
-    return _converted(batches, wanted, {}, _narrower)
+    return _converted(file, batches, wanted, {}, _narrower, left_out=left_out)
 
 
 def _parquet(file: Path) -> Any:
@@ -256,7 +274,13 @@ def _refuse(wrong: Any) -> None:
 
 
 def _converted(
-    batches: Callable[[], Iterable[Any]], wanted: list[str], kinds: Mapping[str, Any], convert: Callable[..., Any]
+    file: Path,
+    batches: Callable[[], Iterable[Any]],
+    wanted: list[str],
+    kinds: Mapping[str, Any],
+    convert: Callable[..., Any],
+    *,
+    left_out: list[str] | None,
 ) -> Iterator[Any]:
     """Yield batches with the wanted columns, those of text converted to the declared types.
 
@@ -264,16 +288,25 @@ def _converted(
         SourceError: a value does not fit, or the text is not of its format; the row is named.
     """
     pa, rows = pyarrow(), 0
+
+    def columns_of(batch: Any) -> list[Any]:
+        columns = ((name, batch.column(name)) for name in wanted)
+        return [convert(column, kind=kinds[name]) if name in kinds else column for name, column in columns]
+
     try:
         for batch in batches():
-            columns = []
-            for name in wanted:
-                column, kind = batch.column(name), kinds.get(name)
-                try:
-                    columns.append(column if kind is None else convert(column, kind=kind))
-                except pa.ArrowInvalid:
-                    row, value = _first_bad(column, functools.partial(convert, kind=kind))
-                    raise SourceError(f"row {rows + row}, column {name!r}: expected {kind}, got {value}") from None
+            try:
+                columns = columns_of(batch)
+            except pa.ArrowInvalid:
+                bad: dict[int, str] = {}
+                for name in filter(kinds.__contains__, wanted):
+                    for row, value in _bad_rows(batch.column(name), functools.partial(convert, kind=kinds[name])):
+                        bad[row] = f"row {rows + row}, column {name!r}: expected {kinds[name]}, got {describe(value)}"
+                        if left_out is None:
+                            raise SourceError(bad[row]) from None
+                if left_out is not None:
+                    left_out.extend(f"{file}, {bad[row]}" for row in sorted(bad))
+                columns = columns_of(batch.filter(pa.array([row not in bad for row in range(batch.num_rows)])))
             rows += batch.num_rows
             yield pa.record_batch(columns, names=wanted)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
@@ -282,19 +315,18 @@ def _converted(
         raise SourceError(f"after row {rows}: {_reason(error)}") from error
 
 
-def _first_bad(column: Any, convert: Callable[[Any], Any]) -> tuple[int, str]:
-    """Return the first row that is not converted, and its value."""
-    first, rows = 0, len(column)
-    while rows > 1:  # the first bad row is in `rows` rows from `first` on
-        half = rows // 2
-        try:
-            convert(column.slice(first, half))
-        except pyarrow().ArrowInvalid:
-            rows = half
+def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield the rows that cannot be converted, which are looked for by halving, and their values."""
+    try:
+        convert(column)
+    except pyarrow().ArrowInvalid:
+        half = len(column) // 2
+        if half:
+            yield from _bad_rows(column.slice(0, half), convert, first)
+            yield from _bad_rows(column.slice(half), convert, first + half)
         else:
-            first, rows = first + half, rows - half
-    value = column[first].as_py()
-    return first, describe(value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
+            value = column[0].as_py()
+            yield first, value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def _wide(kind: Any) -> Any:
@@ -341,7 +373,8 @@ def from_table(
         extra: what becomes of columns that are no field: `error`, or `ignore`, which lists them as `ignored`.
         cast: whether numbers may become the declared type where that may lose something: floats are rounded to
             narrower ones, whole floats become integers, 0 and 1 bools. What does not fit is refused.
-        on_error: `skip` leaves rows out that do not fit, logs the first and counts them, in the manifest too.
+        on_error: `skip` leaves rows out that do not fit, logs the first and counts them, in the manifest too. A
+            line with more or fewer columns, or no JSON, ends a table in any case (`from_jsonl` leaves such lines out).
 
     Raises:
         OptionError: columns and fields do not belong together, or a column is of a type that no field holds.
@@ -350,13 +383,17 @@ def from_table(
         RecordError: while iterating or writing: a value does not fit; a null of a float is NaN, of others an error.
     """
     schema = Schema.of(record_class)
-    return TableRecords(
-        open_table(table, schema, columns), schema, columns=columns, extra=extra, cast=cast, on_error=on_error
-    )
+    opened = open_table(table, schema, columns, skip=on_error == "skip")
+    return TableRecords(opened, schema, columns=columns, extra=extra, cast=cast, on_error=on_error)
 
 
 def open_table(
-    given: Any, schema: Schema | None = None, columns: Mapping[str, str] | None = None, *, steps: bool = False
+    given: Any,
+    schema: Schema | None = None,
+    columns: Mapping[str, str] | None = None,
+    *,
+    steps: bool = False,
+    skip: bool = False,
 ) -> Table:
     """Return a table that is given, or lies in files.
 
@@ -365,6 +402,7 @@ def open_table(
         schema: fields whose types hold in files of text, which tell none.
         columns: the column of a field, where that has another name.
         steps: whether a row is a step, and no record.
+        skip: see `table_of_files`.
 
     Raises:
         OptionError: it is no table.
@@ -372,7 +410,7 @@ def open_table(
         SourceError: a file is not of its format.
     """
     if is_path(given):
-        return table_of_files(given, None if schema is None else _types_of(schema, columns, steps=steps))
+        return table_of_files(given, None if schema is None else _types_of(schema, columns, steps=steps), skip=skip)
     if is_table(given):
         return table_of(given)
     advice = "; polars: give .collect()" if type(given).__name__ == "LazyFrame" else ""

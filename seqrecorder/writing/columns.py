@@ -524,6 +524,7 @@ class TableSource(ColumnSource):
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of each table; without the records that do not fit, if these are skipped."""
         self.skipped = rows = 0
+        self.table.left_out.clear()
         for table in self.tables():
             ahead = [(rows, table)]
             rows += table.num_rows
@@ -540,11 +541,18 @@ class TableSource(ColumnSource):
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
-                    self.skipped += 1
-                    if self.skipped == 1:
-                        _LOG.warning("on_error='skip': the first record that is left out: %s", error)
+                    self._leave_out(error)
                 else:
                     yield columns, size
+            while self.table.left_out:
+                self._leave_out(self.table.left_out.pop(0))
+        while self.table.left_out:  # behind the last table
+            self._leave_out(self.table.left_out.pop(0))
+
+    def _leave_out(self, why: object) -> None:
+        self.skipped += 1
+        if self.skipped == 1:
+            _LOG.warning("on_error='skip': the first record that is left out: %s", why)
 
 
 class TableRecords(TableSource):

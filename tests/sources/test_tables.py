@@ -435,3 +435,30 @@ def test_files_of_records_lead_to_their_command(tmp_path):
     for read in (sr.Schema.infer, lambda path: sr.from_table(path, Reading)):
         with pytest.raises(sr.OptionError, match="`seqrecorder schema` drafts a class"):
             read(tmp_path / "a.tfrecord")
+
+
+@pytest.mark.parametrize("bad", [[], [0], [11], [3, 4, 9], range(12)])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_rows_of_text_that_do_not_fit_are_left_out(tmp_path, bad, ending, caplog):
+    """A value of text that its type does not hold costs its row alone; the first is logged with file and row."""
+
+    @sr.record
+    class Point:
+        key: str = sr.context(str)
+        x: float = sr.context("float32")
+
+    values = ["1e39" if number in bad else f"{number}.5" for number in range(12)]
+    texts = {
+        "csv": "key,x\n" + "".join(f"k{number},{value}\n" for number, value in enumerate(values)),
+        "jsonl": "".join(f'{{"key": "k{number}", "x": {value}}}\n' for number, value in enumerate(values)),
+    }
+    (tmp_path / f"a.{ending}").write_text(texts[ending])
+    records = sr.from_table(tmp_path / f"a.{ending}", Point, on_error="skip")
+    for _ in range(2):
+        assert [record.x for record in records] == [number + 0.5 for number in range(12) if number not in bad]
+        assert records.skipped == len(bad)
+    assert sr.write(records, tmp_path / "d").skipped == len(bad)
+    if bad:
+        assert f"a.{ending}, row {min(bad)}, column 'x': expected float, got" in caplog.text
+        with pytest.raises(sr.SourceError, match=rf"a\.{ending}, row {min(bad)}, column 'x'"):
+            list(sr.from_table(tmp_path / f"a.{ending}", Point))
