@@ -49,7 +49,7 @@ BUDGETS = {
     "dataset": (4030, 15),
     "writing": (3220, 13),
     "reading": (3470, 21),
-    "sources": (1860, 9),
+    "sources": (1850, 9),
     "analysis": (2680, 9),
     "keras, distributed": (700, 8),
     "legacy": (2270, 43),

@@ -439,8 +439,8 @@ class RowGroups(TableSource):
             for table, starts in self._whole_groups(ordered):
                 yield self._gathered(table, starts)
         except SourceError as error:
-            named = self.table.name in str(error)
-            raise SourceError(f"{error}" if named else f"{self.table.name}: {error}") from error
+            where = "" if self.table.name in str(error) else f"{self.table.name}: "
+            raise SourceError(f"{where}{error}") from error
         finally:
             progress.close()
         if self.equal_times:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
@@ -92,12 +93,11 @@ class TextRecords(SkippingSource, Generic[T]):
             try:
                 record = self._record(values_of())
             except _BAD as error:
-                message = error.message if isinstance(error, RecordError) else str(error)
-                if isinstance(error, RecursionError):
-                    message = "values that are nested too deeply"
-                problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
-                key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
-                said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
+                key, message = "", "nested too deeply" if isinstance(error, RecursionError) else str(error)
+                if isinstance(error, RecordError):
+                    key = "" if error.key is None else f" (key {error.key!r})"
+                    message = ": ".join(filter(None, [error.message, "; ".join(map(str, error.problems))]))
+                said = f"{name_of(path)}, line {line}{key}: {message}"
                 if self.on_error == "raise":
                     raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
                 self.skipped += 1
@@ -344,31 +344,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def exact_text(field: Field, value: Any) -> Any:
     """Return a value of JSON with NaN for the nulls of floats, NaT for those of times, and times for their texts."""
-    if value is None and field.optional:
-        return value
-    if field.element.is_time:
-        return _times(field, value)
-    return _with_nan(value) if field.element.has_nan else value
+    element = field.element
+    plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
+    return value if plain else _of_json(element, value)
 
 
-def _with_nan(value: Any) -> Any:
-    if value is None:
-        return float("nan")
+def _of_json(element: ElementType, value: Any) -> Any:
     if isinstance(value, list):
-        return [_with_nan(item) for item in value] if None in value or any(map(_is_nested, value)) else value
-    return value
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _times(field: Field, value: Any) -> Any:
-    if isinstance(value, str) and field.element.numpy.kind == "M":
-        return time_of_text(value, field.element)
+        plain = element.has_nan and None not in value and not any(isinstance(item, list) for item in value)
+        return value if plain else [_of_json(element, item) for item in value]
     if value is None:
-        return np.array("NaT", field.element.numpy)[()]
-    return [_times(field, item) for item in value] if isinstance(value, list) else value
+        return np.array("NaT", element.numpy)[()] if element.is_time else float("nan")
+    return time_of_text(value, element) if isinstance(value, str) and element.numpy.kind == "M" else value
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
