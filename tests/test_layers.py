@@ -42,18 +42,18 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1680, 9),
+    "schema": (1690, 9),
     "wire": (1280, 4),
-    "storage": (2940, 9),
-    "codec": (3180, 12),
+    "storage": (2950, 9),
+    "codec": (3190, 12),
     "dataset": (4000, 14),
-    "writing": (3210, 11),
+    "writing": (3220, 11),
     "reading": (3470, 21),
-    "sources": (1710, 9),
+    "sources": (1850, 9),
     "analysis": (2680, 9),
     "keras, distributed": (700, 8),
     "legacy": (4300, 31),
-    "cli": (1020, 9),
+    "cli": (1030, 9),
     "the top": (240, 4),
 }
 

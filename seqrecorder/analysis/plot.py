@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,6 +27,7 @@ _MOST_IMAGES = 12
 _WIDTH, _HEIGHT, _THIN = 11.0, 1.7, 0.9
 _IMAGE_RANK, _IMAGE_CHANNELS = 3, (1, 3, 4)
 _MISSING = "#d62728"
+_LOG = logging.getLogger("seqrecorder")
 
 
 def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None = None, width: float = _WIDTH) -> Any:
@@ -102,8 +104,20 @@ def _title(schema: Schema, record: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text without what fonts do not have, and what matplotlib takes for formulas."""
-    return "".join(c if c.isprintable() else "?" for c in text).replace("$", r"\$")
+    """Return text without what the fonts do not have, and what matplotlib takes for formulas."""
+    lacking = {c for c in text if not c.isascii() and not _has(c)}
+    if lacking:
+        _LOG.info("plot: no font for %s: matplotlib's rcParams['font.family'] names one that has it", sorted(lacking))
+    return "".join(c if c.isprintable() and c not in lacking else "?" for c in text).replace("$", r"\$")
+
+
+def _has(character: str) -> bool:
+    """Return whether one of matplotlib's fonts has a character, each of which would be a warning else."""
+    from matplotlib import font_manager, rcParams
+
+    families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]
+    fonts = (font_manager.get_font(font_manager.findfont(family)) for family in families)
+    return any(font.get_char_index(ord(character)) for font in fonts)
 
 
 @attrs.frozen
@@ -234,21 +248,18 @@ class _Panel:
 
         finite = values[np.isfinite(values)]
         low, high = np.quantile(finite, [0.005, 0.995]) if finite.size else (0.0, 1.0)  # a few do not hide the rest
-        both = low < 0 < high
-        most = max(-low, high)
-        colours = mpl.colormaps["RdBu_r" if both else "viridis"].with_extremes(bad="#ffb000" if both else _MISSING)
-        limits = (-most, most) if both else (low, high)
+        colours = mpl.colormaps["viridis"].with_extremes(bad=_MISSING)  # which has no red
         shown = np.ma.masked_invalid(values.T)
         if self.clock is None:
             mesh = ax.imshow(shown, aspect="auto", origin="lower", interpolation="nearest", cmap=colours,
-                             vmin=limits[0], vmax=limits[1])  # fmt: skip
+                             vmin=low, vmax=high)  # fmt: skip
             self._span(ax, x)
         else:
             mesh = ax.pcolormesh(x, np.arange(len(shown)), shown, cmap=colours, shading="nearest",
-                                 vmin=limits[0], vmax=limits[1], rasterized=True)  # fmt: skip
+                                 vmin=low, vmax=high, rasterized=True)  # fmt: skip
         ax.figure.colorbar(mesh, ax=ax, pad=0.01, aspect=12).ax.tick_params(labelsize=7)
         if shown.mask.any():
-            text = f"{int(shown.mask.sum()):,} missing values in {'amber' if both else 'red'}"
+            text = f"{int(shown.mask.sum()):,} missing values in red"
             ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7)
 
     @staticmethod

@@ -123,8 +123,11 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
         raise OptionError("--raw, --shape, --leave-out, --by, --order and --cast are not for datasets")
     quieten_tensorflow()
     schema = load_class(options.schema)
+    selections = [selection_of(path, options, schema) for path in options.paths]
+    if selects(options) and not any(map(len, selections)):
+        raise OptionError(f"no record of {', '.join(options.paths)} is selected: nothing is written")
     manifest = merge(
-        [selection_of(path, options, schema) for path in options.paths],
+        selections,
         options.destination,
         schema=schema,
         **of_writing(options),

@@ -364,6 +364,7 @@ class Table:
         again: whether its rows can be gone through more than once.
         open: gives the batches of some columns.
         is_sorted: whether they come in the order of the columns that somebody wants them in.
+        left_out: rows that could not be read, and are to be left out: a message for each.
     """
 
     name: str
@@ -371,6 +372,12 @@ class Table:
     again: bool
     open: Callable[[Sequence[str]], Iterator[Any]]
     is_sorted: bool = False
+    left_out: list[str] = attrs.field(factory=list, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        odd = next((name for name in self.names if "\0" in name), None)
+        if odd is not None:
+            raise SourceError(f"{self.name}: column {odd!r}: Arrow finds no column with NUL in its name: rename it")
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows of some columns, in batches of a bounded size.
@@ -386,7 +393,8 @@ class Table:
         except (pa.ArrowException, TypeError, ValueError, OverflowError, OSError) as error:
             if isinstance(error, (SourceError, OptionError)):
                 raise
-            raise SourceError(f"{self.name}: {error}") from error
+            cells = "; cells with arrays of several dimensions are taken as records: table.to_dict('records')"
+            raise SourceError(f"{self.name}: {error}{cells if '1-dim' in str(error) else ''}") from error
 
 
 def table_of(given: Any) -> Table:

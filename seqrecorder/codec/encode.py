@@ -323,7 +323,7 @@ def columns_of_dictionaries(
             if column is None:
                 return None
             columns[field.name], found = column, found + have
-    except (Mismatch, KeyError, TypeError, ValueError, OverflowError):
+    except (Mismatch, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
     problems: dict[int, list[FieldProblem]] = {}
     check_alignment(schema, columns, len(rows), problems)

@@ -136,6 +136,8 @@ ADVICE = (
     "'datetime64[unit, UTC]'"
 )
 NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
+_DIMENSIONS = 32  # that every numpy has
+_YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
@@ -212,12 +214,20 @@ def time_of_text(text: str, element: ElementType) -> Any:
     if element.zone is None:
         if found is not None:
             raise Mismatch(f"{element.name} (without a time zone)", f"{text!r}; {ADVICE}")
-        return np.datetime64(text)
+        return _time(text)
     if found is None:
         raise Mismatch(f"{element.name} (with a time zone)", f"{text!r}: {NO_ZONE}")
     plain, sign, hours, minutes = found.groups()
     offset = 0 if sign is None else int(f"{sign}1") * (60 * int(hours) + int(minutes))
-    return np.datetime64(plain) - np.timedelta64(offset, "m") if offset else np.datetime64(plain)
+    return _time(plain) - np.timedelta64(offset, "m") if offset else _time(plain)
+
+
+def _time(text: str) -> Any:
+    time = np.datetime64(text)
+    year = _YEAR.match(text)  # numpy wraps times beyond the unit of their digits, and takes "today"
+    if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
+        raise ValueError(f"{text!r} is no time, or beyond the range of its unit")
+    return time
 
 
 def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
@@ -393,6 +403,8 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
             raise problem.inside(position) from None
         if rows[-1].shape != rows[0].shape:
             raise Mismatch(f"shape {rows[0].shape}, as item 0 has", f"shape {rows[-1].shape}", (position,))
+    if rows[0].ndim >= _DIMENSIONS:
+        raise Mismatch(f"at most {_DIMENSIONS} dimensions", "more")
     return np.stack(rows)
 
 

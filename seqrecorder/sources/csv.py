@@ -7,7 +7,7 @@ import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
-from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, local_path, opened_text
+from seqrecorder.storage.files import STDIN, UNPACKING_ERRORS, check_utf8, local_path, opened_text
 from seqrecorder.writing.columns import SkippingSource
 from seqrecorder.writing.intake import check_params, hook_params
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_ROW_NAMES = " (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
 
 
 class Row(dict[str, str]):
@@ -57,7 +58,12 @@ class CsvRecords(SkippingSource, Generic[T]):
                         raise SourceError(
                             f"{self.path}, line {rows.line_num}: expected {len(names)} columns"
                             f" ({', '.join(names)}), got {'more' if None in row else 'fewer'}"
+                            f"{_ROW_NAMES if len(row.get(None, ())) == 1 else ''}"
                         )
+                    try:
+                        check_utf8("".join(row.values()), self.encoding)
+                    except SourceError as error:
+                        raise SourceError(f"{self.path}, line {rows.line_num}: {error}") from None
                     try:
                         yield self._record(row, rows.line_num)
                     except SkipRecord:

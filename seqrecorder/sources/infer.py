@@ -18,7 +18,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.sources.tables import open_table
 from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
-from seqrecorder.storage.files import files_named, natural_order
+from seqrecorder.storage.files import check_utf8, files_named, natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,8 +58,8 @@ def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) 
 
 
 def is_of_series(source: Any) -> bool:
-    """Whether a path, or a glob, ends as the name of a `.ts` file does; the label of a series is no key."""
-    return _unpacked(source).endswith(".ts")
+    """Whether a path, or a glob, ends as the name of a `.ts` file does (or of `.tsf`, which is refused with advice)."""
+    return _unpacked(source).endswith((".ts", ".tsf"))
 
 
 def _unpacked(source: Any) -> str:
@@ -87,6 +87,8 @@ def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> li
     files = files_named(path, natural_order)
     parts = itertools.chain.from_iterable(split_sentences(file, None) for file in files)
     found = list(itertools.islice(parts, most))
+    for sentence in found:
+        check_utf8("".join(itertools.chain(*sentence.rows, sentence.comments.values())))
     width = min((len(cells) for sentence in found for cells in sentence.rows), default=0)
     if columns is None:
         columns = _CONLLU if width == CONLLU_COLUMNS else [f"column_{number}" for number in range(1, width + 1)]

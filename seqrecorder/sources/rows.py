@@ -392,7 +392,7 @@ class RowGroups(TableSource):
         table: Table,
         schema: Schema,
         *,
-        by: str | Sequence[str],
+        by: str | Sequence[str] | None,
         order: str | Sequence[str] | None,
         columns: Mapping[str, str] | None = None,
         extra: Literal["error", "ignore"] = "error",
@@ -402,9 +402,7 @@ class RowGroups(TableSource):
         progress: bool | None = False,
     ) -> None:
         super().__init__(table, schema, cast=cast, on_error=on_error)
-        self.by, self.order = ((part,) if isinstance(part, str) else tuple(part) for part in (by, order or ()))
-        if not self.by:
-            raise OptionError("by: expected the name of a column, or several")
+        self.by, self.order = ((part,) if isinstance(part, str) else tuple(part or ()) for part in (by, order))
         if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
             raise OptionError(f"memory: expected bytes, 1 or more, got {memory!r}")
         self.column_of = mapped_columns(schema, table, columns)
@@ -424,7 +422,9 @@ class RowGroups(TableSource):
 
     def __repr__(self) -> str:
         ignored = f", ignored={list(self.ignored)}" if self.ignored else ""
-        return f"<{self.schema.name} records, a row a step, of {self.table.name} by {', '.join(self.by)}{ignored}>"
+        return (
+            f"<{self.schema.name} records, a row a step, of {self.table.name} by {', '.join(self.by) or None}{ignored}>"
+        )
 
     def tables(self) -> Iterator[Any]:
         """Yield tables with a row for each group."""
@@ -437,6 +437,9 @@ class RowGroups(TableSource):
             ordered = rows_in_order(self.table, wanted, keys, memory=self._memory, reach=progress.reach)
             for table, starts in self._whole_groups(ordered):
                 yield self._gathered(table, starts)
+        except SourceError as error:
+            where = "" if self.table.name in str(error) else f"{self.table.name}: "
+            raise SourceError(f"{where}{error}") from error
         finally:
             progress.close()
         if self.equal_times:
@@ -510,7 +513,7 @@ class RowGroups(TableSource):
         return pa.table(columns)
 
     def _not_constant(self, table: Any, name: str, field: Field, row: int) -> SourceError:
-        group = ", ".join(f"{by}={table[by][row].as_py()!r}" for by in self.by)
+        group = ", ".join(f"{by}={table[by][row].as_py()!r}" for by in self.by) or "of all rows"
         first, second = (table[name][place].as_py() for place in (row, row + 1))
         return SourceError(
             f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}: "
@@ -544,7 +547,7 @@ def from_rows(
     source: Any,
     record_class: object,
     *,
-    by: str | Sequence[str],
+    by: str | Sequence[str] | None,
     order: str | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     extra: Literal["error", "ignore"] = "error",
@@ -574,7 +577,7 @@ def from_rows(
     Args:
         source: what `from_table` takes.
         record_class: of the records.
-        by: the column, or columns, whose values tell which rows are one record.
+        by: the column, or columns, whose values tell which rows are one record; None where all are one.
         order: the column, or columns, that rows of a group are ordered by; None keeps them as they come.
         columns: the column of a field, where that has another name.
         extra: see `from_table`; `by` and `order` need no field.

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, pyarrow, table_of
+from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, compute, pyarrow, table_of
 from seqrecorder.codec.columns import is_table
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
+from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, local_path, natural_order
-from seqrecorder.writing.columns import TableRecords
+from seqrecorder.writing.columns import TableRecords, check_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 _FORMATS = {
@@ -28,6 +31,7 @@ _FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -50,13 +54,16 @@ def is_table_file(path: Any) -> bool:
     return _format_of(Path(path)) is not None
 
 
-def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None) -> Table:
+def table_of_files(
+    path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None, *, skip: bool = False
+) -> Table:
     """Return the rows of files, one file after the other; only some batches are in memory.
 
     Args:
         path: of a file whose ending tells its format (`.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv`, `.jsonl`; of
             texts also with `.gz`, `.bz2`, `.zst` or `.lz4`), a glob, a directory of such, or a list.
         types: gives, for the names of columns, types of pyarrow for some, where the files are text.
+        skip: whether rows of text that cannot be read are left out; the table lists them.
 
     Raises:
         DatasetNotFoundError: there is no such file.
@@ -64,21 +71,24 @@ def table_of_files(path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]
         SourceError: a file is not of its format, or has other columns than the first.
     """
     files = _files(path)
-    pyarrow()
-    names = _opened(files[0], types)[0]
+    names = _names(files[0])
     for file in files[1:]:
-        others = _opened(file, types)[0]
+        others = _names(file)
         if set(others) != set(names):
             differing = sorted(set(others) ^ set(names))
             raise SourceError(f"{file}: expected the columns of {files[0]}, {', '.join(names)}; {differing} differ")
 
+    left_out: list[str] = []
+
     def read(wanted: Sequence[str]) -> Iterator[Any]:
+        kinds = {} if types is None else types(wanted)
         for file in files:
             with _named(file):
-                yield from _opened(file, types, wanted)[1]
+                yield from _batches(file, list(wanted), kinds, left_out if skip else None)
 
     name = str(files[0] if isinstance(path, (list, tuple)) else path)
-    return Table(name if len(files) == 1 else f"{name} ({len(files)} files)", names, again=True, open=read)
+    name = name if len(files) == 1 else f"{name} ({len(files)} files)"
+    return Table(name, names, again=True, open=read, left_out=left_out)
 
 
 def _files(path: Any) -> list[Path]:
@@ -92,7 +102,10 @@ def _files(path: Any) -> list[Path]:
         files = files_named(path, natural_order)
     for file in files:
         if _format_of(file) is None:
-            raise OptionError(f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not")
+            raise OptionError(
+                f"{file}: expected a file that ends in {', '.join(_FORMATS)}, packed or not; for TFRecord files, the "
+                "command `seqrecorder schema` drafts a class, and `convert` writes a dataset"
+            )
     return files
 
 
@@ -111,97 +124,220 @@ def _named(file: Path) -> Iterator[None]:
     """Name the file in what pyarrow says of it."""
     try:
         yield
-    except (pyarrow().ArrowException, OSError, UnicodeDecodeError) as error:
-        if isinstance(error, (SourceError, DatasetNotFoundError)):
-            raise
-        raise SourceError(f"{file}: {error}") from error
+    except (DatasetNotFoundError, OptionError):
+        raise
+    except SourceError as error:
+        raise SourceError(f"{file}, {error}") from error
+    except (pyarrow().ArrowException, OSError, ValueError, OverflowError) as error:
+        raise SourceError(f"{file}: {_reason(error)}") from error
 
 
-def _opened(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None = None
-) -> tuple[tuple[str, ...], Iterator[Any]]:
-    """Return the names of a file's columns, and the batches of the wanted ones."""
+def _reason(error: Exception) -> str:
+    """Return what Arrow says, and what to do about row names, and a line longer than its blocks of 1 MiB."""
+    widths = _WIDTHS.search(str(error))
+    if widths and int(widths[2]) == int(widths[1]) + 1:
+        return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
+    if "straddling" not in str(error):
+        return str(error)
+    return (
+        "a line is longer than 1 MiB: write the table as Parquet, give from_jsonl JSON lines of any length, or read it "
+        "with pyarrow (ReadOptions(block_size=...)) and give the table"
+    )
+
+
+def _names(file: Path) -> tuple[str, ...]:
     with _named(file):
         kind = _format_of(file)
         if kind == "parquet":
-            return _parquet(file, wanted)
-        if kind == "arrow":
-            return _arrow(file, wanted)
-        return (_csv if kind == "csv" else _json)(file, types, wanted)
+            with _parquet(file) as opened:
+                return tuple(opened.schema_arrow.names)
+        reader = _csv(file) if kind == "csv" else _arrow(file) if kind == "arrow" else _json(file)
+        return tuple(reader.schema.names)
 
 
-def _parquet(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
+def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
+    """Yield the wanted columns of a file, of the declared types where it is text.
+
+    Args:
+        file: its path.
+        wanted: names of columns.
+        kinds: their declared types, where the file is text.
+        left_out: gets the messages of rows that are left out; None raises the first one.
+    """
+    pa, kind = pyarrow(), _format_of(file)
+    if kind == "json":
+        wide = {name: _wide(declared) for name, declared in kinds.items()}
+        return _converted(file, lambda: _json(file, wide), wanted, kinds, _narrower, left_out=left_out)
+    if kind == "csv":
+        # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
+        texts = {name: declared if pa.types.is_nested(declared) else pa.binary() for name, declared in kinds.items()}
+
+        def rows() -> Any:
+            return _csv(file, include_columns=wanted, column_types=texts)
+
+        return _converted(file, rows, wanted, kinds, _value_of_text, left_out=left_out)
+
+    def batches() -> Iterator[Any]:
+        if kind == "parquet":
+            with _parquet(file) as opened:
+                yield from opened.iter_batches(BATCH_ROWS, columns=wanted)
+            return
+        reader = _arrow(file)  # of a file, or of a stream
+        for batch in (
+            map(reader.get_batch, range(reader.num_record_batches)) if hasattr(reader, "get_batch") else reader
+        ):
+            batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
+            yield batch
+
+    return _converted(file, batches, wanted, {}, _narrower, left_out=left_out)
+
+
+def _parquet(file: Path) -> Any:
     from pyarrow import parquet
 
     # With buffers read ahead, which are kept to the end, the whole file would be in memory.
-    opened = parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
-    names = tuple(opened.schema_arrow.names)
-    if wanted is None:
-        opened.close()
-        return names, iter(())
-
-    def batches() -> Iterator[Any]:
-        with opened:
-            for batch in opened.iter_batches(BATCH_ROWS, columns=list(wanted)):
-                yield batch.select(list(wanted))
-
-    return names, batches()
+    return parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
 
 
-def _arrow(file: Path, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Iterator[Any]]:
+def _arrow(file: Path) -> Any:
     pa = pyarrow()
     from pyarrow import ipc
 
     source = pa.memory_map(str(file))
     try:
-        reader = ipc.open_file(source)
-        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        return ipc.open_file(source)
     except pa.ArrowInvalid:  # the form of streams
         source.seek(0)
-        reader = batches = ipc.open_stream(source)
-    names = tuple(reader.schema.names)
-    return names, iter(()) if wanted is None else (batch.select(list(wanted)) for batch in batches)
+        return ipc.open_stream(source)
 
 
-def _csv(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None
-) -> tuple[tuple[str, ...], Iterator[Any]]:
-    pa = pyarrow()
+def _csv(file: Path, **conversions: Any) -> Any:
     from pyarrow import csv
 
-    separator = "\t" if ".tsv" in file.name.lower() else ","
-    parsing = csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-
-    def opened(**conversions: Any) -> Any:
-        stream = pa.input_stream(str(file), compression="detect")
-        return csv.open_csv(stream, parse_options=parsing, convert_options=csv.ConvertOptions(**conversions))
-
-    if wanted is None:
-        with opened() as reader:
-            return tuple(reader.schema.names), iter(())
-    kinds = dict(types(wanted)) if types is not None else {}
-    return tuple(wanted), iter(opened(include_columns=list(wanted), column_types=kinds))
+    parsing = csv.ParseOptions(delimiter="\t" if ".tsv" in file.name.lower() else ",", newlines_in_values=True)
+    stream = pyarrow().input_stream(str(file), compression="detect")
+    return csv.open_csv(stream, parse_options=parsing, convert_options=csv.ConvertOptions(**conversions))
 
 
-def _json(
-    file: Path, types: Callable[[Sequence[str]], Mapping[str, Any]] | None, wanted: Sequence[str] | None
-) -> tuple[tuple[str, ...], Iterator[Any]]:
+def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
     pa = pyarrow()
     from pyarrow import json
 
-    def opened(kinds: Mapping[str, Any]) -> Any:
-        schema = pa.schema(list(kinds.items())) if kinds else None
-        parsing = json.ParseOptions(explicit_schema=schema)
-        source = pa.input_stream(str(file), compression="detect")
-        if hasattr(json, "open_json"):
-            return json.open_json(source, parse_options=parsing)
-        return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
+    parsing = json.ParseOptions(explicit_schema=pa.schema(list(kinds.items())) if kinds else None)
+    source = pa.input_stream(str(file), compression="detect")
+    if hasattr(json, "open_json"):
+        return json.open_json(source, parse_options=parsing)
+    return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
 
-    if wanted is None:
-        reader = opened({})
-        return tuple(reader.schema.names), iter(())
-    kinds = dict(types(wanted)) if types is not None else {}
-    return tuple(wanted), (batch.select(list(wanted)) for batch in opened(kinds))
+
+def _value_of_text(array: Any, kind: Any) -> Any:
+    """Convert the bytes of a column of CSV to its declared type.
+
+    Raises:
+        ArrowInvalid: one is no such value.
+    """
+    from pyarrow import csv
+
+    pa, pc, types = pyarrow(), compute(), pyarrow().types
+    if types.is_nested(kind) or types.is_binary(kind):
+        return array
+    texts = array.cast(pa.string())  # refuses what is no UTF-8
+    if types.is_string(kind):
+        return texts
+    texts = pc.ascii_trim_whitespace(texts)
+    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(csv.ConvertOptions().null_values)), None, texts)
+    if types.is_integer(kind):  # Arrow reads hexadecimal digits
+        _refuse(pc.match_substring(texts, "x", ignore_case=True))
+    values = texts.cast(kind)
+    if types.is_floating(kind):  # an infinity that was written as one has an "n"
+        _refuse(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "n", ignore_case=True))))
+    return values
+
+
+def _narrower(array: Any, kind: Any) -> Any:
+    """Convert numbers of JSON, which were read as float64.
+
+    Raises:
+        ArrowInvalid: one is beyond the declared type.
+    """
+    values = array.cast(kind)
+    before, after = array, values
+    while pyarrow().types.is_nested(before.type):
+        before, after = before.flatten(), after.flatten()
+    if pyarrow().types.is_floating(before.type):
+        _refuse(compute().xor(compute().is_inf(before), compute().is_inf(after)))
+    return values
+
+
+def _refuse(wrong: Any) -> None:
+    if compute().any(wrong).as_py():
+        raise pyarrow().ArrowInvalid
+
+
+def _converted(
+    file: Path,
+    batches: Callable[[], Iterable[Any]],
+    wanted: list[str],
+    kinds: Mapping[str, Any],
+    convert: Callable[..., Any],
+    *,
+    left_out: list[str] | None,
+) -> Iterator[Any]:
+    """Yield batches with the wanted columns, those of text converted to the declared types.
+
+    Raises:
+        SourceError: a value does not fit, or the text is not of its format; the row is named.
+    """
+    pa, rows = pyarrow(), 0
+
+    def columns_of(batch: Any) -> list[Any]:
+        columns = ((name, batch.column(name)) for name in wanted)
+        return [convert(column, kind=kinds[name]) if name in kinds else column for name, column in columns]
+
+    try:
+        for batch in batches():
+            try:
+                columns = columns_of(batch)
+            except pa.ArrowInvalid:
+                bad: dict[int, str] = {}
+                for name in filter(kinds.__contains__, wanted):
+                    for row, value in _bad_rows(batch.column(name), functools.partial(convert, kind=kinds[name])):
+                        bad[row] = f"row {rows + row}, column {name!r}: expected {kinds[name]}, got {describe(value)}"
+                        if left_out is None:
+                            raise SourceError(bad[row]) from None
+                if left_out is not None:
+                    left_out.extend(f"{file}, {bad[row]}" for row in sorted(bad))
+                columns = columns_of(batch.filter(pa.array([row not in bad for row in range(batch.num_rows)])))
+            rows += batch.num_rows
+            yield pa.record_batch(columns, names=wanted)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"after row {rows}: {_reason(error)}") from error
+
+
+def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
+    """Yield the rows that cannot be converted, which are looked for by halving, and their values."""
+    try:
+        convert(column)
+    except pyarrow().ArrowInvalid:
+        half = len(column) // 2
+        if half:
+            yield from _bad_rows(column.slice(0, half), convert, first)
+            yield from _bad_rows(column.slice(half), convert, first + half)
+        else:
+            value = column[0].as_py()
+            yield first, value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
+def _wide(kind: Any) -> Any:
+    """Return a type with 64 bits for its numbers, so that a narrower one can be refused by its row."""
+    pa, types = pyarrow(), pyarrow().types
+    if types.is_list(kind):
+        return pa.list_(_wide(kind.value_type))
+    if types.is_floating(kind):
+        return pa.float64()
+    return pa.int64() if types.is_integer(kind) and not types.is_uint64(kind) else kind
 
 
 def from_table(
@@ -238,7 +374,8 @@ def from_table(
         extra: what becomes of columns that are no field: `error`, or `ignore`, which lists them as `ignored`.
         cast: whether numbers may become the declared type where that may lose something: floats are rounded to
             narrower ones, whole floats become integers, 0 and 1 bools. What does not fit is refused.
-        on_error: `skip` leaves rows out that do not fit, logs the first and counts them, in the manifest too.
+        on_error: `skip` leaves rows out that do not fit, logs the first and counts them, in the manifest too. A
+            line with more or fewer columns, or no JSON, ends a table in any case (`from_jsonl` leaves such lines out).
 
     Raises:
         OptionError: columns and fields do not belong together, or a column is of a type that no field holds.
@@ -247,13 +384,17 @@ def from_table(
         RecordError: while iterating or writing: a value does not fit; a null of a float is NaN, of others an error.
     """
     schema = Schema.of(record_class)
-    return TableRecords(
-        open_table(table, schema, columns), schema, columns=columns, extra=extra, cast=cast, on_error=on_error
-    )
+    opened = open_table(table, schema, columns, skip=on_error == "skip")
+    return TableRecords(opened, schema, columns=columns, extra=extra, cast=cast, on_error=on_error)
 
 
 def open_table(
-    given: Any, schema: Schema | None = None, columns: Mapping[str, str] | None = None, *, steps: bool = False
+    given: Any,
+    schema: Schema | None = None,
+    columns: Mapping[str, str] | None = None,
+    *,
+    steps: bool = False,
+    skip: bool = False,
 ) -> Table:
     """Return a table that is given, or lies in files.
 
@@ -262,6 +403,7 @@ def open_table(
         schema: fields whose types hold in files of text, which tell none.
         columns: the column of a field, where that has another name.
         steps: whether a row is a step, and no record.
+        skip: see `table_of_files`.
 
     Raises:
         OptionError: it is no table.
@@ -269,7 +411,7 @@ def open_table(
         SourceError: a file is not of its format.
     """
     if is_path(given):
-        return table_of_files(given, None if schema is None else _types_of(schema, columns or {}, steps=steps))
+        return table_of_files(given, None if schema is None else _types_of(schema, columns, steps=steps), skip=skip)
     if is_table(given):
         return table_of(given)
     advice = "; polars: give .collect()" if type(given).__name__ == "LazyFrame" else ""
@@ -281,19 +423,19 @@ def open_table(
     )
 
 
-def _types_of(schema: Schema, columns: Mapping[str, str], *, steps: bool) -> Any:
+def _types_of(schema: Schema, columns: Mapping[str, str] | None, *, steps: bool) -> Any:
     """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    pa = pyarrow()
-
+    pa, columns = pyarrow(), check_columns(schema, columns)
     fields = {columns.get(field.name, field.name): field for field in schema.fields if field.sparse is None}
 
     def types(names: Sequence[str]) -> dict[str, Any]:
         found = {}
         for name in names:
             field = fields.get(name)
-            if field is None or field.element.name == "bfloat16" or field.element.numpy.kind in "ecm":
-                continue  # what text is read as is exact enough, or refused later
-            kind = arrow_type(field.element, name)
+            if field is None or field.element.numpy.kind in "cm":
+                continue  # what text is read as is refused later
+            narrow = field.element.name in ("bfloat16", "float16")  # of which text has no parser
+            kind = pa.float64() if narrow else arrow_type(field.element, name)
             kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
             for _ in range(int(field.is_list and not steps) + len(field.shape)):
                 kind = pa.list_(kind)

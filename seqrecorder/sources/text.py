@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import cmath
+import collections
 import functools
+import itertools
 import json
 import logging
 import re
@@ -17,7 +20,7 @@ from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STDIN, files_named, lines_of, name_of, natural_order
+from seqrecorder.storage.files import STDIN, check_utf8, files_named, lines_of, name_of, natural_order
 from seqrecorder.writing.columns import ColumnSource, SkippingSource
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("seqrecorder")
 _PIECES = 4096
 _CHARACTERS = 2 << 20  # of pieces that are looked at together
+_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # what a piece raises that is no record
 
 
 class TextRecords(SkippingSource, Generic[T]):
@@ -86,11 +91,12 @@ class TextRecords(SkippingSource, Generic[T]):
         for line, _, values_of in pieces:
             try:
                 record = self._record(values_of())
-            except (RecordError, Mismatch, ValueError) as error:
-                message = error.message if isinstance(error, RecordError) else str(error)
-                problems = "; ".join(map(str, error.problems)) if isinstance(error, RecordError) else ""
-                key = f" (key {error.key!r})" if isinstance(error, RecordError) and error.key is not None else ""
-                said = f"{name_of(path)}, line {line}{key}: {message}{': ' * bool(problems)}{problems}"
+            except _BAD as error:
+                key, message = "", "nested too deeply" if isinstance(error, RecursionError) else str(error)
+                if isinstance(error, RecordError):
+                    key = "" if error.key is None else f" (key {error.key!r})"
+                    message = ": ".join(filter(None, [error.message, "; ".join(map(str, error.problems))]))
+                said = f"{name_of(path)}, line {line}{key}: {message}"
                 if self.on_error == "raise":
                     raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
                 self.skipped += 1
@@ -127,7 +133,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
             for pieces in _chunks(self._parse(path)):
                 try:
                     rows = [values_of() for _, _, values_of in pieces]
-                except (RecordError, Mismatch, ValueError):
+                except _BAD:
                     columns = None
                 else:
                     columns = columns_of_dictionaries(self.schema, rows, convert=self._convert)
@@ -215,13 +221,26 @@ def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
         elif kind == "M":
             done.extend(time_of_text(text, element) for text in texts)
         elif kind == "m":
-            done.extend(np.array(int(text)).astype(element.numpy)[()] for text in texts)
+            done.extend(np.array(_number(text, int), np.int64).astype(element.numpy)[()] for text in texts)
         else:
-            done.extend(map(int if kind in "iu" else complex if kind == "c" else float, texts))
+            number = int if kind in "iu" else complex if kind == "c" else float
+            done.extend(_number(text, number) for text in texts)
     except (ValueError, KeyError, OverflowError):
         said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
         raise SourceError(said) from None
     return done
+
+
+def _number(text: str, convert: Callable[[str], Any] = float) -> Any:
+    """Return the number that a text says, in the digits that all formats know.
+
+    Raises:
+        ValueError: it says none, or one beyond any float; an infinity has an "n" in its name.
+    """
+    value = convert(text)
+    if "_" in text or not text.isascii() or (convert is not int and cmath.isinf(value) and "n" not in text.lower()):
+        raise ValueError(f"{text!r} is no number, or beyond any float")
+    return value
 
 
 def from_jsonl(
@@ -246,7 +265,7 @@ def from_jsonl(
 
     A null of a float is NaN, of a time NaT; times are texts of ISO 8601, and of a sparse field there are the two keys
     `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
-    floats.
+    floats, and `Infinity` is one. A key that comes twice in a line is an error.
 
     Args:
         path: of a file, a glob, or a list of files, packed where they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the
@@ -278,7 +297,7 @@ class _Lines:
         self._field_of = keys if columns or extra == "ignore" else None
         self._extra = extra == "ignore"
         self._sparse = {key: fields[name] for key, name in keys.items() if fields[name].sparse is not None}
-        self._decode = json.JSONDecoder().decode
+        self._decode = json.JSONDecoder(parse_float=_number, object_pairs_hook=_unique).decode
 
     def parse(self, file: Any) -> Iterator[Piece]:
         """Yield each line that is not empty."""
@@ -292,9 +311,10 @@ class _Lines:
         Raises:
             SourceError: it is no JSON, or no object.
         """
+        check_utf8(line)
         try:
             row = self._decode(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except json.JSONDecodeError as error:
             raise SourceError(f"no JSON: {error}") from None
         if not isinstance(row, dict):
             raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
@@ -313,33 +333,28 @@ class _Lines:
         return values
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        ((doubled, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {doubled!r} comes twice")
+    return row
+
+
 def exact_text(field: Field, value: Any) -> Any:
     """Return a value of JSON with NaN for the nulls of floats, NaT for those of times, and times for their texts."""
-    if value is None and field.optional:
-        return value
-    if field.element.is_time:
-        return _times(field, value)
-    return _with_nan(value) if field.element.has_nan else value
+    element = field.element
+    plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
+    return value if plain else _of_json(element, value)
 
 
-def _with_nan(value: Any) -> Any:
-    if value is None:
-        return float("nan")
+def _of_json(element: ElementType, value: Any) -> Any:
     if isinstance(value, list):
-        return [_with_nan(item) for item in value] if None in value or any(map(_is_nested, value)) else value
-    return value
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
-
-
-def _times(field: Field, value: Any) -> Any:
-    if isinstance(value, str) and field.element.numpy.kind == "M":
-        return time_of_text(value, field.element)
+        plain = element.has_nan and None not in value and not any(isinstance(item, list) for item in value)
+        return value if plain else [_of_json(element, item) for item in value]
     if value is None:
-        return np.array("NaT", field.element.numpy)[()]
-    return [_times(field, item) for item in value] if isinstance(value, list) else value
+        return np.array("NaT", element.numpy)[()] if element.is_time else float("nan")
+    return time_of_text(value, element) if isinstance(value, str) and element.numpy.kind == "M" else value
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
@@ -352,7 +367,11 @@ def _pairs(field: Field, indices: Any, values: Any) -> Any:
 _DOCUMENT = "-DOCSTART-"
 _COMMENT = re.compile(r"#\s*(\w+)\s*=\s*(.*)")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
-_SPAN = re.compile(r"\d+[-.]\d+")
+_SURE_COMMENT = re.compile(r"#\s+(\w+\s+=(\s|$)|newdoc\b)")
+_SPAN = re.compile(r"[0-9]+[-.][0-9]+")
+_BLANKS = " \t"  # what else Python takes for blanks belongs to tokens
+_BLANK = re.compile(" +")
+_HEAD = 1000  # lines that are searched for the first token
 CONLLU_COLUMNS = 10
 
 
@@ -377,9 +396,10 @@ def from_conll(
     >>> list(sr.from_conll(file, Sentence, columns=["tokens", None, "tags"]))
     [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
 
-    Lines that begin with `#` and are no token by the number of their columns are comments: `# name = text` is the value
-    of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents. In CoNLL-U, with
-    ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no tokens.
+    Lines that begin with `#` are comments, but for those that have the columns of a token; `# name = text` always is
+    one, with the value of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents.
+    In CoNLL-U, with ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no
+    tokens.
 
     Args:
         path: see `from_jsonl`.
@@ -388,13 +408,15 @@ def from_conll(
             the list. Numbers are read as the field declares.
         document: a context field that holds the number of the document, from 0 on: `split_by=` it keeps documents
             whole.
-        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else blanks.
+        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else spaces. A
+            no-break space and its like belong to tokens.
         on_error: `skip` leaves sentences out that are no records, logs the first and counts them, in the manifest too.
 
     Raises:
         DatasetNotFoundError: there is no such file.
         OptionError: there is no field of a name.
-        SourceError: while iterating: a line has too few columns, or a value does not fit; the line is named.
+        SourceError: while iterating: a line has too few columns, or others than the first of its sentence, or a value
+            does not fit; the line is named.
     """
     sentences = _Sentences(Schema.of(record_class), columns, document, separator)
     return text_records(path, record_class, sentences.parse, on_error)
@@ -427,10 +449,13 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
         separator: between columns, as for `from_conll`.
         least: columns that a token has at least.
     """
-    documents, width = -1, 0  # of the token before
+    documents, lines = -1, lines_of(file)
+    head = list(itertools.islice(lines, _HEAD))
+    tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
+    before = next(tokens, "")  # the last line that is certainly a token's, at first the one that comes
     sentence = Sentence()
-    for number, line in lines_of(file):
-        stripped, cells = line.strip(), _cells(line, separator)
+    for number, line in itertools.chain(head, lines):
+        stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows:
                 sentence.document = max(0, documents)
@@ -438,31 +463,34 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
                 sentence = Sentence()
         elif cells[0] == _DOCUMENT:
             documents += 1
-        elif stripped[0] == "#" and _is_comment(stripped, cells, width, least):
+        elif stripped[0] == "#" and _is_comment(line, before, separator, least):
             documents += bool(_NEW_DOCUMENT.match(stripped))
             found = _COMMENT.match(stripped)
             sentence.comments |= {found[1]: found[2]} if found else {}
         elif len(cells) != CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
             sentence.rows.append(cells)
             sentence.numbers.append(number)
-            width = len(cells)
+            before = line
             sentence.size += len(line)
     if sentence.rows:
         sentence.document = max(0, documents)
         yield sentence
 
 
-def _is_comment(line: str, cells: list[str], width: int, least: int) -> bool:
-    """Whether a line that begins with `#` is a comment; a token may begin so too."""
-    if _COMMENT.match(line) or _NEW_DOCUMENT.match(line):
+def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
+    """Whether a line that begins with `#` is a comment; a token, which has the columns of another one, may begin so."""
+    if _SURE_COMMENT.match(line):
         return True
-    return len(cells) != width if width else cells[0] == "#" or len(cells) < least
+    width = len(_cells(line, separator))
+    if not before:
+        return width < least
+    return width != len(_cells(before, separator)) or (separator is None and ("\t" in line) != ("\t" in before))
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
     if separator is not None:
         return line.split(separator)
-    return line.split("\t") if "\t" in line else line.split() or [""]
+    return line.split("\t") if "\t" in line else _BLANK.split(line.strip(_BLANKS))
 
 
 class _Sentences:
@@ -497,6 +525,7 @@ class _Sentences:
             SourceError: a line has too few columns, or holds no number where one is declared.
         """
         rows, numbers = found.rows, found.numbers
+        check_utf8("".join(itertools.chain(*rows, found.comments.values())))
         values: dict[str, Any] = {
             name: value_of_text(self.contexts[name], text)
             for name, text in found.comments.items()
@@ -514,6 +543,12 @@ class _Sentences:
                 for place, field in self.columns:
                     value_of_text(field, cells[place], f"line {number}")
             raise  # pragma: no cover - one of them was not good
+        other = next((place for place, cells in enumerate(rows) if len(cells) != len(rows[0])), None)
+        if other is not None:
+            raise SourceError(
+                f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(rows[other])} in line "
+                f"{numbers[other]}: {rows[other]} (separator= says what stands between columns)"
+            )
         if self.document is not None:
             is_text = self.contexts[self.document].element.is_text
             values[self.document] = str(found.document) if is_text else found.document
@@ -521,6 +556,7 @@ class _Sentences:
 
 
 _MISSING = ("?", "NaN")
+_REMEDY = "are not read: make a table of them, a row a step, with columns of series, time and value, for from_rows"
 
 
 def from_ts(
@@ -562,8 +598,8 @@ def from_ts(
     return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
 
 
-def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
-    """Yield the label of each series of a file, None where it has none, and the values of each dimension.
+def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
+    """Yield the label of each series of a file, a number for a regression, and the values of each dimension.
 
     Raises:
         SourceError: there is no header, or one that is not understood; or a line has other than numbers.
@@ -571,8 +607,10 @@ def series_in(file: Any) -> Iterator[tuple[str | None, list[Any]]]:
     header: dict[str, str] = {}
     for number, text in _lines_of_series(file, header):
         try:
-            yield _series_of(header, text)
-        except SourceError as error:
+            label, dimensions = _series_of(header, text)
+            is_class = label is None or header.get("targetlabel", "").lower() != "true"
+            yield label if is_class else _number(str(label)), dimensions
+        except ValueError as error:
             raise SourceError(f"{name_of(file)}, line {number}: {error}") from error
 
 
@@ -590,7 +628,9 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
         elif text.lower() == "@data":
             in_data = True
             if header.get("timestamps", "").lower() == "true":
-                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own are not read")
+                raise SourceError(f"{name_of(file)}: @timeStamps true: series with times of their own {_REMEDY}")
+            if "attribute" in header:
+                raise SourceError(f"{name_of(file)}: @attribute: files of the .tsf format {_REMEDY}")
         else:
             name, _, value = text[1:].partition(" ")
             header[name.lower()] = value.strip()
@@ -600,11 +640,17 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
     """Return the label of a line, and the values of its dimensions."""
+    check_utf8(text)
     classes = header.get("classlabel", "").split()
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
     dimensions = text.split(":")
     label = dimensions.pop().strip() if has_label else None
-    return label, [_numbers(part) for part in dimensions]
+    series = [_numbers(part) for part in dimensions]
+    length = header.get("serieslength", "") if header.get("equallength", "").lower() == "true" else ""
+    wrong = next((part.size for part in series if length and str(part.size) != length), None)
+    if wrong is not None:
+        raise SourceError(f"expected {length} values, as @seriesLength says, got {wrong}")
+    return label, series
 
 
 class _Series:
@@ -682,9 +728,13 @@ class _Series:
 def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     cells = [cell.strip() for cell in text.split(",")] if text.strip() else []
     try:
-        return np.array(["nan" if cell in _MISSING else cell for cell in cells], np.float64)
+        numbers = ["nan" if cell in _MISSING else cell for cell in cells]
+        values = np.array(numbers, np.float64)
+        if "_" in text or not text.isascii() or np.isinf(values).any():
+            values = np.array(list(map(_number, numbers)), np.float64)
     except ValueError as error:
         raise SourceError(f"expected numbers between commas: {error}") from None
+    return values
 
 
 def _exact(field: Field, values: Any) -> Any:

@@ -1242,7 +1242,8 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
 
     Raises:
         DatasetNotFoundError: there is no such file.
-        SourceError: it is no UTF-8, or not packed as its name says; the line is named.
+        SourceError: it is not packed as its name says; the line is named. Bytes that are no UTF-8 are left to
+            `check_utf8`, so that the other lines can be read.
     """
     number = 0
     with opened_text(path) as text:
@@ -1250,13 +1251,23 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
             for line in text:
                 number += 1
                 yield number, line.rstrip("\n")
-        except (UnicodeDecodeError, *UNPACKING_ERRORS) as error:
+        except UNPACKING_ERRORS as error:
             raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
+
+
+def check_utf8(text: str, encoding: str = "UTF-8") -> None:
+    """Raise `SourceError` for a text of a file with bytes that its encoding does not know."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            octets = text[error.start : error.end].encode("utf-8", "surrogateescape")
+            raise SourceError(f"expected {encoding}, got the bytes {octets!r} at character {error.start}") from None
 
 
 @contextlib.contextmanager
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
-    """Give a text that is read; see `lines_of`, and `open` for the encoding and ends of lines.
+    """Give a text that is read; see `lines_of` and `check_utf8`, and `open` for the encoding and ends of lines.
 
     Raises:
         DatasetNotFoundError: there is no such file.
@@ -1269,7 +1280,7 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
             if not file.is_file():
                 raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
             binary = stack.enter_context(_open_packed(file, "rb"))
-        text = io.TextIOWrapper(binary, encoding=encoding, newline=newline)
+        text = io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline=newline)
         stack.callback(text.detach)  # which would close the standard input
         yield text
 

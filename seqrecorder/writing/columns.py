@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import array
+import collections
 import copy
 import datetime as dt
 import enum
@@ -531,6 +532,7 @@ class TableSource(ColumnSource):
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of each table; without the records that do not fit, if these are skipped."""
         self.skipped = rows = 0
+        self.table.left_out.clear()
         for table in self.tables():
             ahead = [(rows, table)]
             rows += table.num_rows
@@ -547,11 +549,18 @@ class TableSource(ColumnSource):
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
-                    self.skipped += 1
-                    if self.skipped == 1:
-                        _LOG.warning("on_error='skip': the first record that is left out: %s", error)
+                    self._leave_out(error)
                 else:
                     yield columns, size
+            while self.table.left_out:
+                self._leave_out(self.table.left_out.pop(0))
+        while self.table.left_out:  # behind the last table
+            self._leave_out(self.table.left_out.pop(0))
+
+    def _leave_out(self, why: object) -> None:
+        self.skipped += 1
+        if self.skipped == 1:
+            _LOG.warning("on_error='skip': the first record that is left out: %s", why)
 
 
 class TableRecords(TableSource):
@@ -589,6 +598,27 @@ class TableRecords(TableSource):
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 
 
+def check_columns(schema: Schema, columns: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return the columns of fields, none where it is None.
+
+    Raises:
+        OptionError: it is no mapping of fields of the schema to names.
+    """
+    columns = {} if columns is None else columns
+    if not isinstance(columns, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
+    names = [field.name for field in schema.fields]
+    for given in columns:
+        if given not in names:
+            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+        if not isinstance(columns[given], str):
+            raise OptionError(
+                f"columns: expected the name of one column for field {given!r}, got {columns[given]!r}; join several "
+                "before: a column of lists, such as numpy.stack(..., 1).tolist()"
+            )
+    return columns
+
+
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
     """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
 
@@ -600,20 +630,14 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
     Raises:
         OptionError: there is no such field or column, or none for a field that is required.
     """
-    doubled = {name for name in table.names if table.names.count(name) > 1}
-    columns = columns or {}
-    if not isinstance(columns, Mapping):
-        raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
-    names = [field.name for field in schema.fields]
-    for given in columns:
-        if given not in names:
-            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
+    there = collections.Counter(table.names)
+    columns = check_columns(schema, columns)
     found: dict[str, str] = {}
     for field in schema.fields:
-        given_name = field.name if field.name in table.names or field.feature not in table.names else field.feature
+        given_name = field.name if field.name in there or field.feature not in there else field.feature
         name = columns.get(field.name, given_name)
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
-        if all(name + part in table.names for part in parts):
+        if all(name + part in there for part in parts):
             found |= {field.name + part: name + part for part in parts}
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
@@ -623,7 +647,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
                 f"{', '.join(map(repr, table.names))}: columns={{'field': 'column'}} maps names"
             )
     for name in found.values():
-        if name in doubled:
+        if there[name] > 1:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
     return found
 

@@ -56,7 +56,7 @@ def test_every_kind_of_feature_list_has_its_picture():
     assert len(axes["pairs"].lines) == 2
     assert "1 missing value" in axes["eeg"].texts[0].get_text()
     assert len(axes["spike"].collections[0].get_segments()) == int((everything().pairs[:, 0] > 0).sum())
-    assert [text.get_text() for text in axes["words"].texts[:2]] == ["wörd", "?"]
+    assert [text.get_text() for text in axes["words"].texts[:2]] == ["wörd", r"\x00"]
     assert "one text of 2" in axes["words"].get_xlabel()
     assert len(axes["frames"].get_xticks()) == 7
     assert axes["nothing"].texts[0].get_text() == "None"
@@ -99,3 +99,30 @@ def test_what_cannot_be_drawn_is_refused():
         sr.plot(record, time="key")
     with pytest.raises(SchemaError, match="no field"):
         sr.plot(record, time="days")
+
+
+@pytest.mark.parametrize("centre", [0, 5])
+def test_missing_values_are_red_in_every_map(centre):
+    """One colour map for one field, whatever the signs of a record's values; what is missing is red."""
+    record = everything()
+    record.eeg[:] += centre
+    axes = axes_of(sr.plot(record, ["eeg"]))
+    mesh = [*axes["eeg"].images, *axes["eeg"].collections][0]
+    assert mesh.cmap.name == "viridis"
+    red, green, blue, _ = mesh.cmap.get_bad()
+    assert red > 2 * max(green, blue)
+    assert axes["eeg"].texts[0].get_text() == "1 missing values in red"
+
+
+def test_letters_without_a_font_are_no_warnings(recwarn):
+    """Text of a script that no font has is drawn as question marks, in titles and names too, without a warning."""
+
+    @sr.record
+    class Talk:
+        key: str = sr.context(str, key=True)
+        words: list = sr.feature_list(str)
+
+    axes = axes_of(sr.plot(Talk("\u0995", ["\u0995\u0996", "w\u00f6rd", "\u03b1$"])))
+    assert [text.get_text() for text in axes["words"].texts] == ["??", "w\u00f6rd", "\u03b1\\$"]
+    assert axes["words"].get_title(loc="left") == "key ?"
+    assert not [str(warning.message) for warning in recwarn if "Glyph" in str(warning.message)]

@@ -107,6 +107,13 @@ def test_convert_copies_what_is_selected(capsys: pytest.CaptureFixture[str], pat
     assert [visit.key for visit in sr.read_records(tmp_path / "both")] == ["v22", "v20"]
 
 
+def test_convert_of_no_record_writes_nothing(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -> None:
+    """Conditions that no record meets are an error, where an empty dataset would be published."""
+    assert main(["convert", path, str(tmp_path / "none"), "--where", "age=3"]) != 0
+    assert "is selected: nothing is written" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
 def test_wrong_selections_are_one_clear_line(capsys: pytest.CaptureFixture[str], path: str, tmp_path: Path) -> None:
     """What cannot be read is said with what was expected; nothing is evaluated."""
     wrong = {

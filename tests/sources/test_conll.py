@@ -105,3 +105,39 @@ def test_lines_with_too_few_columns_are_named(tmp_path):
     """A line with fewer columns than are asked for is named, with its sentence."""
     with pytest.raises(sr.SourceError, match=r"x\.conll, line 1: expected 4 columns, got 2 in line 2: \['b', 'c'\]"):
         sentences(tmp_path, "a a a a\nb c\n", columns=["tokens", None, None, "tags"])
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\u0085", "\u2009", "\x1f", "\x0b", "\x0c"])
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_other_blanks_belong_to_tokens(tmp_path, blank, separator):
+    """Columns stand between spaces or tabs alone, whatever else Python takes for a blank or for the end of a line."""
+    text = f"1{blank}000{separator}NUM\n{blank}{separator}SYM\nfois\tNOUN\n"
+    assert sentences(tmp_path, text, columns=["tokens", "tags"]) == [
+        Sentence([f"1{blank}000", blank, "fois"], ["NUM", "SYM", "NOUN"])
+    ]
+
+
+@pytest.mark.parametrize("token", ["#", "#F=ma", "#newdoc", "##", "#1"])
+@pytest.mark.parametrize("separator", [" ", "\t"])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_tokens_may_begin_with_a_number_sign(tmp_path, token, separator, place):
+    """A line with the columns of a token is one, wherever it stands; comments are known beside it."""
+    tokens = ["we", "hold", "on"]
+    tokens.insert(place, token)
+    lines = [f"{word}{separator}X" for word in tokens]
+    text = "# a comment of several words\n# sent_id = s1\n# \n" + "\n".join(lines) + "\n#\n"
+    assert sentences(tmp_path, text, columns=["tokens", "tags"]) == [Sentence(tokens, ["X"] * 4, sent_id="s1")]
+
+
+def test_comments_between_tokens_with_tabs_have_none(tmp_path):
+    """Two words behind a number sign are no token where columns stand between tabs."""
+    text = "# comment\na\tX\n# comment\nb\tY\n"
+    assert sentences(tmp_path, text, columns=["tokens", "tags"]) == [Sentence(["a", "b"], ["X", "Y"])]
+
+
+def test_other_numbers_of_columns_in_a_sentence_are_named(tmp_path):
+    """A line with more columns than the first of its sentence is no token silently; sentences may differ."""
+    with pytest.raises(sr.SourceError, match=r"line 1: expected 2 columns, as in line 1, got 3 in line 2: \['1'"):
+        sentences(tmp_path, "a X\n1 000 NUM\n", columns=["tokens", "tags"])
+    got = sentences(tmp_path, "a X\n\nb Y A0\nc Z A1\n", columns=["tokens", "tags"])
+    assert got == [Sentence(["a"], ["X"]), Sentence(["b", "c"], ["Y", "Z"])]

@@ -82,7 +82,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "x.jsonl.gz").write_bytes(b"no gzip")
     for name in ("x.jsonl", "x.jsonl.gz"):
         with pytest.raises(sr.SourceError, match=name.replace(".", r"\.")):
-            list(sr.from_jsonl(tmp_path / name, Event, on_error="skip" if name == "x.jsonl" else "raise"))
+            list(sr.from_jsonl(tmp_path / name, Event, on_error="raise" if name == "x.jsonl" else "skip"))
     for options in ({"extra": "drop"}, {"on_error": "ignore"}, {"columns": {"kay": "key"}}):
         with pytest.raises(sr.OptionError, match="expected 'error'|expected 'raise'|did you mean 'key'"):
             sr.from_jsonl(tmp_path / "x.jsonl", Event, **options)

@@ -354,7 +354,6 @@ def test_equal_times_and_gaps_are_said(caplog):
     [
         ({"by": "sensr"}, "by: Table has no column 'sensr' \\(did you mean 'sensor'"),
         ({"by": "sensor", "order": "tame"}, "order: .*did you mean 'time'"),
-        ({"by": []}, "by: expected"),
         ({"by": "sensor", "memory": 0}, "memory: expected"),
         ({"by": "sensor", "columns": {"watt": "x"}}, "did you mean 'watts'"),
     ],
@@ -411,3 +410,26 @@ def test_queries_of_duckdb_are_rows(tmp_path):
     assert list(sr.from_rows(reader, Day, by="sensor", order="minute")) == expected
     assert sr.write(days(), tmp_path / "days").records == 5
     assert list(sr.read_records(tmp_path / "days", schema=Day)) == expected
+
+
+@pytest.mark.parametrize("by", [None, [], ()])
+@pytest.mark.parametrize("memory", [1, 1 << 20])
+@pytest.mark.parametrize("order", ["t", None])
+def test_all_rows_are_one_record_without_by(by, memory, order):
+    """A table of one series needs no column that says so, in memory or beyond it; an empty one has no record."""
+
+    @sr.record
+    class Whole:
+        site: str = sr.context(str)
+        x: np.ndarray = sr.feature_list("int64")
+
+    size = 5000
+    draw = np.random.default_rng(0).permutation(size)
+    table = pa.table({"site": ["a"] * size, "t": draw, "x": draw})
+    options = {"by": by, "order": order, "memory": memory, "extra": "ignore"}
+    expected = Whole("a", np.arange(size) if order else draw)
+    assert list(sr.from_rows(table, Whole, **options)) == [expected]
+    assert list(sr.from_rows(table.slice(0, 0), Whole, **options)) == []
+    changed = table.set_column(0, "site", pa.array(["a"] * (size - 1) + ["b"]))
+    with pytest.raises(sr.SourceError, match="is not constant in the group of all rows"):
+        list(sr.from_rows(changed, Whole, **options))

@@ -188,6 +188,8 @@ def test_columns_are_mapped_and_others_listed():
         ({}, {"columns": {"kye": "key"}}, "no field 'kye' \\(did you mean 'key'"),
         ({}, {"columns": {"key": "kee"}}, "no column 'kee' for field 'key' \\(did you mean 'key'"),
         ({}, {"columns": "key"}, "mapping of field to column"),
+        ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]; join several before"),
+        ({}, {"columns": {"x": 3}}, "the name of one column for field 'x', got 3"),
         ({"x": None}, {}, "no column 'x' for field 'x'.*columns="),
         ({}, {"extra": "drop"}, "'error' or 'ignore'"),
         ({}, {"on_error": "ignore"}, "'raise' or 'skip'"),
@@ -389,3 +391,74 @@ def test_files_say_that_they_need_pyarrow(tmp_path, monkeypatch, read, name):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sr.OptionError, match="need pyarrow: pip install pyarrow"):
         read(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("columns", [{"x": ["a", "b"]}, {"x": ("a",)}, {"x": None}, {"key": {"a"}}, "key", ["key"]])
+def test_columns_name_one_column(tmp_path, columns):
+    """Several columns for one field are refused by an error of ours, by tables, rows and files of text alike."""
+    (tmp_path / "a.csv").write_text("key,a,b\n1,2,3\n")
+    for given in (pa.table({"key": ["1"], "a": [2], "b": [3]}), tmp_path / "a.csv"):
+        for read in (sr.from_table, lambda *args, **options: sr.from_rows(*args, by="key", **options)):
+            with pytest.raises(sr.OptionError, match="expected the name of one column|expected a mapping"):
+                list(read(given, Reading, columns=columns, extra="ignore"))
+
+
+def test_row_names_of_r_are_explained(tmp_path):
+    """A header with a name less than the rows have values is the one of R's `write.table`."""
+
+    @sr.record
+    class Word:
+        key: str = sr.context(str)
+
+        @classmethod
+        def from_csv_row(cls, row):
+            return cls(row["key"])
+
+    (tmp_path / "a.csv").write_text("key,x\n1,a,2\n2,b,3\n")
+    for read in (lambda path: sr.from_table(path, Word, extra="ignore"), lambda path: sr.from_csv(path, Word)):
+        with pytest.raises(sr.SourceError, match=r"a\.csv.*row\.names=FALSE"):
+            list(read(tmp_path / "a.csv"))
+    with pytest.raises(sr.SourceError, match=r"row\.names=FALSE"):
+        sr.Schema.infer(tmp_path / "a.csv")
+
+
+def test_frames_with_arrays_of_several_dimensions_name_the_way_out():
+    """Arrow has no cells of `(T, n)` arrays, as feature extraction leaves them in a frame; records have."""
+    frame = pd.DataFrame({"key": ["a"], "label": [1], "frames": [np.ones((2, 2))], "words": [["a", "b"]]})
+    with pytest.raises(sr.SourceError, match=r"column frames .*to_dict\('records'\)"):
+        list(sr.from_table(frame, Utterance))
+
+
+def test_files_of_records_lead_to_their_command(tmp_path):
+    """`Schema.infer` and `from_table` of a TFRecord file name the command that knows them."""
+    (tmp_path / "a.tfrecord").touch()
+    for read in (sr.Schema.infer, lambda path: sr.from_table(path, Reading)):
+        with pytest.raises(sr.OptionError, match="`seqrecorder schema` drafts a class"):
+            read(tmp_path / "a.tfrecord")
+
+
+@pytest.mark.parametrize("bad", [[], [0], [11], [3, 4, 9], range(12)])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_rows_of_text_that_do_not_fit_are_left_out(tmp_path, bad, ending, caplog):
+    """A value of text that its type does not hold costs its row alone; the first is logged with file and row."""
+
+    @sr.record
+    class Point:
+        key: str = sr.context(str)
+        x: float = sr.context("float32")
+
+    values = ["1e39" if number in bad else f"{number}.5" for number in range(12)]
+    texts = {
+        "csv": "key,x\n" + "".join(f"k{number},{value}\n" for number, value in enumerate(values)),
+        "jsonl": "".join(f'{{"key": "k{number}", "x": {value}}}\n' for number, value in enumerate(values)),
+    }
+    (tmp_path / f"a.{ending}").write_text(texts[ending])
+    records = sr.from_table(tmp_path / f"a.{ending}", Point, on_error="skip")
+    for _ in range(2):
+        assert [record.x for record in records] == [number + 0.5 for number in range(12) if number not in bad]
+        assert records.skipped == len(bad)
+    assert sr.write(records, tmp_path / "d").skipped == len(bad)
+    if bad:
+        assert f"a.{ending}, row {min(bad)}, column 'x': expected float, got" in caplog.text
+        with pytest.raises(sr.SourceError, match=rf"a\.{ending}, row {min(bad)}, column 'x'"):
+            list(sr.from_table(tmp_path / f"a.{ending}", Point))

@@ -89,7 +89,8 @@ def test_lines_that_do_not_fit_are_named(tmp_path, kind, data, said):
     [
         ("@problemName x\n", "expected a line @data"),
         ("1,2:a\n", "expected a header until @data"),
-        ("@timeStamps true\n@data\n", "series with times of their own"),
+        ("@timeStamps true\n@data\n", "series with times of their own are not read: make a table .* for from_rows"),
+        ("@relation x\n@attribute name string\n@data\n", ".tsf format are not read: make a table .* for from_rows"),
         ("@classLabel false\n@data\n1,2\n", "the header has no @classLabel"),
     ],
 )
@@ -126,3 +127,11 @@ def test_classes_without_a_place_for_series_are_refused(tmp_path):
     ]:
         with pytest.raises(sr.OptionError, match=said):
             series(tmp_path, kind, "1:up\n", **options)
+
+
+def test_drafts_of_other_series_say_what_to_do(tmp_path):
+    """`Schema.infer` of a `.tsf` file, and of series with times, gives the same advice."""
+    for name, header in (("a.tsf", "@attribute name string\n"), ("a.ts", "@timeStamps true\n")):
+        (tmp_path / name).write_text(f"{header}@data\nT1:1,2\n")
+        with pytest.raises(sr.SourceError, match=r"a\.tsf?: .* for from_rows"):
+            sr.Schema.infer(str(tmp_path / name))

@@ -7,6 +7,7 @@ of them are equally long. What bytes mean to `tf.io.decode_raw` is nowhere in th
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ _FORMATS = {
     b"\x1f\x8b": "GZIP",
     b"\x93NUMPY": "npy",
 }
+_TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # its dtype and shape, which come first and always
 _DTYPES = {"int64_list": "int64", "float_list": "float32", "bytes_list": "bytes"}
 
 
@@ -281,6 +283,8 @@ def _agree(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
 
 
 def _format(value: bytes) -> str | None:
+    if _TENSOR.match(value):
+        return "TensorProto"
     return next((name for start, name in _FORMATS.items() if value.startswith(start)), None)
 
 
@@ -546,6 +550,8 @@ def _bytes_comment(feature: FeatureDescription) -> str:
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
         return f'{feature.format} images; if of one size: "uint8", shape=(height, width, channels), storage="{storage}"'
+    if feature.format == "TensorProto":
+        return 'of tf.io.serialize_tensor; their dtype, shape=(...), storage="tensor" reads them'
     if feature.format is not None:
         return f"{feature.format} files"
     return f"not text; numbers, for decode_raw? then --raw {feature.name!a}=DTYPE"

@@ -203,7 +203,15 @@ def test_bad_files_are_named(tmp_path):
 
 def test_formats_of_files_are_known(tmp_path):
     """Bytes that begin like a PNG, or like other known files, are said to be such, unless one of them is not."""
-    starts = {"png": [b"\x89PNG\r\n\x1a\n"] * 2, "sound": [b"fLaC"] * 2, "mixed": [b"\xff\xd8\xff", b"\xff"]}
+    tensors = [
+        tf.io.serialize_tensor(tf.ones(shape, kind)).numpy() for shape, kind in (((2, 3), "float32"), ((), "bool"))
+    ]
+    starts = {
+        "tensor": tensors,
+        "png": [b"\x89PNG\r\n\x1a\n"] * 2,
+        "sound": [b"fLaC"] * 2,
+        "mixed": [b"\xff\xd8\xff", b"\xff"],
+    }
     with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as file:
         for number in range(2):
             example = tf.train.SequenceExample()
@@ -213,6 +221,8 @@ def test_formats_of_files_are_known(tmp_path):
     comments = infer(tmp_path / "a.tfrecord").comments
     assert comments["png"].startswith('PNG images; if of one size: "uint8", shape=')
     assert comments["sound"] == "FLAC files"
+    assert 'storage="tensor"' in comments["tensor"]
+    assert "decode_raw" not in comments["tensor"]
     assert "decode_raw" in comments["mixed"]
 
 
