@@ -73,6 +73,7 @@ def read(
     missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
     vocabulary: Mapping[str, MapsField] | None = None,
     normalize: Any = None,
+    normalize_targets: bool = False,
     output: Output = "dict",
     shard: tuple[int, int] | None = None,
     deterministic: bool = True,
@@ -156,10 +157,12 @@ def read(
             `{"temperature": "mask"}` does so for the fields that it names.
         vocabulary: by field, a `seqrecorder.Vocabulary`: elements have the ids of its tokens, int64, for inputs and
             targets alike. Padding is 0 as everywhere.
-        normalize: what `seqrecorder.stats` gives: all fields of floats, but for those that are targets or weights, lose
-            their mean and are divided by their standard deviation, those of `train` where there is such a split. Or a
-            mapping of field to statistics, such as `{"mfcc": stats["mfcc"]}`. Padding stays 0, and what is missing is
-            filled with 0 afterwards.
+        normalize: result of `seqrecorder.stats`: fields of floats lose their mean and are divided by their standard
+            deviation, those that `stats["mfcc"]` shows. Or a mapping of field to statistics, such as `{"mfcc":
+            stats["mfcc"]}`, for whole numbers too. What is made of a field (its horizon, its next step) is treated as
+            the field is. Targets and weights stay as stored. Padding stays 0; what is missing is filled with 0
+            afterwards.
+        normalize_targets: whether targets are normalized as well; `stats["mfcc"].denormalize` is the inverse.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
         shard: `(index, count)` for one of several readers, whose shares differ by one record at most, before any are
@@ -230,6 +233,7 @@ def read(
     for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
     chosen = origin.schema.select(fields)
+    made = strategy.carried(origin.schema)
     derived = DerivedFields.of(
         origin.schema,
         chosen,
@@ -239,6 +243,8 @@ def read(
         missing=missing,
         vocabulary=vocabulary,
         normalize=normalize,
+        normalize_targets=normalize_targets,
+        horizons=made.names if made else {},
     )
     carried = strategy.carried(derived.schema)
     options = OutputOptions(
@@ -277,7 +283,7 @@ def read(
         ),
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
-    made = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -287,7 +293,7 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made, epochs, origin.where, known=oversample is None).with_options(settings)
+    return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:

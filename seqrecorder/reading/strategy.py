@@ -397,7 +397,9 @@ class PaddedBatches:
         message = f"{feed.origin.where}: {NO_STEPS}"
         exact = check_values(feed.origin.schema, self.padding_values)
         alike = [(name, each.source) for each in feed.parser.derivations for name in each.padded_alike]
-        exact |= {name: exact[source] for name, source in alike if source in exact}
+        for name, source in alike:
+            if source in exact:
+                exact[name] = exact[source]
         left = self._left(schema)
         for field in schema.fields:
             if field.is_list and field.group in left and field.sparse is not None and not field.dense:
