@@ -183,3 +183,29 @@ def test_metrics_of_nothing_are_refused(labelled: Any) -> None:
     short.compile(loss="sparse_categorical_crossentropy")
     with pytest.raises(sr.OptionError, match="begins with the dimensions of its target's weights"):
         sr.keras.evaluate(short, labelled[0], **options)
+
+
+class Attached:
+    """An output that numpy refuses until the backend has detached it, as a tensor of PyTorch with a gradient is."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+
+
+def test_other_backends_get_arrays_and_give_them(walks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Keras runs on JAX or PyTorch, no tensor of TensorFlow reaches a model, and outputs leave by Keras."""
+    to_numpy = keras.ops.convert_to_numpy
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    monkeypatch.setattr(keras.ops, "convert_to_numpy", lambda x: x.value if isinstance(x, Attached) else to_numpy(x))
+
+    def model(features: dict[str, Any], *, training: bool) -> Attached:
+        assert isinstance(features["x"], np.ndarray)
+        assert not training
+        return Attached(features["x"] * 2)
+
+    results = sr.keras.predict(model, walks, batch=sr.Bucket(8), inputs={"x": "x"})
+    for record, result in zip(sr.read_records(walks), results, strict=True):
+        np.testing.assert_array_equal(result, record.x * 2)
