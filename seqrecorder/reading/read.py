@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.graph_ops import check_steps, with_number
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.pack import Pack
@@ -20,7 +23,7 @@ from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed, Single
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
 from seqrecorder.reading.targets import shaper
 from seqrecorder.reading.tfdata_ops import counted
@@ -81,6 +84,7 @@ def read(
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
     on_corrupt: OnCorrupt = "error",
+    **unknown: NoReturn,
 ) -> Any:
     """Return a split as a `tf.data.Dataset`, unbatched or in batches.
 
@@ -179,6 +183,7 @@ def read(
             of every shard too, so that any damage is named before the first record), or `none`. Where a reader has more
             than 4,096 files, `manifest` leaves each to its turn: a missing file, a damaged record, and one too many or
             too few end the iteration then; but a forged length of a frame may end the process.
+        unknown: none: what is not listed here is refused, options of a strategy with the way to give them.
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
@@ -218,7 +223,9 @@ def read(
     import tensorflow as tf
 
     check_threads_of_tensorflow("read")
-    if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)):
+    if unknown:
+        raise _unknown(next(iter(unknown)), batch)
+    if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs, epoch)
@@ -284,6 +291,8 @@ def read(
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    if batches.count == 0 and feed.records:
+        raise nothing_comes(feed, f"by {strategy!r}")
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -294,6 +303,20 @@ def read(
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
+
+
+_STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)
+
+
+def _unknown(name: str, batch: Any) -> Exception:
+    """Return the error of a keyword that `read` does not have."""
+    owners = [each.__name__ for each in _STRATEGIES if name in attrs.fields_dict(each)]
+    owners = [type(batch).__name__] if type(batch).__name__ in owners else owners
+    if owners:
+        calls = [f"batch={owner}(..., {name}=...)" for owner in owners]
+        return OptionError(f"read: {name} is an option of strategies: pass {' or '.join(calls)}")
+    known = list(inspect.signature(read).parameters)
+    return TypeError(f"read() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:

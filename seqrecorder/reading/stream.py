@@ -377,6 +377,10 @@ class Limits:
     most: int | None = None
     after_cropping: bool = False
 
+    def __str__(self) -> str:
+        below = [f"fewer than {self.least} steps"] if self.least else []
+        return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
+
     def admits(self, lengths: Any) -> Any:
         """Return whether records of these lengths are read."""
         return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)

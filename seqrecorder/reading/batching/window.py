@@ -12,9 +12,18 @@ from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import AHEAD_BYTES, Batches, batch_count, not_negative, one_of, positive
+from seqrecorder.reading.strategy import (
+    AHEAD_BYTES,
+    Batches,
+    batch_count,
+    log_once,
+    not_negative,
+    one_of,
+    positive,
+)
 from seqrecorder.reading.stream import draw_below, permutation
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
+from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -480,6 +489,9 @@ class Window:
             )
 
         lengths = feed.lengths(group, parse=False)
+        without = 0 if lengths is None else int((self.counts(lengths, np) == 0).sum())
+        if without:
+            log_once(f"{feed.origin.where}: {number_of(without, 'record')} left out: too short for {self!r}")
         streamed = feed.stream(windows, group=group, draw=self._draws)
         return Batches(streamed, -1 if lengths is None else self._batches(lengths))
 
