@@ -234,7 +234,8 @@ class Feed:
             reasons.append((attrs.evolve(options, limits=()), "no steps"))
         for chosen, reason in reasons:
             keep = self._masks(chosen)
-            if keep is not None and not keep.all():
+            told = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)  # by fit_lengths
+            if keep is not None and not keep.all() and not told:
                 left_out = int(keep.size - keep.sum())
                 log_once(f"{self.origin.where}: {number_of(left_out, 'record')} left out: {reason}")
         keep = self._masks(options) if reasons else None
