@@ -47,7 +47,7 @@ BUDGETS = {
     "storage": (2910, 10),
     "codec": (3190, 11),
     "dataset": (4040, 15),
-    "writing": (3200, 13),
+    "writing": (3220, 13),
     "reading": (3580, 21),
     "sources": (1710, 9),
     "analysis": (2680, 9),

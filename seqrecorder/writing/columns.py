@@ -30,6 +30,7 @@ from seqrecorder.codec.columns import (
     with_texts,
 )
 from seqrecorder.codec.encode import columns_of_dictionaries
+from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array, require_utf8
 
@@ -455,9 +456,20 @@ class SkippingSource:
 
     Attributes:
         skipped: how many, the last time that it was gone through to its end.
+        reasons: the first texts of what says why.
     """
 
     skipped: int = 0
+    reasons: tuple[str, ...] = ()
+
+    def begin(self) -> None:
+        """Forget what was left out before."""
+        self.skipped, self.reasons = 0, ()
+
+    def skip(self, reason: object) -> None:
+        """Count a row that is left out."""
+        self.skipped += 1
+        self.reasons = first_reasons(self.reasons, [str(reason)])
 
 
 class ColumnSource(SkippingSource, abc.ABC):
@@ -522,7 +534,8 @@ class TableSource(ColumnSource):
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of each table; without the records that do not fit, if these are skipped."""
-        self.skipped = rows = 0
+        self.begin()
+        rows = 0
         for table in self.tables():
             ahead = [(rows, table)]
             rows += table.num_rows
@@ -539,7 +552,7 @@ class TableSource(ColumnSource):
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
-                    self.skipped += 1
+                    self.skip(error)
                     if self.skipped == 1:
                         _LOG.warning("on_error='skip': the first record that is left out: %s", error)
                 else:

@@ -21,6 +21,7 @@ from seqrecorder.codec.arrow import is_table, table_of
 from seqrecorder.codec.columns import maker_from_mapping
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, sizer, takes_columns
 from seqrecorder.dataset.examples_csv import csv_line
+from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
 from seqrecorder.storage.names import check_names
@@ -101,6 +102,7 @@ class Block:
         columns: columns of the CSV, or None.
         rows: a line for the CSV of each record, or None.
         skipped: positions of sources that a hook left out.
+        reasons: the first texts of `SkipRecord`.
         done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
     """
 
@@ -111,6 +113,7 @@ class Block:
     columns: list[str] | None
     rows: list[str] | None
     skipped: list[int]
+    reasons: tuple[str, ...]
     done: int
 
     def only(self, kept: Sequence[int] | None) -> Block:
@@ -182,6 +185,7 @@ class LifeCycle:
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
         self._schema, self._rows = schema, rows
         self._encoder = RecordEncoder(schema)
+        self._reasons: list[str] = []
         record_class = schema.record_class
         self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
@@ -252,7 +256,8 @@ class LifeCycle:
             chunks = self._call("split", position, record)
             self._check_chunks(position, chunks)
             return collections.deque(map(self._taken, self._guarded(position, chunks)))
-        except SkipRecord:
+        except SkipRecord as skip:
+            self._reasons.append(str(skip))
             return collections.deque()
 
     def _taken(self, record: Any) -> Any:
@@ -301,6 +306,7 @@ class LifeCycle:
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
         """Return the block of records whose hooks have run, or of columns, of which none runs."""
+        reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
             given = sources.columns
@@ -312,7 +318,9 @@ class LifeCycle:
         columns = rows = None
         if self._rows and count:
             columns, rows = self._lines(sources.records, positions.tolist())
-        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), done).only(sources.kept)
+        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), reasons, done).only(
+            sources.kept
+        )
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
@@ -396,6 +404,7 @@ class RecordStream:
         turn: a split and its dictionaries, where they are to be written before more is taken.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
+        reasons: the first texts of what says why.
         cannot_wait: whether no snapshot could be taken of the record that was taken last.
     """
 
@@ -426,6 +435,7 @@ class RecordStream:
         self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
         self.turn: tuple[str | None, Dictionaries] | None = None
         self.skipped = 0
+        self.reasons: tuple[str, ...] = ()
         self.cannot_wait = False
         self._taken = 0
         self._parts = iter(rows)
@@ -533,6 +543,7 @@ class RecordStream:
         # What `from_csv` left out, which is known when it has come to its end.
         if isinstance(self._part, SkippingSource):
             self.skipped += self._part.skipped
+            self.reasons = first_reasons(self.reasons, self._part.reasons)
 
     def _failed(self, error: Exception) -> Exception:
         if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):

@@ -14,6 +14,7 @@ from seqrecorder.codec.arrow import is_table, table_of
 from seqrecorder.codec.columns import maker_from_mapping, records_of, scatter
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import cut
+from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.splits import Balanced
 from seqrecorder.errors import OptionError, RecordError
@@ -116,7 +117,7 @@ class RecordIntake:
                 self._add_source(rows, split)
                 self._fill(stream)
         finally:
-            self._placement.skipped += stream.skipped
+            self._placement.skip(stream.skipped, stream.reasons)
         for split, source in stream.columns:
             if isinstance(source, Selection):
                 self._add_selection(source, split)
@@ -129,7 +130,7 @@ class RecordIntake:
         def place(data: Sequence[bytes]) -> None:
             sources = self._numbered([None] * len(data))
             routed = self._placement.opened().route(sources, splits).splits
-            self._place(Block(data, lengths, sources.positions, routed, None, None, [], len(data)))
+            self._place(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
 
         self._go_through([data], place)
 
@@ -207,7 +208,7 @@ class RecordIntake:
             self._fill_from(iter(source), split)
         else:
             self._go_through(self._columns_of(source), lambda part: self._encode_columns(part[0], part[1], split))
-        self._placement.skipped += source.skipped
+        self._placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records: as they are encoded, where that is how they would be."""
@@ -255,7 +256,7 @@ class RecordIntake:
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
         sources = self._numbered(looked_at)
-        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], size)
+        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
         self._place_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
     def _numbered(self, looked_at: list[Any]) -> Sources:
@@ -327,6 +328,7 @@ class Placement:
 
     Attributes:
         skipped: how many sources were left out, here or by a hook.
+        reasons: the first texts of what says why.
     """
 
     def __init__(
@@ -342,7 +344,7 @@ class Placement:
     ) -> None:
         self._schema, self._router, self._keys, self._options = schema, router, keys, options
         self._directory, self._old, self._uploads = directory, old, uploads
-        self.skipped = 0
+        self.skipped, self.reasons = 0, tuple[str, ...]()
         self._writers: dict[str, SplitWriter] = {}
         self._open_shards = OpenShards()
         self._columns: list[str] | None = None
@@ -419,6 +421,11 @@ class Placement:
             splits = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
         return attrs.evolve(sources, splits=splits)
 
+    def skip(self, count: int, reasons: Iterable[str]) -> None:
+        """Count sources that were left out."""
+        self.skipped += count
+        self.reasons = first_reasons(self.reasons, reasons)
+
     def place(self, block: Block) -> None:
         """Write the records of a block into the files of their splits.
 
@@ -426,7 +433,7 @@ class Placement:
             ShardWriteError: the disk is full, or failed.
             RecordError: lines of the CSV have different columns.
         """
-        self.skipped += len(block.skipped)
+        self.skip(len(block.skipped), block.reasons)
         if not block.data:
             return
         if block.columns is not None:
