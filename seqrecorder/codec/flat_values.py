@@ -237,7 +237,8 @@ def describe_message(data: bytes) -> str:
     if not context and not lists:
         return "the message is empty"
     if not lists:
-        return f"the message has the context features {_list_names(context)} and no lists (a flat tf.train.Example?)"
+        features = _list_names(context)
+        return f"the message has the context features {features} and no feature lists (a flat tf.train.Example?)"
     return f"the message has the context features {_list_names(context)} and the feature lists {_list_names(lists)}"
 
 
