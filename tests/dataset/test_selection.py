@@ -364,9 +364,8 @@ def test_selections_equal_lists_in_the_longer_run(corpus: sr.Corpus, operations:
 _FEW_DESCRIPTORS = """
 import resource, sys
 import seqrecorder as sr
-corpus = sr.open(sys.argv[1])
-everything = corpus.all()
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+everything = sr.open(sys.argv[1]).all()
 assert len([everything[place].key for place in range(0, 200, 2)]) == 100
 assert len(list(everything.sample(0.5, seed=0))) == 100
 assert len(list(everything)) == 200
