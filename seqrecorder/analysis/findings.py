@@ -401,7 +401,7 @@ def _presence(found: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
         return
     for rule, count, of, noun in (
         ("None", field.none, field.records, "records"),
-        ("missing values", int(np.sum(field.missing)), int(np.sum(field.missing) + np.sum(field.count)), "values"),
+        ("missing values", int(np.sum(field.nan)), int(np.sum(field.nan) + np.sum(field.count)), "values"),
     ):
         if not count:
             continue
@@ -410,13 +410,9 @@ def _presence(found: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
         shares = [share(part) for part in parts.values()]
         level = "warning" if count > _MOST_MISSING * of else "note"
         text = f"{count:,} of {of:,} {noun} ({count / of:.1%})"
-        missing = np.atleast_1d(field.missing) / np.maximum(
-            1, np.atleast_1d(field.missing) + np.atleast_1d(field.count)
-        )
+        missing = np.atleast_1d(field.nan) / np.maximum(1, np.atleast_1d(field.nan) + np.atleast_1d(field.count))
         if len(parts) > 1:
-            by_split = {
-                split: part.none if rule == "None" else int(np.sum(part.missing)) for split, part in parts.items()
-            }
+            by_split = {split: part.none if rule == "None" else int(np.sum(part.nan)) for split, part in parts.items()}
             text += f": {in_splits(by_split)}"
         if missing.size > 1 and missing.max() > 2 * count / of:
             text += f", {missing.max():.0%} of channel {int(missing.argmax())}"
@@ -452,7 +448,7 @@ def _none_share(field: FieldStats) -> float:
 
 
 def _missing_share(field: FieldStats) -> float:
-    missing = int(np.sum(field.missing))
+    missing = int(np.sum(field.nan))
     return missing / max(1, missing + int(np.sum(field.count)))
 
 

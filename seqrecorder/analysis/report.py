@@ -278,7 +278,7 @@ def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, 
 def _figures(field: FieldStats) -> list[str]:
     numbers = field.values.total() if not isinstance(field.values, Texts) else None
     if numbers is None or not numbers.count[0]:
-        return ["0", f"{int(np.sum(field.missing)):,}", *["-"] * 7]
+        return ["0", f"{int(np.sum(field.nan)):,}", *["-"] * 7]
     dtype, part = field.field.element.numpy, numbers.distributions[0]
     values = [numbers.minimum[0], *(part.quantile(q) for q in (0.01, 0.5, 0.99)), numbers.maximum[0], numbers.mean[0]]
     if dtype.kind in "mM":
@@ -292,7 +292,7 @@ def _channels(field: FieldStats) -> str:
     channels = np.atleast_1d(field.count).size
     if isinstance(field.values, Texts) or channels == 1 or field.field.element.is_time:
         return ""
-    figures = [np.atleast_1d(getattr(field, name)) for name in ("missing", "minimum", "mean", "maximum", "std")]
+    figures = [np.atleast_1d(getattr(field, name)) for name in ("nan", "minimum", "mean", "maximum", "std")]
     rows = [(str(at), *(number(each[at]) for each in figures)) for at in range(min(channels, _MOST_CHANNELS))]
     caption = f"{field.name} by channel" + (
         f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
@@ -490,9 +490,9 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
     rows, strip = [], {}
     for name in shown:
         field = stats.fields[name]
-        if field.none or np.sum(field.missing):
+        if field.none or np.sum(field.nan):
             parts = {split: part.fields[name] for split, part in first_splits(stats).items()}
-            missing = {split: int(np.sum(part.missing)) for split, part in parts.items()}
+            missing = {split: int(np.sum(part.nan)) for split, part in parts.items()}
             without = {split: part.none for split, part in parts.items()}
             rows.append((name, *(in_splits(each) if any(each.values()) else "none" for each in (missing, without))))
         counts = found.missing.get(name)

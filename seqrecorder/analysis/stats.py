@@ -168,9 +168,14 @@ class FieldFigures:
         return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
 
     @property
-    def missing(self) -> Any:
+    def nan(self) -> Any:
         """How many elements are NaN, or NaT."""
         return 0 if isinstance(self.values, Texts) else self._of(self.values.nan)
+
+    @property
+    def missing(self) -> Any:
+        """How many values are missing: elements that are NaN or NaT, and records that have None."""
+        return self.nan + self.none
 
     @property
     def infinities(self) -> Any:
@@ -260,6 +265,7 @@ class FieldFigures:
             "none": self.none,
             "empty": self.empty,
             "count": self.count,
+            "missing": self.missing,
             "zeros": self.zeros,
             "constant": self.constant,
             "distinct": self.distinct,
@@ -268,7 +274,7 @@ class FieldFigures:
         if isinstance(self.values, Texts):
             found |= {"shortest": self.values.shortest, "longest": self.values.longest, "top_error": self.values.error}
         else:
-            names = ("missing", "infinities", "minimum", "maximum", "mean", "std")
+            names = ("infinities", "minimum", "maximum", "mean", "std")
             found |= {name: getattr(self, name) for name in names}
             found["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
         for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
@@ -280,9 +286,7 @@ class FieldFigures:
         return found
 
 
-HEADS = (
-    "field", "dtype", "None", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top"
-)  # fmt: skip
+HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
 """What the cells of `FieldStats.line` are."""
 
 _LENGTH = np.dtype(np.int64)
@@ -294,7 +298,7 @@ class FieldStats(FieldFigures):
     """What is known of the values of one field.
 
     What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
-    the channels are; of scalars it is a number. NaN and NaT are missing, and in no other figure.
+    the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -316,7 +320,7 @@ class FieldStats(FieldFigures):
         inner: values of each step, of ragged and sparse steps; None for others.
         gaps: of feature lists of times: the differences of consecutive steps, in the unit; None for others.
         backwards: how many of these are negative.
-        splits: the same of each split alone, where it was asked of several.
+        splits: the same of each split alone.
     """
 
     splits: Mapping[str, FieldStats] = attrs.field(factory=dict)
@@ -379,55 +383,66 @@ class FieldStats(FieldFigures):
         parts = {name: getattr(self, name) for name in ("values", "sizes", "inner", "gaps")}
         return attrs.evolve(self, **{name: part and part.copy() for name, part in parts.items()})
 
-    def normalization(self, split: str | None = None) -> Any:
+    def normalization(self) -> Any:
         """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
 
-        Args:
-            split: of whose records; by default of `train`, where there is such a split, else of all.
-
         Raises:
-            OptionError: the field is no number, there is no such split, or nothing in it.
+            OptionError: the field has no numbers.
         """
         import keras
 
-        chosen = self.of_split(split)
-        if self.field.element.numpy.kind not in "fiuV" or chosen.values.total == 0:
-            raise OptionError(f"normalization: expected numbers, got field {self.name!r} of {self.field.element.name}")
-        axis = -1 if self.field.rest else None
-        return keras.layers.Normalization(axis=axis, mean=chosen.mean, variance=chosen.variance)
+        self._center_and_scale()
+        return keras.layers.Normalization(-1 if self.field.rest else None, mean=self.mean, variance=self.variance)
+
+    def normalize(self, values: Any) -> Any:
+        """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does.
+
+        Args:
+            values: `(..., channels)`, or of any shape where the field has no channels; arrays, lists or tensors.
+
+        Raises:
+            OptionError: the field has no numbers, or a channel of it has none that are finite.
+        """
+        center, scale = self._center_and_scale()
+        return (_as_array(values) - center) / scale
+
+    def denormalize(self, values: Any) -> Any:
+        """Multiply by the standard deviation and add the mean: the inverse of `normalize`, for predictions.
+
+        Args:
+            values: as for `normalize`.
+
+        Raises:
+            OptionError: as for `normalize`.
+        """
+        center, scale = self._center_and_scale()
+        return _as_array(values) * scale + center
+
+    def _center_and_scale(self) -> tuple[Any, Any]:
+        if self.field.element.numpy.kind not in "fiuV":
+            raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
+        center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # as Keras' layer has it
+        if not np.isfinite([center, scale]).all():
+            raise OptionError(f"normalize: the statistics of {self.name!r} have a channel without finite values")
+        return center, scale
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return what `read(..., normalize=...)` does to a field: as `normalization`, with padding that stays 0.
+        """Return the map of a field to its normalized values; padding stays 0.
 
         Raises:
             OptionError: the field is no number, or has other channels.
         """
         if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
             raise OptionError(f"normalize: expected statistics of {field!r}, got those of {self.field!r}")
-        chosen = self.of_split(None)
         wide = "float64" if field.element.name == "float64" else "float32"
-        scale = np.maximum(chosen.std, 1e-7)  # as keras.layers.Normalization has it
-        if not np.isfinite([chosen.mean, scale]).all():
-            raise OptionError(f"normalize: the statistics of {self.field.name!r} have a channel without finite values")
+        center, scale = self._center_and_scale()
 
         def normalized(values: Any) -> Any:
             import tensorflow as tf
 
-            return (tf.cast(values, wide) - tf.constant(chosen.mean, wide)) / tf.constant(scale, wide)
+            return (tf.cast(values, wide) - tf.constant(center, wide)) / tf.constant(scale, wide)
 
         return FieldMap(field.name, as_numbers(field, wide), normalized)
-
-    def of_split(self, split: str | None) -> FieldStats:
-        """Return the statistics of a split; for None those of `train`, where there is such a split, else of all.
-
-        Raises:
-            OptionError: there is no such split.
-        """
-        if split is None:
-            return self.splits.get("train", self)
-        if split not in self.splits:
-            raise OptionError(f"split: expected one of {', '.join(self.splits) or 'none'}, got {split!r}")
-        return self.splits[split]
 
     def line(self) -> tuple[str, ...]:
         """Return the cells of a table's line."""
@@ -447,7 +462,6 @@ class FieldStats(FieldFigures):
         return (
             self.name,
             self.field.element.name,
-            f"{self.none:,}",
             f"{self.empty:,}",
             sizes,
             f"{int(np.sum(self.missing)):,}",
@@ -475,11 +489,9 @@ class FieldStats(FieldFigures):
         return f"<FieldStats {', '.join(cells[:1] + cells[2:])}>"
 
     def _repr_html_(self) -> str:
-        named = {"all": self, **self.splits}
-        drawn = self._drawn({"all": self} if len(self.splits) < 2 else self.splits)  # noqa: PLR2004 - to compare
-        return (
-            html_table(self.name, ("", *HEADS[1:]), [(name, *part.line()[1:]) for name, part in named.items()]) + drawn
-        )
+        named = self.splits or {"": self}
+        rows = [(name, *part.line()[1:]) for name, part in named.items()]
+        return html_table(self.name, ("", *HEADS[1:]), rows) + self._drawn(named)
 
     def _drawn(self, parts: Mapping[str, FieldStats]) -> str:
         """Return the distribution of the values of some splits; nothing of texts."""
@@ -493,6 +505,10 @@ class FieldStats(FieldFigures):
             if not isinstance(part.whole, Texts)
         }
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
+
+
+def _as_array(values: Any) -> Any:
+    return values if hasattr(values, "dtype") else np.asarray(values)
 
 
 def _named(value: Any) -> str:
@@ -512,12 +528,14 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Stats:
     """What is known of some records.
 
-    Those of two sets of records are added: `a + b` is what `stats` gives of both.
+    `stats["price"]` has the figures of `train` where there is a split of that name, else those of all records;
+    `stats.all["price"]` has those of all, `stats.splits["eval"]["price"]` those of one split. The printed table is of
+    all. Those of two sets of records are added: `a + b` is what `stats` gives of both.
 
     Attributes:
         schema: of the records.
         records: how many there are.
-        fields: by name, what is known of each field.
+        fields: by name, what is known of each field over all records.
         groups: by alignment group, the lengths of the records.
         splits: the same of each split alone.
         by: where it was asked for, the same for each value of a field.
@@ -537,10 +555,15 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Return what is known of a field, with that of each split."""
+        """Return the figures of a field: of `train` where there is such a split, else of all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
-        return attrs.evolve(self.fields[field.name], splits=splits)
+        return attrs.evolve(splits.get("train", self.fields[field.name]), splits=splits)
+
+    @property
+    def all(self) -> Stats:
+        """The statistics of all records, whatever their splits."""
+        return attrs.evolve(self, splits={})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.fields)
@@ -643,7 +666,8 @@ class Stats:
         columns = [(head, *cells) for head, *cells in zip(HEADS, *self.rows(), strict=True)]
         filled = [column for column in columns if not {"", "0"}.issuperset(column[1:])]
         right = [head for head, *_ in filled if head not in ("field", "dtype", "steps", "top")]
-        return f"{repr(self)[1:-1]}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
+        of = "; all splits together" if len(self.splits) > 1 else ""
+        return f"{repr(self)[1:-1]}{of}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
 
     def _repr_html_(self) -> str:
         lengths = {}
@@ -768,12 +792,15 @@ def stats(
     >>> stats
     <Stats Sentence: 3 records (train 2, eval 1), steps 1 / 1.7 / 3, 2 fields>
     >>> stats["ids"].mean, stats["ids"].quantile(0.5), stats["label"].top()
-    (3.0, 3.0, [(1, 2), (0, 1)])
+    (2.5, 2.5, [(0, 1), (1, 1)])
+    >>> stats.all["ids"].mean, stats["ids"].denormalize(stats["ids"].normalize([1, 4])).tolist()
+    (3.0, [1.0, 4.0])
     >>> stats.splits["train"]["ids"].maximum, stats.by[1]["ids"].minimum
     (4, 4)
 
     Counts, extremes and frequencies are exact; means and deviations as numpy's in float64; quantiles are exact up to
     some thousand distinct values, and within 0.4 % beyond (`FieldStats.quantile`). NaN and padding are in none of them.
+    What `stats["ids"]` tells is of `train` where there is a split of that name; `stats.all["ids"]` is of everything.
     Statistics that `write(..., stats=True)` has kept with a dataset are taken as they are.
 
     Args:

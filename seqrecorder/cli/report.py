@@ -117,6 +117,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
         "steps": manifest.steps,
         "bytes": manifest.bytes,
         "skipped": manifest.skipped,
+        "skip_reasons": list(manifest.skip_reasons),
         "splits": {
             name: {
                 "records": split.records,
@@ -179,7 +180,8 @@ def manifest_text(manifest: Manifest) -> str:
     packed = manifest.compression or "no compression"
     facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
     if manifest.skipped:
-        facts.append(f"{manifest.skipped:,} source records skipped")
+        why = f" ({'; '.join(map(printable, manifest.skip_reasons))})" if manifest.skip_reasons else ""
+        facts.append(f"{manifest.skipped:,} source records skipped{why}")
     schema = manifest.schema
     parts = [
         f"{printable(manifest.where)}\n{', '.join(facts)}",

@@ -667,23 +667,31 @@ class FieldMap(Derivation):
     Attributes:
         made: what the values are afterwards.
         tensor: from a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
+        stored: name of a further field with the values as they are stored; None for none.
     """
 
     made: Field
     tensor: Callable[[Any], Any] = attrs.field(eq=False)
+    stored: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the fields that are made beside the source: none."""
-        return ()
+        """Names of the fields that are made beside the source."""
+        return () if self.stored is None else (self.stored,)
 
-    def fields(self, field: Field) -> tuple[Field, ...]:  # noqa: ARG002 - as every derivation has it
+    @property
+    def padded_alike(self) -> tuple[str, ...]:
+        """Names of the fields that are made whose padding is that of the source."""
+        return self.names
+
+    def fields(self, field: Field) -> tuple[Field, ...]:
         """Return what a field becomes (see `Derivation`)."""
-        return (self.made,)
+        copy = as_numbers(field, field.element.name)
+        return (self.made, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
         """Return what its column becomes (see `Derivation`)."""
-        return (attrs.evolve(column, values=self.tensor(column.values)),)
+        return (attrs.evolve(column, values=self.tensor(column.values)), *(column for _ in self.names))
 
 
 class MapsField(Protocol):

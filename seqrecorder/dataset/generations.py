@@ -287,11 +287,15 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         if schema.fields != old.schema.fields and not schema.extends(old.schema):
+            new = {field.name for field in schema.fields} - {field.name for field in old.schema.fields}
+            every = schema.changes_since(old.schema)
+            # New fields that records may lack are no obstacle, unless they are all that differs: by their group.
+            obstacles = [change for change in every if not (change.compatible and change.field in new)] or every
             raise SchemaMismatchError(
                 f"append=True: {dataset} was written with other fields; new ones may be added that are optional or "
                 "have a default, in alignment groups that are there. Change the class, or write the dataset again "
                 "(seqrecorder.rewrite(path, schema=...)):",
-                list(map(str, schema.changes_since(old.schema))),
+                list(map(str, obstacles)),
             )
         return Standing(text, old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -547,6 +548,7 @@ class Manifest:
         compression: of the shards: None or `GZIP`.
         generation: 0 when first written, one more for each append or overwrite.
         skipped: source records that were left out, by a hook or because their key came before.
+        skip_reasons: the first three distinct texts of `SkipRecord`, and of errors that `on_error="skip"` left out.
         splitting: how records found their splits.
         metadata: the user's own, any JSON.
         asset_infos: the user's own files, by name.
@@ -559,6 +561,7 @@ class Manifest:
     compression: Compression = None
     generation: int = 0
     skipped: int = 0
+    skip_reasons: tuple[str, ...] = ()
     splitting: Splitting = attrs.field(factory=Splitting)
     metadata: Any = None
     asset_infos: Mapping[str, AssetInfo] = attrs.field(factory=dict)
@@ -711,11 +714,21 @@ class Manifest:
             "compression": self.compression,
             "generation": self.generation,
             "skipped": self.skipped,
+            **({"skip_reasons": list(self.skip_reasons)} if self.skip_reasons else {}),
             "splitting": self.splitting.to_dict(),
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
         return manifest_text(data, self.splits)
+
+
+_REASONS, _LONGEST_REASON = 3, 200  # a manifest stays small, whatever the data
+
+
+def first_reasons(*reasons: Iterable[str]) -> tuple[str, ...]:
+    """Return the first distinct texts, cut to 200 characters; empty ones are none."""
+    texts = (text[:_LONGEST_REASON] for part in reasons for text in part if text)
+    return tuple(itertools.islice(dict.fromkeys(texts), _REASONS))
 
 
 def combined(old: Manifest, new: Manifest) -> Manifest:
@@ -728,6 +741,7 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
         new,
         splits=splits,
         skipped=old.skipped + new.skipped,
+        skip_reasons=first_reasons(old.skip_reasons, new.skip_reasons),
         metadata=old.metadata if new.metadata is None else new.metadata,
         asset_infos={**old.asset_infos, **new.asset_infos},
     )
@@ -932,6 +946,7 @@ def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextCol
         compression=check_compression(data["compression"]),
         generation=_count(data["generation"]),
         skipped=_count(data["skipped"]),
+        skip_reasons=first_reasons(map(str, data.get("skip_reasons", ()))),
         splitting=_splitting(data["splitting"]),
         metadata=_metadata(data["metadata"]),
         asset_infos={

@@ -22,7 +22,7 @@ from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_datas
 from seqrecorder.errors import DatasetError, OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import faults_around, writing
+from seqrecorder.storage.files import faults_around, most_open, writing
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
 from seqrecorder.storage.threads import scratch
@@ -317,6 +317,7 @@ class RecordStore:
             wanted.require_readable(self.manifest.schema, str(directory))
             self.schema = wanted.reading(self.manifest.schema)
         self._open: OrderedDict[int, Shard] = OrderedDict()
+        self._most_open = most_open(_MOST_OPEN)
         self._fetched = range(0)
         self._keys: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
@@ -374,7 +375,7 @@ class RecordStore:
         with explaining_replacement(self.manifest):
             shard = self._opened(number) if known is None else known
         self._open[number] = shard
-        while len(self._open) > _MOST_OPEN and self.is_sought:
+        while len(self._open) > self._most_open and self.is_sought:
             self._open.popitem(last=False)
         return shard
 

@@ -352,7 +352,13 @@ def folds_in_time(selection: S, count: Any, time: Any, end: Any, straddling: Any
         raise OptionError(f"folds: {count} folds in time need {count + 1} records or more, there are {ordered.size}")
     bounds = ordered[[ordered.size - (count - number) * size for number in range(count)]]
     if (bounds[1:] <= bounds[:-1]).any() or bounds[0] <= ordered[0]:
-        raise OptionError(f"folds: so many records have one time that it does not part {count} folds; ask for fewer")
+        values, counts = np.unique(starts, return_counts=True)
+        together = f"{counts.max():,} of {starts.size:,} records begin at {values[counts.argmax()]}"
+        cut = "write(selection, path, splits={...}, time=..., straddling='cut')"
+        raise OptionError(
+            f"folds: expected records that begin at {count + 1} times or more, far enough apart for {count} folds; "
+            f"{together}, and folds hold whole records: ask for fewer folds, or cut the series in time: {cut}"
+        )
     pairs, straddling_once = [], np.zeros(ordered.size, bool)
     for number, bound in enumerate(bounds):
         straddles = (starts < bound) & (ends >= bound)

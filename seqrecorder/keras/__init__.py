@@ -1,8 +1,9 @@
-"""For Keras: layers whose state goes on, predictions in the order of the records, and training that goes on.
+"""For Keras: layers whose state goes on, predictions by record, metrics by step, and training that goes on.
 
 This is the one room that imports Keras; `seqrecorder` itself does not.
 """
 
+from seqrecorder.keras.predict import evaluate as evaluate
 from seqrecorder.keras.predict import predict as predict
 from seqrecorder.keras.resume import Resume as Resume
 from seqrecorder.keras.unrolled import Unrolled as Unrolled

@@ -416,6 +416,8 @@ class DerivedFields:
         missing: Any,
         vocabulary: Any,
         normalize: Any,
+        normalize_targets: bool = False,
+        horizons: Mapping[str, str | None] | None = None,
     ) -> DerivedFields:
         """Return what is derived for some options of `read`.
 
@@ -428,23 +430,42 @@ class DerivedFields:
             missing: see there.
             vocabulary: see there.
             normalize: see there.
+            normalize_targets: see there.
+            horizons: by name, what the strategy makes of fields (see `Carried.names`).
 
         Raises:
             SchemaError: there is no field of a name.
             OptionError: nothing can be made of a field.
         """
         masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
-        parts, shifts = [], []
+        parts: dict[str, Any] = {}
+        shifts: dict[str, list[Shift]] = {}
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
-            named, found = (None, []) if part is None else name_shifts(option, part)
-            parts.append(named)
-            shifts += found
-            if option == "targets":
-                shifts += [_observed(shift, masks[shift.source]) for shift in found if shift.source in masks]
-        unique = {shift.name: shift for shift in shifts}
+            parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part)
+        made_of = {field.name: field.name for field in chosen.fields}
+        made_of |= {name: source for name, source in (horizons or {}).items() if source is not None}
+        made_of |= {shift.name: shift.source for found in shifts.values() for shift in found}
+        used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
+        ids, scales = field_maps(schema, vocabulary, normalize)
+        scaled = set(made_of.values()) if inputs is None else used["inputs"]
+        scaled = scaled | used["targets"] if normalize_targets else scaled
+        scales = {name: scale for name, scale in scales.items() if name in scaled}
+        if not scales and (normalize is not None or normalize_targets):
+            raise _nothing_normalized(normalize, scaled)
+        stored = ("weights",) if normalize_targets else ("targets", "weights")
+        # A field that is an input as well as a target is there twice.
+        copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
+        masks |= {copy: Observed(copy) for name, copy in copies.items() if name in masks and is_float(schema[name])}
+        for option in stored:
+            moved = [attrs.evolve(shift, source=copies.get(shift.source, shift.source)) for shift in shifts[option]]
+            names = {name: copies[of] + name.removeprefix(of) for name, of in made_of.items() if of in copies}
+            names |= {old.name: new.name for old, new in zip(shifts[option], moved, strict=True)}
+            parts[option], shifts[option] = _renamed(parts[option], names), moved
+        shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
+        unique = {shift.name: shift for found in shifts.values() for shift in found}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
-        maps = field_maps(schema, vocabulary, normalize, [*names_of(parts[1]), *weight_names(parts[2])])
-        return cls(schema, (*maps, *masks.values(), *unique.values()), *parts)
+        maps = [*ids.values(), *(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items())]
+        return cls(schema, (*maps, *masks.values(), *unique.values()), *parts.values())
 
     @property
     def schema(self) -> Schema:
@@ -479,7 +500,7 @@ class DerivedFields:
             mask = observed.get(made_of or name)
             of = [shift.real] if shift and shift.real else []
             if mask is not None:
-                if self.stored[mask.source].is_ragged:
+                if self.schema[mask.source].is_ragged:
                     raise OptionError(
                         f"missing: {mask.source!r} has steps of unknown length, of which a loss averages over padding, "
                         "so that it is no target with missing values; leave it out of missing="
@@ -488,6 +509,29 @@ class DerivedFields:
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
             counts[name] = tuple(of)
         return counts
+
+
+def _names_in(option: str, part: Any) -> list[str]:
+    return weight_names(part) if option == "weights" else names_of(part)
+
+
+def _renamed(part: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(part, str):
+        return names.get(part, part)
+    if isinstance(part, Mapping):
+        return {key: _renamed(each, names) for key, each in part.items()}
+    return tuple(_renamed(each, names) for each in part) if isinstance(part, Sequence) else part
+
+
+def _nothing_normalized(normalize: Any, scaled: Iterable[Any]) -> OptionError:
+    names = sorted(name for name in scaled if name is not None)
+    if normalize is None:
+        return OptionError("normalize_targets: goes with normalize, the statistics to use")
+    return OptionError(
+        f"normalize: expected statistics of a field that is read, of {', '.join(names)[:200] or 'none'}. Statistics of "
+        "a dataset normalize its fields of floats; name whole numbers, as in normalize={'sound': stats['sound']}. "
+        "Targets stay as stored without normalize_targets=True"
+    )
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
@@ -568,14 +612,13 @@ def is_float(field: Field) -> bool:
 # Values that are mapped ----------------------------------------------------------------------------------------------
 
 
-def field_maps(schema: Schema, vocabulary: Any, normalize: Any, given_as_is: Iterable[str]) -> list[FieldMap]:
-    """Return what maps fields.
+def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[str, FieldMap], dict[str, FieldMap]]:
+    """Return by field the maps to ids, and those to normalized numbers.
 
     Args:
         schema: of the fields as they are stored.
         vocabulary: by field, the vocabulary that makes ids of it; None for none.
         normalize: statistics of a dataset, or by field those of each; None for none.
-        given_as_is: names of fields that statistics of a dataset leave as they are.
 
     Raises:
         OptionError: these are no such things, or a field is mapped twice.
@@ -583,19 +626,23 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any, given_as_is: Ite
     """
     whole = getattr(normalize, "normalizers", None)
     if whole is not None:
-        kept = {field.name for field in schema.fields} - set(given_as_is)
-        normalize = {name: stats for name, stats in whole().items() if name in kept}
-    maps: dict[str, FieldMap] = {}
-    for option, given, what in (
-        ("vocabulary", vocabulary, "vocabularies"),
-        ("normalize", normalize, "statistics, such as those of seqrecorder.stats"),
+        known = {field.name for field in schema.fields}
+        normalize = {name: stats for name, stats in whole().items() if name in known}
+    maps: tuple[dict[str, FieldMap], dict[str, FieldMap]] = {}, {}
+    for made, (option, given, what) in zip(
+        maps,
+        (
+            ("vocabulary", vocabulary, "vocabularies"),
+            ("normalize", normalize, "statistics, such as those of seqrecorder.stats"),
+        ),
+        strict=True,
     ):
         if given is None:
             continue
         if not isinstance(given, Mapping) or not all(hasattr(each, "field_map") for each in given.values()):
             raise OptionError(f"{option}: expected a mapping of field to {what}, got {given!r:.200}")
         for name, each in given.items():
-            if name in maps:
+            if name in maps[0]:
                 raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
-            maps[name] = each.field_map(schema[name])
-    return list(maps.values())
+            made[name] = each.field_map(schema[name])
+    return maps

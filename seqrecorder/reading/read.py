@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import numbers
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.graph_ops import check_steps, with_number
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.errors import OptionError
+from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
 from seqrecorder.reading.batching.pack import Pack
@@ -20,7 +23,7 @@ from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed, Single
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
 from seqrecorder.reading.targets import shaper
 from seqrecorder.reading.tfdata_ops import counted
@@ -75,6 +78,7 @@ def read(
     missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
     vocabulary: Mapping[str, MapsField] | None = None,
     normalize: Any = None,
+    normalize_targets: bool = False,
     output: Output = "dict",
     shard: tuple[int, int] | None = None,
     deterministic: bool = True,
@@ -82,6 +86,7 @@ def read(
     layout: Literal["auto", "steps", "packed", "example"] = "auto",
     check: Check = "manifest",
     on_corrupt: OnCorrupt = "error",
+    **unknown: NoReturn,
 ) -> tf.data.Dataset:
     """Return a split as a `tf.data.Dataset`, unbatched or in batches.
 
@@ -158,10 +163,12 @@ def read(
             `{"temperature": "mask"}` does so for the fields that it names.
         vocabulary: by field, a `seqrecorder.Vocabulary`: elements have the ids of its tokens, int64, for inputs and
             targets alike. Padding is 0 as everywhere.
-        normalize: what `seqrecorder.stats` gives: all fields of floats, but for those that are targets or weights, lose
-            their mean and are divided by their standard deviation, those of `train` where there is such a split. Or a
-            mapping of field to statistics, such as `{"mfcc": stats["mfcc"]}`. Padding stays 0, and what is missing is
-            filled with 0 afterwards.
+        normalize: result of `seqrecorder.stats`: fields of floats lose their mean and are divided by their standard
+            deviation, those that `stats["mfcc"]` shows. Or a mapping of field to statistics, such as `{"mfcc":
+            stats["mfcc"]}`, for whole numbers too. What is made of a field (its horizon, its next step) is treated as
+            the field is. Targets and weights stay as stored. Padding stays 0; what is missing is filled with 0
+            afterwards.
+        normalize_targets: whether targets are normalized as well; `stats["mfcc"].denormalize` is the inverse.
         output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
             carry besides the fields comes after them.
         shard: `(index, count)` for one of several readers, whose shares differ by one record at most, before any are
@@ -178,6 +185,7 @@ def read(
             of every shard too, so that any damage is named before the first record), or `none`. Where a reader has more
             than 4,096 files, `manifest` leaves each to its turn: a missing file, a damaged record, and one too many or
             too few end the iteration then; but a forged length of a frame may end the process.
+        unknown: none: what is not listed here is refused, options of a strategy with the way to give them.
         on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
             the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
             and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
@@ -217,7 +225,9 @@ def read(
     import tensorflow as tf
 
     check_threads_of_tensorflow("read")
-    if batch is not None and not isinstance(batch, (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)):
+    if unknown:
+        raise _unknown(next(iter(unknown)), batch)
+    if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs, epoch)
@@ -232,6 +242,7 @@ def read(
     for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
     chosen = origin.schema.select(fields)
+    made = strategy.carried(origin.schema)
     derived = DerivedFields.of(
         origin.schema,
         chosen,
@@ -241,6 +252,8 @@ def read(
         missing=missing,
         vocabulary=vocabulary,
         normalize=normalize,
+        normalize_targets=normalize_targets,
+        horizons=made.names if made else {},
     )
     carried = strategy.carried(derived.schema)
     options = OutputOptions(
@@ -279,7 +292,9 @@ def read(
         ),
     )
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
-    made = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
+    if batches.count == 0 and feed.records:
+        raise nothing_comes(feed, f"by {strategy!r}")
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -289,7 +304,21 @@ def read(
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return _with_cardinality(made, epochs, origin.where, known=oversample is None).with_options(settings)
+    return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
+
+
+_STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)
+
+
+def _unknown(name: str, batch: Any) -> Exception:
+    """Return the error of a keyword that `read` does not have."""
+    owners = [each.__name__ for each in _STRATEGIES if name in attrs.fields_dict(each)]
+    owners = [type(batch).__name__] if type(batch).__name__ in owners else owners
+    if owners:
+        calls = [f"batch={owner}(..., {name}=...)" for owner in owners]
+        return OptionError(f"read: {name} is an option of strategies: pass {' or '.join(calls)}")
+    known = list(inspect.signature(read).parameters)
+    return TypeError(f"read() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:

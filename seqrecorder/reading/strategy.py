@@ -17,6 +17,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
+from seqrecorder.schema.display import number_of
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
@@ -219,7 +220,40 @@ class Feed:
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
+        self._count_left_out(options)
         return stream(self.origin, options, transform, permute=permute, draw=draw)
+
+    def _count_left_out(self, options: StreamOptions) -> None:
+        """Log how many records of an epoch are left out for their lengths.
+
+        Raises:
+            OptionError: all are.
+        """
+        reasons = [(attrs.evolve(options, limits=(limit,), drop_empty=False), str(limit)) for limit in options.limits]
+        if options.drop_empty:
+            reasons.append((attrs.evolve(options, limits=()), "no steps"))
+        for chosen, reason in reasons:
+            keep = self._masks(chosen)
+            told = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)  # by fit_lengths
+            if keep is not None and not keep.all() and not told:
+                left_out = int(keep.size - keep.sum())
+                log_once(f"{self.origin.where}: {number_of(left_out, 'record')} left out: {reason}")
+        keep = self._masks(options) if reasons else None
+        if keep is not None and keep.size and not keep.any():
+            raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
+
+    def count_empty(self, group: str) -> None:
+        """Log how many records without steps a strategy leaves out that cuts records.
+
+        Raises:
+            OptionError: all are.
+        """
+        lengths = self.length_counts(group, parse=False)
+        empty = 0 if lengths is None else lengths.records - lengths.longer(0).records
+        if empty:
+            log_once(f"{self.origin.where}: {number_of(empty, 'record')} left out: no steps")
+            if lengths is not None and empty == lengths.records:
+                raise nothing_comes(self, "no steps")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Return the windows of all epochs for a plan, where they are small one ahead; takes what `stream` does.
@@ -229,6 +263,25 @@ class Feed:
         turns = self.stream(transform, **options)
         size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
         return turns.prefetch(1) if size <= _SMALL_WINDOW else turns
+
+
+_LOG = logging.getLogger("seqrecorder")
+_LOGGED: set[str] = set()
+
+
+def log_once(message: str) -> None:
+    """Log a warning, once in a process."""
+    if message not in _LOGGED:
+        _LOGGED.add(message)
+        _LOG.warning("%s", message)
+
+
+def nothing_comes(feed: Feed, reason: str) -> OptionError:
+    """Return the error that an epoch would be empty though there are records."""
+    return OptionError(
+        f"{feed.origin.where}: expected an epoch of a batch or more, got an empty one: its records are all left out "
+        f"({reason}); loosen the limits, or give the strategy a smaller length or batch_size"
+    )
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
@@ -397,7 +450,9 @@ class PaddedBatches:
         message = f"{feed.origin.where}: {NO_STEPS}"
         exact = check_values(feed.origin.schema, self.padding_values)
         alike = [(name, each.source) for each in feed.parser.derivations for name in each.padded_alike]
-        exact |= {name: exact[source] for name, source in alike if source in exact}
+        for name, source in alike:
+            if source in exact:
+                exact[name] = exact[source]
         left = self._left(schema)
         for field in schema.fields:
             if field.is_list and field.group in left and field.sparse is not None and not field.dense:
@@ -437,8 +492,6 @@ def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[s
 
 # Records that are too long --------------------------------------------------------------------------------------------
 
-_LOG = logging.getLogger("seqrecorder")
-
 _WORDS = {
     "drop": "to leave them out",
     "cut_end": "to leave out their last steps",
@@ -450,7 +503,7 @@ _WORDS = {
 def fit_lengths(
     feed: Feed, group: RecordLength, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
 ) -> Feed:
-    """Return a feed whose records have at most so many steps; of those that are longer their number is logged.
+    """Return a feed whose records have at most so many steps; the number of longer ones is logged once.
 
     Args:
         feed: the records.
@@ -478,7 +531,8 @@ def fit_lengths(
         return feed
     if over:
         done = "left out" if too_long == "drop" else "cut"
-        _LOG.warning("%s: %d records are longer than %d steps and %s", feed.origin.where, over, most, done)
+        be = "is" if over == 1 else "are"
+        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps and {done}")
     if too_long == "drop":
         return feed.leave_out_longer(group, most)
     return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))

@@ -7,6 +7,7 @@ shuffled and batched by vector operations.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import numbers
@@ -32,6 +33,7 @@ from seqrecorder.reading.tfdata_ops import (
     scanned,
     staged,
 )
+from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
 from seqrecorder.storage.threads import cores
 
@@ -375,6 +377,10 @@ class Limits:
     most: int | None = None
     after_cropping: bool = False
 
+    def __str__(self) -> str:
+        below = [f"fewer than {self.least} steps"] if self.least else []
+        return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
+
     def admits(self, lengths: Any) -> Any:
         """Return whether records of these lengths are read."""
         return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
@@ -527,19 +533,25 @@ def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
     Raises:
         OptionError: these are no values of the field, or no weights.
     """
+    element, known = field.element, {}
     for value, weight in weights.items():
         is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
         if not is_number or not 0 <= float(weight) <= _MOST or not math.isfinite(weight):
             raise OptionError(f"oversample: expected a weight from 0 to {_MOST:,} for {value!r}, got {weight!r}")
-        is_value = isinstance(value, str | bytes) if field.element.is_text else isinstance(value, numbers.Integral)
-        if not is_value or field.element.is_time or field.element.name.startswith(("float", "bfloat", "complex")):
+        key = value if element.is_text and isinstance(value, str | bytes) else None
+        if element.numpy.kind in "biu" and isinstance(value, numbers.Integral):
+            is_bit = element.name == "bool" and value in (0, 1)
+            with contextlib.suppress(Mismatch):
+                key = exact_array(bool(value) if is_bit else int(value), element).item()
+        if key is None:
             raise OptionError(
                 f"oversample: expected values of field {field.name!r}, ints, bools or texts, got {value!r} for a field "
-                f"of {field.element.name}"
+                f"of {element.name}"
             )
+        known[key] = float(weight)
     if not weights:
         raise OptionError("oversample: expected a weight for a value or more, got none")
-    return {value: float(weight) for value, weight in weights.items()}
+    return known
 
 
 _WRITTEN, _PATHS = ("start", "step"), ("path", "lengths_path")

@@ -48,7 +48,7 @@ class CsvRecords(SkippingSource, Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Yield a record for each row that is not left out."""
-        self.skipped = 0
+        self.begin()
         with opened_text(self.path, self.encoding, newline="") as file:
             rows = csv.DictReader(file, strict=True)
             try:
@@ -66,8 +66,8 @@ class CsvRecords(SkippingSource, Generic[T]):
                         raise SourceError(f"{self.path}, line {rows.line_num}: {error}") from None
                     try:
                         yield self._record(row, rows.line_num)
-                    except SkipRecord:
-                        self.skipped += 1
+                    except SkipRecord as skip:
+                        self.skip(skip)
             except (csv.Error, UnicodeDecodeError, *UNPACKING_ERRORS) as error:
                 line = rows.line_num
                 raise SourceError(f"{self.path}, line {line}: not {self.encoding} CSV: {error}") from error

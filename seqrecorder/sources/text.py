@@ -78,7 +78,7 @@ class TextRecords(SkippingSource, Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Yield the records; the line of one that cannot be made is named."""
-        self.skipped = 0
+        self.begin()
         for path in self.paths:
             yield from self._made(path, self._parse(path))
 
@@ -99,7 +99,7 @@ class TextRecords(SkippingSource, Generic[T]):
                 said = f"{name_of(path)}, line {line}{key}: {message}"
                 if self.on_error == "raise":
                     raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
-                self.skipped += 1
+                self.skip(said)
                 if self.skipped == 1:
                     _LOG.warning("on_error='skip': the first that is left out: %s", said)
             else:
@@ -128,7 +128,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of some pieces at a time; where one is no record, they are looked at one by one."""
-        self.skipped = 0
+        self.begin()
         for path in self.paths:
             for pieces in _chunks(self._parse(path)):
                 try:

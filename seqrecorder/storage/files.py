@@ -901,6 +901,13 @@ except ImportError:
 
 _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
+
+def most_open(most: int) -> int:
+    """Return how many files may stay open for later: `most`, or an eighth of the process's limit."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
+    return most if limit < 0 else max(1, min(most, limit // 8))
+
+
 REPLACING = ".replacing-"
 """What stands in the name of a file that is about to replace another one, before 16 digits in hex."""
 

@@ -31,15 +31,9 @@ from seqrecorder.codec.columns import (
     records_of,
     with_texts,
 )
-from seqrecorder.codec.encode import (
-    columns_of_dictionaries,
-)
-from seqrecorder.errors import (
-    FieldProblem,
-    OptionError,
-    RecordError,
-    did_you_mean,
-)
+from seqrecorder.codec.encode import columns_of_dictionaries
+from seqrecorder.dataset.manifest import first_reasons
+from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array, require_utf8
 
 if TYPE_CHECKING:
@@ -464,9 +458,20 @@ class SkippingSource:
 
     Attributes:
         skipped: how many, the last time that it was gone through to its end.
+        reasons: the first texts of what says why.
     """
 
     skipped: int = 0
+    reasons: tuple[str, ...] = ()
+
+    def begin(self) -> None:
+        """Forget what was left out before."""
+        self.skipped, self.reasons = 0, ()
+
+    def skip(self, reason: object) -> None:
+        """Count a row that is left out."""
+        self.skipped += 1
+        self.reasons = first_reasons(self.reasons, [str(reason)])
 
 
 class ColumnSource(SkippingSource, abc.ABC):
@@ -531,7 +536,8 @@ class TableSource(ColumnSource):
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield the columns of each table; without the records that do not fit, if these are skipped."""
-        self.skipped = rows = 0
+        self.begin()
+        rows = 0
         self.table.left_out.clear()
         for table in self.tables():
             ahead = [(rows, table)]
@@ -558,7 +564,7 @@ class TableSource(ColumnSource):
             self._leave_out(self.table.left_out.pop(0))
 
     def _leave_out(self, why: object) -> None:
-        self.skipped += 1
+        self.skip(why)
         if self.skipped == 1:
             _LOG.warning("on_error='skip': the first record that is left out: %s", why)
 
@@ -828,6 +834,7 @@ class Block:
         columns: columns of the CSV, or None.
         rows: a line for the CSV of each record, or None.
         skipped: positions of sources that a hook left out.
+        reasons: the first texts of `SkipRecord`.
         done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
     """
 
@@ -838,6 +845,7 @@ class Block:
     columns: list[str] | None
     rows: list[str] | None
     skipped: list[int]
+    reasons: tuple[str, ...]
     done: int
 
     def only(self, kept: Sequence[int] | None) -> Block:

@@ -15,7 +15,15 @@ import numpy as np
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
 from seqrecorder.dataset.generations import named as named_files
 from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, merged_hashes, open_key_index, pays
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined, read_manifest, write_assets
+from seqrecorder.dataset.manifest import (
+    Manifest,
+    ShardInfo,
+    SplitInfo,
+    combined,
+    first_reasons,
+    read_manifest,
+    write_assets,
+)
 from seqrecorder.dataset.splits import key_hashes
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import (
@@ -445,6 +453,7 @@ def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, stag
         compression=first.compression,
         generation=old.generation,
         skipped=sum(part.manifest.skipped for part in parts),
+        skip_reasons=first_reasons(*(part.manifest.skip_reasons for part in parts)),
         splitting=attrs.evolve(first.splitting, sources=sources),
     )
 

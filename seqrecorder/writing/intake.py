@@ -18,6 +18,7 @@ from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of, 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
 from seqrecorder.dataset.examples_csv import csv_line
+from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
 from seqrecorder.storage.files import check_names
@@ -105,6 +106,7 @@ class LifeCycle:
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
         self._schema, self._rows = schema, rows
         self._encoder = RecordEncoder(schema)
+        self._reasons: list[str] = []
         record_class = schema.record_class
         self._params = {name: hook_params(record_class, name, params) for name in ("load", "split")}
         self._loads, self._splits = (callable(getattr(record_class, name, None)) for name in ("load", "split"))
@@ -175,7 +177,8 @@ class LifeCycle:
             chunks = self._call("split", position, record)
             self._check_chunks(position, chunks)
             return collections.deque(map(self._taken, self._guarded(position, chunks)))
-        except SkipRecord:
+        except SkipRecord as skip:
+            self._reasons.append(str(skip))
             return collections.deque()
 
     def _taken(self, record: Any) -> Any:
@@ -224,6 +227,7 @@ class LifeCycle:
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
         """Return the block of records whose hooks have run, or of columns, of which none runs."""
+        reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
             given = sources.columns
@@ -235,7 +239,9 @@ class LifeCycle:
         columns = rows = None
         if self._rows and count:
             columns, rows = self._lines(sources.records, positions.tolist())
-        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), done).only(sources.kept)
+        return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), reasons, done).only(
+            sources.kept
+        )
 
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
@@ -319,6 +325,7 @@ class RecordStream:
         turn: a split and its dictionaries, where they are to be written before more is taken.
         size: how many records there are; None where the source does not know.
         skipped: how many rows `from_csv` left out, of the parts that came to their end.
+        reasons: the first texts of what says why.
         cannot_wait: whether no snapshot could be taken of the record that was taken last.
     """
 
@@ -349,6 +356,7 @@ class RecordStream:
         self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
         self.turn: tuple[str | None, Dictionaries] | None = None
         self.skipped = 0
+        self.reasons: tuple[str, ...] = ()
         self.cannot_wait = False
         self._taken = 0
         self._parts = iter(rows)
@@ -456,6 +464,7 @@ class RecordStream:
         # What `from_csv` left out, which is known when it has come to its end.
         if isinstance(self._part, SkippingSource):
             self.skipped += self._part.skipped
+            self.reasons = first_reasons(self.reasons, self._part.reasons)
 
     def _failed(self, error: Exception) -> Exception:
         if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):
@@ -651,7 +660,7 @@ class RecordIntake:
                 self._add_source(rows, split)
                 self._fill(stream)
         finally:
-            self._placement.skipped += stream.skipped
+            self._placement.skip(stream.skipped, stream.reasons)
         for split, source in stream.columns:
             if isinstance(source, Selection):
                 self._add_selection(source, split)
@@ -664,7 +673,7 @@ class RecordIntake:
         def place(data: Sequence[bytes]) -> None:
             sources = self._numbered([None] * len(data))
             routed = self._placement.opened().route(sources, splits).splits
-            self._place(Block(data, lengths, sources.positions, routed, None, None, [], len(data)))
+            self._place(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
 
         self._go_through([data], place)
 
@@ -742,7 +751,7 @@ class RecordIntake:
             self._fill_from(iter(source), split)
         else:
             self._go_through(self._columns_of(source), lambda part: self._encode_columns(part[0], part[1], split))
-        self._placement.skipped += source.skipped
+        self._placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records: as they are encoded, where that is how they would be."""
@@ -790,7 +799,7 @@ class RecordIntake:
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
         sources = self._numbered(looked_at)
-        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], size)
+        block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
         self._place_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
     def _numbered(self, looked_at: list[Any]) -> Sources:
@@ -862,6 +871,7 @@ class Placement:
 
     Attributes:
         skipped: how many sources were left out, here or by a hook.
+        reasons: the first texts of what says why.
     """
 
     def __init__(
@@ -877,7 +887,7 @@ class Placement:
     ) -> None:
         self._schema, self._router, self._keys, self._options = schema, router, keys, options
         self._directory, self._old, self._uploads = directory, old, uploads
-        self.skipped = 0
+        self.skipped, self.reasons = 0, tuple[str, ...]()
         self._writers: dict[str, SplitWriter] = {}
         self._open_shards = OpenShards()
         self._columns: list[str] | None = None
@@ -954,6 +964,11 @@ class Placement:
             splits = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
         return attrs.evolve(sources, splits=splits)
 
+    def skip(self, count: int, reasons: Iterable[str]) -> None:
+        """Count sources that were left out."""
+        self.skipped += count
+        self.reasons = first_reasons(self.reasons, reasons)
+
     def place(self, block: Block) -> None:
         """Write the records of a block into the files of their splits.
 
@@ -961,7 +976,7 @@ class Placement:
             ShardWriteError: the disk is full, or failed.
             RecordError: lines of the CSV have different columns.
         """
-        self.skipped += len(block.skipped)
+        self.skip(len(block.skipped), block.reasons)
         if not block.data:
             return
         if block.columns is not None:

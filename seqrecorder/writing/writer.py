@@ -558,6 +558,7 @@ class Writer:
             compression=self._shard_options.compression,
             generation=self._generation,
             skipped=placement.skipped,
+            skip_reasons=placement.reasons,
             splitting=self._splitting or self._router.splitting(intake.position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(

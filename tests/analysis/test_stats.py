@@ -71,7 +71,7 @@ def check_numbers(found: Any, values: np.ndarray) -> None:
     """Check the figures of one channel against numpy's."""
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     assert found["count"] == finite.size
-    assert found["missing"] == (np.isnan(values).sum() if values.dtype.kind == "f" else 0)
+    assert found["missing"] == found.get("none", 0) + (np.isnan(values).sum() if values.dtype.kind == "f" else 0)
     assert found["infinities"] == (np.isinf(values).sum() if values.dtype.kind == "f" else 0)
     assert found["zeros"] == (finite == 0).sum()
     assert bool(found["constant"]) == (np.unique(finite).size == 1)
@@ -228,8 +228,6 @@ def test_what_cannot_be_asked_is_refused(corpus):
         sr.stats(corpus, by="price")
     with pytest.raises(OptionError, match="one of default"):
         found.lengths("other")
-    with pytest.raises(OptionError, match="one of train, eval"):
-        found["price"].normalization("test")
 
 
 def test_more_values_than_are_told_apart_are_refused(tmp_path):
@@ -269,7 +267,7 @@ def test_normalization_is_that_of_the_real_steps_of_train(corpus):
     found = sr.stats(corpus)
     made = np.asarray(found["frames"].normalization()(frames[np.newaxis]))
     np.testing.assert_allclose(made[0], (frames - frames.mean(0)) / frames.std(0), atol=1e-5)
-    of_eval = found["price"].normalization("eval")
+    of_eval = found.splits["eval"]["price"].normalization()
     price = np.concatenate([record.price for record in sr.read_records(corpus, "eval")])
     np.testing.assert_allclose(
         np.asarray(of_eval(price[np.newaxis]))[0], (price - price.mean()) / price.std(), atol=1e-5
@@ -298,3 +296,10 @@ def test_texts_that_cannot_be_seen_are_told_in_escapes():
     found = stats_of([Series(words=["\n", "\n", "", "a"])])
     assert len(str(found).splitlines()) == len(SCHEMA.fields) + 2
     assert "'\\n' (2), '' (1), a (1)" in str(found)
+
+
+def test_none_is_missing_as_nan_is():
+    """Numbers, texts and times count None among what is missing."""
+    found = stats_of([Series(price=[1.0, np.nan], age=None), Series(age=3), Series(age=None)])
+    assert (found["age"].missing, found["price"].missing) == (2, 1)
+    assert "missing 2" in repr(found["age"])

@@ -121,7 +121,7 @@ def test_folds_walk_forward(everything: sr.Selection) -> None:
     assert sorted(r.key for _, held in folds for r in held) == sorted(r.key for r in RECORDS[40:])
     with pytest.raises(sr.OptionError, match="lie on both sides"):
         everything.folds(4, time="start", end="end")
-    with pytest.raises(sr.OptionError, match="so many records have one time"):
+    with pytest.raises(sr.OptionError, match=r"records begin at .*folds hold whole records"):
         everything.folds(4, time="label")
 
 

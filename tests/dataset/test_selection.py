@@ -1,6 +1,8 @@
 """Selections: some records of a dataset, equal to the same list in memory."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -357,3 +359,25 @@ def test_selections_equal_lists(corpus: sr.Corpus, operations: list) -> None:
 def test_selections_equal_lists_in_the_longer_run(corpus: sr.Corpus, operations: list) -> None:
     """The same over ten thousand cases."""
     check(corpus, operations)
+
+
+_FEW_DESCRIPTORS = """
+import resource, sys
+import seqrecorder as sr
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+everything = sr.open(sys.argv[1]).all()
+assert len([everything[place].key for place in range(0, 200, 2)]) == 100
+assert len(list(everything.sample(0.5, seed=0))) == 100
+assert len(list(everything)) == 200
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_many_shards_are_read_under_few_descriptors(tmp_path: Path) -> None:
+    """Shards that stay open for the next record take an eighth of what the process may open."""
+    sr.write(
+        (Utterance(key=f"u{number}", label=0, score=0, ids=[number]) for number in range(200)),
+        tmp_path / "d",
+        shards=100,
+    )
+    subprocess.run([sys.executable, "-c", _FEW_DESCRIPTORS, str(tmp_path / "d")], check=True)

@@ -79,3 +79,133 @@ def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
     for batch in (sr.Window(4, shift=2), sr.Window(4, stride=2), sr.Pad(4)):
         with pytest.raises(sr.OptionError, match="join=True puts the steps of windows together"):
             sr.keras.predict(model, walks, batch=batch, inputs="x", join=True)
+
+
+LABELLED = [1, 9, 4, 25, 2, 1, 13, 40, 3, 7]
+STRATEGIES = [
+    sr.Pad(4), sr.Bucket(4), sr.Bucket(3, boundaries="sorted", warm_up="largest"), sr.TokenBudget(50), sr.Ragged(4),
+    sr.Pack(50, 3), sr.Pack(16, 3, too_long="split"), sr.Unroll(3, 6), sr.Window(7, batch_size=5, tail="pad"),
+]  # fmt: skip
+
+
+@sr.record
+class Labelled:
+    x: np.ndarray = sr.feature_list("float32", shape=(2,))
+    tags: np.ndarray = sr.feature_list("int64")
+    value: np.ndarray = sr.feature_list("float32")
+    label: int = sr.context("int64")
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Labelled]]:
+    rng, path = np.random.default_rng(3), tmp_path_factory.mktemp("keras") / "labelled"
+    records = [
+        Labelled(rng.random((n, 2), "f4"), rng.integers(0, 3, n), rng.random(n, "f4"), int(rng.integers(0, 3)))
+        for n in LABELLED
+    ]
+    for record in records[::2]:
+        record.value[0] = np.nan
+    sr.write(records, path)
+    return path, records
+
+
+def cross_entropy(logits: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    return -np.log(shares[np.arange(len(classes)), classes])
+
+
+@pytest.mark.parametrize("batch", STRATEGIES, ids=lambda batch: type(batch).__name__)
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "mean_with_sample_weight", "sum"])
+def test_metrics_count_steps_whatever_the_batches(labelled: Any, batch: Any, reduction: str) -> None:
+    """Losses and metrics of two outputs are numpy's over all steps, by weight, in every strategy and reduction."""
+    path, records = labelled
+    x = keras.Input((None, 2))
+    tags, value = keras.layers.Dense(3, name="tags")(x), keras.layers.Dense(1, name="value")(x)
+    model = keras.Model(x, {"tags": tags, "value": value})
+    model.compile(
+        loss={
+            "tags": keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction=reduction),
+            "value": keras.losses.MeanAbsoluteError(reduction=reduction),
+        },
+        loss_weights={"tags": 1.0, "value": 3.0},
+        weighted_metrics={"tags": ["accuracy"], "value": ["mse"]},
+        metrics={"tags": [keras.metrics.SparseCategoricalAccuracy(name="plain")]},
+    )
+    reading = {
+        "batch": batch,
+        "inputs": "x",
+        "targets": {"tags": "tags", "value": "value"},
+        "missing": {"value": "mask"},
+    }
+    found = sr.keras.evaluate(model, path, class_weight={"tags": {0: 5.0}, "value": None}, **reading)
+    steps = model(np.concatenate([r.x for r in records])[np.newaxis])
+    outputs = {name: np.asarray(output)[0] for name, output in steps.items()}
+    classes, values = (np.concatenate([getattr(r, name) for r in records]) for name in ("tags", "value"))
+    weights, real, right = np.where(classes == 0, 5.0, 1.0), ~np.isnan(values), outputs["tags"].argmax(-1) == classes
+    off = (outputs["value"][:, 0] - values)[real]
+    expected = {
+        "tags_loss": np.average(cross_entropy(outputs["tags"], classes), weights=weights),
+        "value_loss": np.abs(off).mean(), "value_mse": np.square(off).mean(),
+        "tags_accuracy": np.average(right, weights=weights), "tags_plain": right.mean(),
+    }  # fmt: skip
+    expected["loss"] = expected["tags_loss"] + 3 * expected["value_loss"]
+    assert found.keys() == expected.keys()
+    for name, figure in expected.items():
+        assert found[name] == pytest.approx(figure, rel=1e-5), name
+
+
+def test_metrics_of_records_and_penalties_of_layers(labelled: Any) -> None:
+    """A target of the record counts each record once; losses of layers are added, functions are losses, too."""
+    path, records = labelled
+    model = keras.Sequential([keras.Input((None, 2)), keras.layers.GlobalMaxPooling1D(),
+                              keras.layers.Dense(3, kernel_regularizer="l2")])  # fmt: skip
+    model.compile(loss=lambda y, p: keras.losses.sparse_categorical_crossentropy(y, p, True), metrics=["accuracy"])
+    logits = np.concatenate([np.asarray(model(record.x[np.newaxis])) for record in records])
+    labels = np.array([record.label for record in records])
+    for batch in (sr.Pad(1), sr.Bucket(1, buckets=3), sr.Ragged(1)):
+        found = sr.keras.evaluate(model, path, batch=batch, inputs="x", targets="label")
+        entropy = cross_entropy(logits, labels).mean() + float(np.asarray(sum(model.losses)))
+        assert found == pytest.approx({"loss": entropy, "accuracy": (logits.argmax(-1) == labels).mean()}, rel=1e-5)
+
+
+def test_metrics_of_nothing_are_refused(labelled: Any) -> None:
+    """A model that is not compiled, targets that weigh nothing, or other steps than the output's are errors."""
+    model = keras.Sequential([keras.Input((None, 2)), keras.layers.Dense(3)])
+    options = {"batch": sr.Pad(4), "inputs": "x", "targets": "tags"}
+    with pytest.raises(sr.OptionError, match="expected a compiled model"):
+        sr.keras.evaluate(model, labelled[0], **options)
+    model.compile(loss="sparse_categorical_crossentropy")
+    with pytest.raises(sr.OptionError, match="steps or records that count"):
+        sr.keras.evaluate(model, labelled[0], class_weight=dict.fromkeys(range(3), 0.0), **options)
+    with pytest.raises(sr.OptionError, match="expected batch=Pad"):
+        sr.keras.evaluate(model, labelled[0], **{**options, "batch": None})
+    short = keras.Sequential([keras.Input((None, 2)), keras.layers.Dense(3), keras.layers.Cropping1D((0, 1))])
+    short.compile(loss="sparse_categorical_crossentropy")
+    with pytest.raises(sr.OptionError, match="begins with the dimensions of its target's weights"):
+        sr.keras.evaluate(short, labelled[0], **options)
+
+
+class Attached:
+    """An output that numpy refuses until the backend has detached it, as a tensor of PyTorch with a gradient is."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+
+
+def test_other_backends_get_arrays_and_give_them(walks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Keras runs on JAX or PyTorch, no tensor of TensorFlow reaches a model, and outputs leave by Keras."""
+    to_numpy = keras.ops.convert_to_numpy
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    monkeypatch.setattr(keras.ops, "convert_to_numpy", lambda x: x.value if isinstance(x, Attached) else to_numpy(x))
+
+    def model(features: dict[str, Any], *, training: bool) -> Attached:
+        assert isinstance(features["x"], np.ndarray)
+        assert not training
+        return Attached(features["x"] * 2)
+
+    results = sr.keras.predict(model, walks, batch=sr.Bucket(8), inputs={"x": "x"})
+    for record, result in zip(sr.read_records(walks), results, strict=True):
+        np.testing.assert_array_equal(result, record.x * 2)

@@ -57,8 +57,7 @@ def expected(records, vocabulary, stats, name):
     values = [getattr(record, name) for record in records]
     if name in vocabulary:
         return [0 if value is None else vocabulary[name].encode(value) for value in values]
-    train = stats[name].of_split(None)
-    return [(value - train.mean) / train.std for value in values]
+    return [stats[name].normalize(value) for value in values]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +141,10 @@ def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
         ({"normalize": {"words": stats["words"]}}, "expected statistics of"),
         ({"normalize": {"level": stats["frames"]}}, "expected statistics of"),
         ({"normalize": 3}, "mapping of field to statistics"),
+        ({"normalize": stats, "fields": ["packed"]}, "expected statistics of a field that is read, of packed"),
+        ({"normalize": stats, "inputs": "packed", "targets": "level"}, "normalize={'sound': stats"),
+        ({"normalize": {"level": stats["level"]}, "inputs": "words", "targets": "level"}, "normalize_targets=True"),
+        ({"normalize_targets": True}, "goes with normalize"),
         ({"vocabulary": {"packed": vocabulary["packed"]}, "normalize": {"packed": stats["packed"]}}, "already"),
     ):
         with pytest.raises(OptionError, match=message):
@@ -161,3 +164,68 @@ def test_what_is_derived_is_made_of_ids_and_normalised_numbers(corpus, sentences
     assert np.array_equal(y.numpy()[:, :-1], ids[:, 1:])
     assert np.array_equal(weights.numpy().sum(1), [len(sentence.words) - 1 for sentence in sentences[:20]])
     assert abs(float(tf.reduce_sum(x["level"])) / float(tf.reduce_sum(x["observed"]))) < 1e-6
+
+
+TARGETS = {"field": "level", "horizon": "level_horizon", "next": sr.next_step("level"), "masked": "level"}
+
+
+@pytest.mark.parametrize("as_input", [True, False], ids=["input too", "target only"])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_targets_are_as_stored_unless_asked_for(corpus, stats, kind, as_input):
+    """The field, its horizon and its next step follow one rule, and inputs are normalized beside them."""
+    batch = sr.Window(3, horizon=2, tail="drop") if kind == "horizon" else sr.Pad(20)
+    options = {"batch": batch, "inputs": ("frames", "level") if as_input else "frames", "targets": TARGETS[kind]}
+    options |= {"missing": {"level": "mask"}} if kind == "masked" else {}
+    x, plain, weights = next(iter(sr.read(corpus, "train", **options)))
+    for scaled in (False, True):
+        inputs, y, same = next(iter(sr.read(corpus, "train", normalize=stats, normalize_targets=scaled, **options)))
+        mask, real = weights.numpy() > 0, plain.numpy()
+        np.testing.assert_array_equal(same, weights)
+        expected = stats["level"].normalize(real) if scaled else real
+        np.testing.assert_allclose(y.numpy()[mask], expected[mask], rtol=1e-6)
+        pairs = zip(inputs, x, strict=True) if as_input else [(inputs, x)]
+        for name, (got, stored) in zip(("frames", "level"), pairs, strict=False):
+            steps = np.arange(stored.shape[1]) < 1  # the first step of each record is none of padding
+            wanted = stats[name].normalize(stored.numpy()[:, steps])
+            np.testing.assert_allclose(got.numpy()[:, steps], wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_as_stored_and_whole_numbers_are_normalized_by_name(tmp_path):
+    """A field that is input, target and weight at once has each in its own unit; missing values weigh nothing."""
+
+    @sr.record
+    class Series:
+        price: np.ndarray = sr.feature_list("float32")
+        sound: np.ndarray = sr.feature_list("int16")
+
+    prices = np.array([100, np.nan, 130], "f4")
+    sr.write([Series(prices, [1, 2, 6])], tmp_path / "d")
+    stats = sr.stats(tmp_path / "d")
+    scales = {name: stats[name] for name in ("price", "sound")}
+    options = {"targets": {"a": "price", "b": "sound"}, "weights": {"a": ("price", sr.next_step("sound")), "b": None}}
+    inputs = {"x": "price", "s": "sound", "before": sr.previous_step("price")}
+    read = sr.read(
+        tmp_path / "d", batch=sr.Pad(1), normalize=scales, missing={"price": "mask"}, inputs=inputs, **options
+    )
+    [(x, y, weights)] = read
+    np.testing.assert_allclose(x["x"], [[-1, 0, 1]], rtol=1e-5)
+    np.testing.assert_allclose(x["before"], [[0, -1, 0]], rtol=1e-5)
+    np.testing.assert_allclose(x["s"][0], stats["sound"].normalize(np.array([1, 2, 6])), rtol=1e-5)
+    np.testing.assert_array_equal(y["a"][..., 0], [[100, 0, 130]])
+    np.testing.assert_array_equal(y["b"], [[1, 2, 6]])
+    np.testing.assert_array_equal(weights["a"], [[200, 0, 0]])
+    np.testing.assert_array_equal(weights["b"], [[1, 1, 1]])
+
+
+def test_normalize_uses_exactly_the_statistics_that_are_shown(corpus, sentences):
+    """`stats[...]` is of train, `stats.all[...]` of everything, and what each shows is what `read` does and undoes."""
+    stats = sr.stats(corpus)
+    level = {"train": sentences[:20], "eval": sentences[20:], "all": sentences}
+    level = {name: np.concatenate([record.level for record in records]) for name, records in level.items()}
+    shown = {"train": stats["level"], "eval": stats.splits["eval"]["level"], "all": stats.all["level"]}
+    for name, figures in shown.items():
+        np.testing.assert_allclose([figures.mean, figures.std], [level[name].mean(), level[name].std()])
+        [batch] = sr.read(corpus, "eval", batch=sr.Pad(10), normalize={"level": figures}, missing={"level": "mask"})
+        real = batch["level_observed"].numpy() > 0
+        np.testing.assert_allclose(batch["level"].numpy()[real], (level["eval"] - figures.mean) / figures.std)
+        np.testing.assert_allclose(figures.denormalize(batch["level"])[real], level["eval"])

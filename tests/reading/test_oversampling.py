@@ -21,13 +21,14 @@ class Weighed:
     weight: float = sr.context("float64")
     label: int = sr.context("int32")
     word: str = sr.context(str)
+    flag: bool = sr.context("bool")
     x: Any = sr.feature_list("int64")
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("oversampling") / "corpus"
-    records = [Weighed(n, WEIGHTS[n % 5], n % 3, "ab"[n % 2], [n] * (n % 4 + 1)) for n in range(200)]
+    records = [Weighed(n, WEIGHTS[n % 5], n % 3, "ab"[n % 2], n % 5 == 0, [n] * (n % 4 + 1)) for n in range(200)]
     sr.write(records, path, shards=3)
     return path
 
@@ -101,7 +102,7 @@ def test_bad_weights_are_errors(tmp_path: Path) -> None:
     """A negative one, NaN and one that would fill the memory are named with the field while reading."""
     for number, weight in enumerate((-1.0, float("nan"), 1e9)):
         path = tmp_path / str(number)
-        sr.write([Weighed(0, weight, 0, "a", [1])], path)
+        sr.write([Weighed(0, weight, 0, "a", flag=True, x=[1])], path)
         with pytest.raises(tf.errors.InvalidArgumentError, match="weights from 0 to 65,536 in field .*weight"):
             numbers(sr.read(path, oversample="weight", seed=0))
 
@@ -117,6 +118,11 @@ def test_bad_weights_are_errors(tmp_path: Path) -> None:
         ({"label": {1: -2.0}}, "expected a weight from 0 to 65,536 for 1, got -2.0"),
         ({"label": {"1": 2.0}}, "expected values of field 'label', ints, bools or texts, got '1'"),
         ({"weight": {1: 2.0}}, "got 1 for a field of float64"),
+        (
+            {"label": {1 << 70: 2.0}},
+            "expected values of field 'label', ints, bools or texts, got 1180591620717411303424",
+        ),
+        ({"flag": {2: 2.0}}, "got 2 for a field of bool"),
         ({"label": {}}, "a weight for a value or more, got none"),
     ],
 )
@@ -130,3 +136,13 @@ def test_a_field_that_is_not_there_is_named(corpus: Path) -> None:
     """With the one that was meant."""
     with pytest.raises(sr.SchemaError, match="did you mean 'weight'"):
         sr.read(corpus, oversample="weigth")
+
+
+def test_bools_are_named_as_such_or_as_numbers(corpus: Path) -> None:
+    """1 is True of a bool field, as in `class_weight`; True is 1 of an int field."""
+    first, second = ({"flag": {True: 3.0, False: 0.0}}, {"flag": {1: 3.0, np.int64(0): 0.0}})
+    same = [numbers(sr.read(corpus, oversample=oversample, seed=0)) for oversample in (first, second)]
+    assert same[0] == same[1]
+    assert sorted(same[0]) == [n for n in range(0, 200, 5) for _ in range(3)]
+    ones = [numbers(sr.read(corpus, oversample={"label": {value: 2.0}}, seed=0)) for value in (True, 1)]
+    assert ones[0] == ones[1]

@@ -254,11 +254,13 @@ def test_epochs_without_end(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"min_length": 1000}, {"batch": sr.Pad(64, drop_remainder=True)}], ids=str)
-def test_epochs_without_end_of_nothing_are_refused(corpus: Path, options: dict[str, Any]) -> None:
-    """They would be looked through for ever; a single epoch just gives nothing."""
-    with pytest.raises(sr.OptionError, match="epochs=None: .*eval.* gives nothing in an epoch"):
-        sr.read(corpus, "eval", epochs=None, **options)
-    assert not list(sr.read(corpus, "eval", **options))
+@pytest.mark.parametrize("epochs", [None, 1])
+def test_epochs_of_nothing_are_refused(corpus: Path, options: dict[str, Any], epochs: int | None) -> None:
+    """They would be looked through for ever, or give nothing to train on."""
+    with pytest.raises(sr.OptionError, match="eval.*: expected an epoch of a batch or more"):
+        sr.read(corpus, "eval", epochs=epochs, **options)
+    with pytest.raises(sr.OptionError, match="epochs=None: .* gives nothing in an epoch"):
+        sr.read(sr.open(corpus)["eval"][:0], epochs=None)
 
 
 def test_tuple_output_is_in_declaration_order(corpus: Path) -> None:

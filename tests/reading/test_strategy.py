@@ -107,3 +107,81 @@ def test_bytes_of_tensors(shape: list[int | None], rows: int, longest: int, size
     """What is not static is the rows, where it comes first, and else the longest record; parts add up."""
     spec = tf.TensorSpec(shape, tf.float32)
     assert _bytes_of({"a": spec, "b": (spec,)}, rows, longest) == 2 * size
+
+
+@sr.record
+class Stretch:
+    x: np.ndarray = sr.feature_list("float32")
+
+
+def stretches(path: Path) -> Path:
+    sr.write([Stretch(np.arange(n)) for n in (0, 3, 3, 3, 9)], path)
+    return path
+
+
+LEFT_OUT = {
+    "window": ({"batch": sr.Window(5, horizon=1, tail="drop")}, "4 records left out: too short for Window("),
+    "horizon": ({"batch": sr.Window(3, horizon=1)}, "4 records left out: too short for Window("),
+    "crop": ({"batch": sr.Crop(5, too_short="drop")}, "4 records left out: fewer than 5 steps"),
+    "crop empty": ({"batch": sr.Crop(5, empty="drop")}, "1 record left out: no steps"),
+    "max_length": ({"batch": sr.Pad(4), "max_length": 5}, "1 record left out: more than 5 steps"),
+    "single": ({"max_length": 5}, "1 record left out: more than 5 steps"),
+    "both": (
+        {"batch": sr.Bucket(4), "min_length": 1, "max_length": 5},
+        "2 records left out: fewer than 1 steps or more than",
+    ),
+    "pad empty": ({"batch": sr.Pad(4, empty="drop")}, "1 record left out: no steps"),
+    "pad long": ({"batch": sr.Pad(4, length=5, too_long="drop")}, "1 record is longer than 5 steps and left out"),
+    "cut": ({"batch": sr.Pad(4, length=5, too_long="cut_end")}, "1 record is longer than 5 steps and cut"),
+    "ragged": ({"batch": sr.Ragged(4, empty="drop")}, "1 record left out: no steps"),
+    "bucket": ({"batch": sr.Bucket(4, empty="drop")}, "1 record left out: no steps"),
+    "budget": ({"batch": sr.TokenBudget(20, empty="drop")}, "1 record left out: no steps"),
+    "pack": ({"batch": sr.Pack(9)}, "1 record left out: no steps"),
+    "unroll": ({"batch": sr.Unroll(2, 3)}, "1 record left out: no steps"),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_OUT)
+def test_what_is_left_out_is_counted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str) -> None:
+    """Windows, crops, limits and strategies that drop records log how many, once for a dataset and its options."""
+    path = stretches(tmp_path / "d")
+    options, message = LEFT_OUT[case]
+    for _ in range(2):
+        sr.read(path, **options)
+    told = [record.getMessage() for record in caplog.records if str(path) in record.getMessage()]
+    assert len([text for text in told if message in text]) == 1, told
+
+
+@pytest.mark.parametrize("options", [
+    {"batch": sr.Window(20, tail="drop")}, {"batch": sr.Crop(20, too_short="drop")},
+    {"batch": sr.Pad(4), "min_length": 99}, {"min_length": 99}, {"batch": sr.Pad(8, drop_remainder=True)},
+    {"batch": sr.TokenBudget(20), "min_length": 99},
+    {"batch": sr.Pack(9), "min_length": 99}, {"batch": sr.Unroll(2, 3), "min_length": 99},
+])  # fmt: skip
+def test_an_epoch_that_would_be_empty_is_an_error(tmp_path: Path, options: dict[str, Any]) -> None:
+    """It is known from the lengths when `read` is called, and says why."""
+    path = stretches(tmp_path / "d")
+    with pytest.raises(sr.OptionError, match="expected an epoch of a batch or more"):
+        sr.read(path, **options)
+
+
+def test_records_without_steps_alone_are_an_error(tmp_path: Path) -> None:
+    """Strategies that cut records have nothing to cut then."""
+    sr.write([Stretch([]), Stretch([])], tmp_path / "d")
+    for batch in (sr.Pack(9), sr.Unroll(2, 3), sr.Window(3), sr.Pad(2, empty="drop")):
+        with pytest.raises(sr.OptionError, match="expected an epoch of a batch or more"):
+            sr.read(tmp_path / "d", batch=batch)
+
+
+def test_options_of_strategies_lead_there(tmp_path: Path) -> None:
+    """An option of a strategy that `read` is given says where it goes; any other unknown one is Python's error."""
+    path = stretches(tmp_path / "d")
+    for options, message in (
+        ({"length_name": "n", "batch": sr.Pad(2)}, r"pass batch=Pad\(\.\.\., length_name=\.\.\.\)$"),
+        ({"horizon": 2}, r"batch=Window\(\.\.\., horizon="),
+        ({"boundaries": [3], "batch": sr.Pad(2)}, r"batch=Bucket\("),
+    ):
+        with pytest.raises(sr.OptionError, match=message):
+            sr.read(path, **options)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shufle' .did you mean 'shuffle'"):
+        sr.read(path, shufle=3)

@@ -197,3 +197,45 @@ def test_chunks_go_to_the_split_of_their_source(tmp_path, workers, monkeypatch):
         wanted[source.where] += [] if source.key.startswith("noise") else [f"{source.key}/{i}" for i in range(3)]
     for name, chunks in wanted.items():
         assert [record.key for record in sr.read_records(tmp_path / "d", name)] == chunks
+
+
+@sr.record
+class Picky:
+    text: str = sr.context(str)
+
+    @classmethod
+    def from_csv_row(cls, row):
+        if row["text"] == "row":
+            raise sr.SkipRecord("no such row")
+        return cls(row["text"])
+
+    def load(self):
+        if self.text.startswith("bad"):
+            raise sr.SkipRecord(f"{self.text} is not loaded")
+
+    def split(self):
+        if self.text == "empty":
+            raise sr.SkipRecord("nothing to split" + "." * 500)
+        yield self
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_manifest_has_the_first_reasons_of_what_is_left_out(tmp_path, workers):
+    """Of hooks, in whatever process, and of rows; each once, three at most, short; appends and parts add theirs."""
+    texts = ["a", "bad", "bad", "b", "empty"]
+    manifest = sr.write(map(Picky, texts), tmp_path / "d", workers=workers)
+    reasons = ("bad is not loaded", ("nothing to split" + "." * 500)[:200])
+    assert (manifest.skipped, manifest.skip_reasons) == (3, reasons)
+    assert sr.info(tmp_path / "d").skip_reasons == reasons
+    (tmp_path / "rows.csv").write_text("text\nrow\nc\nbad two\n")
+    rows = sr.from_csv(tmp_path / "rows.csv", Picky)
+    assert set(sr.write(rows, tmp_path / "csv", workers=workers).skip_reasons) == {
+        "no such row",
+        "bad two is not loaded",
+    }
+    more = sr.write([Picky("bad one"), Picky("bad two"), Picky("c")], tmp_path / "d", append=True, workers=workers)
+    assert more.skip_reasons == (*reasons, "bad one is not loaded")
+    for part, text in enumerate(["bad", "bad one"]):
+        sr.write_part([Picky(text), Picky("a")], tmp_path / "parts", part)
+    assert sr.commit(tmp_path / "parts").skip_reasons == ("bad is not loaded", "bad one is not loaded")
+    assert not sr.write([Picky("a")], tmp_path / "e").skip_reasons

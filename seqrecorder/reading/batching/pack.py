@@ -189,6 +189,7 @@ class Pack:
         group = group_of_steps(self, feed.parser.schema)
         check_names(self, feed.parser.schema, self._made)
         feed = self._fit(feed, group)
+        feed.count_empty(group)
 
         def assemble(serialized: Any, table: Any) -> Any:
             start, size, total, row = (table[:, column] for column in range(4))

@@ -87,6 +87,7 @@ class Unroll:
         """
         group = group_of_steps(self, feed.parser.schema)
         check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
+        feed.count_empty(group)
 
         def segments(windows: Any, _: Any) -> Any:
             plans = self._plans(feed, windows)

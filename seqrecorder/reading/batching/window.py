@@ -16,9 +16,10 @@ from seqrecorder.reading.batching.bucket import (
 )
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, log_once, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,6 +172,9 @@ class Window:
             )
 
         lengths = feed.lengths(group, parse=False)
+        without = 0 if lengths is None else int((self.counts(lengths, np) == 0).sum())
+        if without:
+            log_once(f"{feed.origin.where}: {number_of(without, 'record')} left out: too short for {self!r}")
         streamed = feed.stream(windows, group=group, draw=self._draws)
         return Batches(streamed, -1 if lengths is None else self._batches(lengths))
 

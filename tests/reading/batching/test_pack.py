@@ -283,6 +283,10 @@ def test_any_lengths_are_packed_as_one_by_one(tmp_path_factory, lengths, options
     """Whatever the lengths and options, twice in two epochs."""
     path = written(lengths, tmp_path_factory.mktemp("any") / "speeches")
     expected = [assembled(batch, lengths, options) for batch in packed(lengths, range(len(lengths)), options)]
+    if lengths and not any(options.too_long == "split" or n <= options.length for n in lengths if n):
+        with pytest.raises(sr.OptionError, match="expected an epoch of a batch or more"):
+            sr.read(path, batch=options)
+        return
     assert_same(sr.read(path, batch=options, epochs=2), expected * 2)
 
 
@@ -349,9 +353,10 @@ def test_lengths_under_another_name_and_fields_for_fit(corpus):
     assert weights.numpy().sum() == batch["used"].numpy().sum()
 
 
-def test_only_empty_records_give_no_batches(tmp_path):
-    """They take no place."""
-    assert list(sr.read(written([0, 0, 0], tmp_path / "speeches"), batch=Pack(4, 2))) == []
+def test_only_empty_records_are_refused(tmp_path):
+    """They take no place, so that an epoch would have no batches."""
+    with pytest.raises(sr.OptionError, match="left out .no steps"):
+        sr.read(written([0, 0, 0], tmp_path / "speeches"), batch=Pack(4, 2))
 
 
 # Refusals -------------------------------------------------------------------------------------------------------------

@@ -207,10 +207,11 @@ def test_weights_for_fit_are_zero_where_a_slot_is_empty(corpus: Path) -> None:
         np.testing.assert_array_equal(weights, np.any(x.numpy() != 0, -1))
 
 
-def test_a_dataset_without_steps_gives_no_batches(tmp_path: Path) -> None:
-    """Records without steps take no slot, and an epoch of them has no batches."""
+def test_a_dataset_without_steps_is_refused(tmp_path: Path) -> None:
+    """Records without steps take no slot, and an epoch of them would have no batches."""
     path = written([0, 0, 0], tmp_path / "traces")
-    assert list(sr.read(path, batch=Unroll(2, 2), epochs=2)) == []
+    with pytest.raises(sr.OptionError, match="left out .no steps"):
+        sr.read(path, batch=Unroll(2, 2), epochs=2)
 
 
 @pytest.mark.parametrize(
