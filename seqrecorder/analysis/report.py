@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -346,7 +347,7 @@ def _record(found: Survey, position: int, fact: str) -> str:
         return ""
     schema = Schema.of(record)
     key = "" if schema.key_field is None else f", key {plain(getattr(record, schema.key_field.name), 40)}"
-    lists, rows = list[tuple[bool, str]](), list[tuple[str, str]]()
+    lists, rows = list[tuple[bool, str, Any]](), list[tuple[str, str]]()
     for field in schema.fields:
         value = getattr(record, field.name)
         if not field.is_list:
@@ -359,13 +360,17 @@ def _record(found: Survey, position: int, fact: str) -> str:
         else:
             numbers = _as_curves(value)
             rows.append((field.name, _brief(numbers)))
-            some = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
-            drawing = f"<p class='soft'>{plain(field.name)}{some}</p>{curves(field.name, numbers)}"
-            lists.append((field.element.is_time, drawing))
-    drawn = "".join(text for _, text in sorted(lists, key=lambda pair: pair[0])[:_MOST_LISTS])
+            lists.append((field.element.is_time, field.name, numbers))
+    lists.sort(key=itemgetter(0))
+    drawn = "".join(_drawn(name, numbers) for _, name, numbers in lists[:_MOST_LISTS])
     behind = table(f"values of {_place(found, position)}", ("field", "value"), rows[:MOST_BARS])
     title = f"<h4>{plain(_place(found, position))}{key}</h4><p>{plain(fact, 120)}</p>"
     return f'<div class="card">{title}{drawn}{behind}</div>'
+
+
+def _drawn(name: str, numbers: Any) -> str:
+    some = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
+    return f"<p class='soft'>{plain(name)}{some}</p>{curves(name, numbers)}"
 
 
 def _brief(numbers: Any) -> str:
@@ -402,11 +407,13 @@ _SECTIONS = {
 
 def page(found: Survey, findings: Sequence[Finding]) -> str:
     """Return the HTML of what was found: of so many fields that it has less than 2 MB."""
-    sizes = (_page(found, findings, most) for most in (MOST_FIELDS, 20, 10, 5))
-    return next((html for html in sizes if len(html.encode()) < _MOST_BYTES), _page(found, findings, 1))
+    worst = "" if found.stats is None or found.store is None else records_section(found)
+    sizes = (_page(found, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
+    fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
+    return _page(found, findings, worst, 1) if fitting is None else fitting
 
 
-def _page(found: Survey, findings: Sequence[Finding], most: int) -> str:
+def _page(found: Survey, findings: Sequence[Finding], worst: str, most: int) -> str:
     bodies = {"findings": _findings(findings)}
     if found.stats is not None and found.store is not None:
         stats, shown = found.stats, _shown_fields(found.stats, findings, most)
@@ -417,7 +424,7 @@ def _page(found: Survey, findings: Sequence[Finding], most: int) -> str:
             "missing": _missing(found, stats, shown),
             "labels": _labels(stats, shown),
             "leakage": _leakage(found),
-            "worst": records_section(found),
+            "worst": worst,
         }
     bodies["damage"] = _damage(found)
     links = "".join(f'<a href="#{name}">{_SECTIONS[name]}</a>' for name in bodies)

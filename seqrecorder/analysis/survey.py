@@ -114,7 +114,9 @@ class Survey:
     def record(self, position: int) -> Any:
         """Return the record at a position; None where it cannot be read any more."""
         try:
-            return None if self.store is None else next(iter(Selection(self.store, np.array([position]))))
+            if self.store is None or self.store.is_sought:
+                return None if self.store is None else self.store.record(position)
+            return next(iter(Selection(self.store, np.array([position]))))
         except (SeqrecorderError, OSError):
             return None
 
