@@ -50,7 +50,7 @@ class Distance:
 
     @property
     def differs(self) -> bool:
-        """Whether they are farther apart than by chance."""
+        """Check whether they are farther apart than by chance."""
         return self.value > self.threshold
 
 
@@ -127,14 +127,14 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Whether a field has few values, of which splits share most."""
+    """Check whether a field has few values, of which splits share most."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
 
 
 def is_code(stats: FieldStats) -> bool:
-    """Whether a field is a scalar of texts or whole numbers, which may stand for something."""
+    """Check whether a field is a scalar of texts or whole numbers, which may stand for something."""
     field = stats.field
     scalar = not field.is_list and not field.shape and field.sparse is None and not (field.key or field.chunk)
     return scalar and (field.element.is_text or field.element.numpy.kind in "iub")

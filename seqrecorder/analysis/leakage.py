@@ -55,7 +55,7 @@ class Leakage:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found."""
+        """Check whether nothing was found."""
         return not self.shared
 
     def _rows(self) -> list[tuple[str, str, str, str]]:

@@ -112,7 +112,7 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Return whether one of matplotlib's fonts has a character, each of which would be a warning else."""
+    """Check whether one of matplotlib's fonts has a character, each of which would be a warning else."""
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]

@@ -186,7 +186,7 @@ class FieldFigures:
 
     @property
     def constant(self) -> Any:
-        """Whether there is one element, over and over."""
+        """Check whether there is one element, over and over."""
         if isinstance(self.values, Texts):
             return self.values.distinct == 1
         return self._of((self.values.count > 0) & (self.values.minimum == self.values.maximum))
@@ -481,7 +481,7 @@ class FieldStats(FieldFigures):
 
     @property
     def _is_coded(self) -> bool:
-        """Whether elements are texts or codes, whose frequencies say something."""
+        """Check whether elements are texts or codes, whose frequencies say something."""
         return self.field.element.is_text or self.field.element.numpy.kind in "iub"
 
     def __repr__(self) -> str:

@@ -223,7 +223,7 @@ def add_selection_options(parser: argparse.ArgumentParser, *, keys: bool = True)
 
 
 def selects(options: argparse.Namespace) -> bool:
-    """Whether any of the options is."""
+    """Check whether any of the options is."""
     return bool(options.select or options.keys or options.where)
 
 

@@ -150,7 +150,7 @@ def _add_table_options(parser: argparse.ArgumentParser, *, converts: bool) -> No
 
 
 def _are_tables(options: argparse.Namespace) -> bool:
-    """Whether the files that a command is given are tables.
+    """Check whether the files that a command is given are tables.
 
     Raises:
         OptionError: some are, and some are not; or options of tables are given with other files.

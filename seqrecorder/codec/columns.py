@@ -512,7 +512,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Whether making a record does nothing but to normalise and store so many fields: nobody has put in anything."""
+    """Check whether making a record only normalises and stores its fields, without code of the user's."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False
@@ -531,7 +531,7 @@ class _Made:
 
 
 def _is_of_attrs(method: Any) -> bool:
-    """Whether attrs has made a method."""
+    """Check whether attrs has made a method."""
     return _origin(method) in map(_origin, (vars(_Made)["__init__"], vars(_Made)["__setattr__"]))
 
 
@@ -565,7 +565,7 @@ def _storing(schema: Schema) -> Builder:
 
 
 def is_arrow(given: object) -> bool:
-    """Whether an object is given out through the Arrow C interface.
+    """Check whether an object is given out through the Arrow C interface.
 
     >>> is_arrow([1, 2])
     False
@@ -575,7 +575,7 @@ def is_arrow(given: object) -> bool:
 
 
 def _is_series_of_lists(given: Any) -> bool:
-    """Whether an object is a series of pandas before version 3, whose frames have the interface, and which lack it."""
+    """Check whether an object is a series of pandas before 3, which lacks the interface that its frames have."""
     kind = type(given)
     if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
         return False
@@ -583,7 +583,7 @@ def _is_series_of_lists(given: Any) -> bool:
 
 
 def is_table(given: object) -> bool:
-    """Whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
+    """Check whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
 
     >>> is_table([1, 2])
     False
@@ -592,5 +592,5 @@ def is_table(given: object) -> bool:
 
 
 def is_hub_dataset(given: object) -> bool:
-    """Whether an object is a dataset of Hugging Face's library."""
+    """Check whether an object is a dataset of Hugging Face's library."""
     return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")

@@ -673,7 +673,7 @@ class RecordDecoder:
 
     @property
     def gives_views(self) -> bool:
-        """Whether arrays of a large record that comes alone are views of its bytes."""
+        """Check whether arrays of a large record that comes alone are views of its bytes."""
         return self.layout == "steps" and self._single.gives_views
 
     def decode_values(self, messages: Messages) -> list[list[Any]]:

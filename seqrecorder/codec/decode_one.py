@@ -201,7 +201,7 @@ def _absent(field: Field) -> Any:
 
 
 def _is_whole(field: Field) -> bool:
-    """Whether a field is a buffer of numbers of fixed width, or a number or text alone."""
+    """Check whether a field is a buffer of numbers of fixed width, or a number or text alone."""
     if field.sparse is not None or (field.is_list and not field.packed) or (field.is_list and field.is_ragged):
         return False
     alone = not field.is_list and not field.shape

@@ -347,7 +347,7 @@ def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], in
 
 
 def takes_columns(schema: Schema) -> bool:
-    """Whether nothing but the fields makes a record: no code of the class, no attribute that is not stored."""
+    """Check whether nothing but the fields makes a record: no code of the class, no attribute that is not stored."""
     hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
     return only_stores(schema.record_class, len(schema.fields)) and not hooked
 

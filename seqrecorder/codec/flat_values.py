@@ -78,16 +78,16 @@ class Specs:
         self.layout: Layout = layout
 
     def padded_by_op(self, field: Field) -> bool:
-        """Whether the op pads a feature list by itself."""
+        """Check whether the op pads a feature list by itself."""
         by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Whether the op gives a context field by itself, with its default in the records that lack it."""
+        """Check whether the op gives a context field by itself, with its default in the records that lack it."""
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
     def in_one_feature(self, field: Field) -> bool:
-        """Whether a sequence is one Feature, or one to a FeatureList."""
+        """Check whether a sequence is one Feature, or one to a FeatureList."""
         return self.layout != "steps" or field.packed
 
     def public(self) -> Spec:
@@ -218,7 +218,7 @@ PEEKED = 8
 
 
 def has_feature(message: Any, field: Field, layout: Layout) -> bool:
-    """Whether a message holds the features of a field's values at all, be they empty."""
+    """Check whether a message holds the features of a field's values at all, be they empty."""
     return message is not None and all(name in _place(message, field, layout) for name in value_features(field))
 
 

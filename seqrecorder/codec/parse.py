@@ -502,5 +502,5 @@ class Parser:
 
     @staticmethod
     def _is_counted(field: Field) -> bool:
-        """Whether a record says how many values it has, so that an empty value is one."""
+        """Check whether a record says how many values it has, so that an empty value is one."""
         return field.is_list or field.is_ragged or field.sparse is not None

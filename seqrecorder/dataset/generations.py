@@ -66,7 +66,7 @@ _RECORDS, _LENGTHS = ".tfrecord", ".lengths"
 
 
 def is_manifest_of_ours(data: bytes, held: Held) -> bool:
-    """Whether a `manifest.json` is that of a dataset, if only of a damaged one.
+    """Check whether a `manifest.json` is that of a dataset, if only of a damaged one.
 
     It is where it says `"format": "seqrecorder"`. Where it is not even JSON, it may have said so: then it is where
     shards lie beside it with their files of lengths, which nobody else writes.
@@ -149,7 +149,7 @@ def by_names(held: Held) -> set[str]:
 
 
 def is_listing(held: Held, relative: str) -> bool:
-    """Whether a CSV is one of what went where."""
+    """Check whether a CSV is one of what went where."""
     return held.read(relative, len(CSV_HEAD)) == CSV_HEAD
 
 
@@ -214,7 +214,7 @@ def _noted(held: Held, noted: Manifest, manifest: Manifest | None) -> set[str]:
 
 
 def has_notes(directory: Path) -> bool:
-    """Whether a writer was killed in the middle of a publication here."""
+    """Check whether a writer was killed in the middle of a publication here."""
     return any(_NOTE.fullmatch(path.name) for path in directory.glob(f".{MANIFEST}.files-*"))
 
 

@@ -68,7 +68,7 @@ class SortedHashes:
         return found
 
     def finds(self, value: int) -> bool:
-        """Whether a hash is in the file; raises what `through` does."""
+        """Check whether a hash is in the file; raises what `through` does."""
         if not self._size:
             return False
         with self._reading():
@@ -117,7 +117,7 @@ _TOGETHER = 1 << 20
 
 
 def pays(manifest: Manifest) -> bool:
-    """Return whether reading the keys of a dataset from its shards takes longer than keeping an index of them."""
+    """Check whether reading the keys of a dataset from its shards takes longer than keeping an index of them."""
     shards = sum(len(split.shards) for split in manifest.splits.values())
     return shards >= _SHARDS or manifest.records >= _RECORDS or manifest.bytes >= _BYTES
 

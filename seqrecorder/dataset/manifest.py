@@ -417,7 +417,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _only(text: str, others: bytes) -> bool:
-    """Return whether a text is ASCII and has none of some characters."""
+    """Check whether a text is ASCII and has none of some characters."""
     return text.isascii() and len(text.encode().translate(None, others)) == len(text)
 
 
@@ -644,7 +644,7 @@ class Manifest:
         return self.splits[name]
 
     def is_at(self, destination: Path | Place) -> bool:
-        """Whether the dataset's place is a directory, or that of a URL."""
+        """Check whether the dataset's place is a directory, or that of a URL."""
         if isinstance(destination, Place):
             return self.url is not None and destination.is_same(Place.of(self.url))
         return self.url is None and is_same_directory(self.path, destination)
@@ -748,7 +748,7 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Return whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
     level = [value]
     for _ in range(DEEPEST + 1):
         inner: list[Any] = []
@@ -785,7 +785,7 @@ def manifest_text(data: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
 
 
 def is_as_written(text: str) -> bool:
-    """Return whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
+    """Check whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
 
     Reading does not ask for that: a manifest that somebody edited with care is still one.
     """
@@ -886,7 +886,7 @@ def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
 
 
 def was_replaced(manifest: Manifest) -> bool:
-    """Whether shards that a manifest names are not of the dataset any more; whatever is appended leaves them there."""
+    """Check whether the dataset no longer has the shards that a manifest names; an append keeps them."""
     try:
         now = read_manifest(manifest.path)
     except DatasetNotFoundError:

@@ -99,7 +99,7 @@ class WrittenOrder:
 
     @functools.cached_property
     def _even(self) -> NDArray[np.bool_]:
-        """Whether each file of a group has the records that were dealt to it, none of them lost."""
+        """Check whether each file of a group has the records that were dealt to it, none of them lost."""
         sizes = np.repeat(self._sizes, self._sizes)
         numbers = np.arange(self._records.size) - np.repeat(self._first_files, self._sizes)
         dealt = (np.repeat(np.diff(self._starts), self._sizes) - numbers + sizes - 1) // sizes
@@ -362,7 +362,7 @@ class RecordStore:
 
     @property
     def is_sought(self) -> bool:
-        """Whether records can be read in any order."""
+        """Check whether records can be read in any order."""
         return self.manifest.compression is None
 
     def shard(self, number: int) -> Shard:

@@ -398,7 +398,7 @@ def _copy(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[L
 
 
 def _may_be_ours(done: Recovered, written: Written, size: int, compression: Compression) -> bool:
-    """Return whether recovered records, which are not all that were written, may be some of them.
+    """Check whether recovered records, which are not all that were written, may be some of them.
 
     A file that others put in the place of the shard is sound; a cut one may look so, and then lacks its end.
     """

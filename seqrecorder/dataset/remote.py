@@ -113,7 +113,7 @@ def _token(sha256: str, lengths_sha256: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Whether an object has a name that only a writer of a dataset gives."""
+    """Check whether an object has a name that only a writer of a dataset gives."""
     *directories, file = name.split("/")
     if len(directories) == 1:
         return file.startswith(f"{directories[0]}-") and _UNIQUE.fullmatch(file) is not None

@@ -132,7 +132,7 @@ class Salvage:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was lost."""
+        """Check whether nothing was lost."""
         return self.lost == 0 and not self.problems and not any(shard.losses for shard in self.shards)
 
 
@@ -233,7 +233,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_whole(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Return whether a shard has the bytes that were written."""
+    """Check whether a shard has the bytes that were written."""
     try:
         return bool(job[1].sha256) and sha256(manifest.shard_path(*job)) == job[1].sha256
     except DatasetError:

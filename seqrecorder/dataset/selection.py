@@ -96,7 +96,7 @@ class Selection(Subsets[R], Selected):
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are all records of some splits in written order, one split after the other."""
+        """Check whether these are all records of some splits in written order, one split after the other."""
         return whole_splits(self._store, self._positions) is not None
 
     def reading(self, schema: object) -> Selection[Any]:

@@ -159,7 +159,7 @@ class Origin:
 
     @property
     def is_large(self) -> bool:
-        """Whether there are so many files that they are looked at only when it is their turn."""
+        """Check whether there are so many files that they are looked at only when it is their turn."""
         return self.check != "full" and len(self.files) > _MOST_LOOKED_AT
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:

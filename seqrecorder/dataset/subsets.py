@@ -570,7 +570,7 @@ def scalars(column: Column) -> list[Any]:
 
 
 def ascends(positions: NDArray[np.int64]) -> bool:
-    """Return whether each position is greater than the one before."""
+    """Check whether each position is greater than the one before."""
     return bool((np.diff(positions) > 0).all())
 
 

@@ -81,7 +81,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Check whether nothing is wrong."""
         return not self.problems
 
     def __bool__(self) -> bool:

@@ -343,7 +343,7 @@ def handles_of(pull: Any) -> Sequence[Any]:
 
 
 def is_pull(op: Any) -> bool:
-    """Whether an operation takes from a source."""
+    """Check whether an operation takes from a source."""
     return op.type in DEQUEUES or op.type in READS
 
 

@@ -90,7 +90,7 @@ class Lifted:
 
     @property
     def exact(self) -> bool:
-        """Whether the original gave the same elements in the same order each time, which the dataset then gives."""
+        """Check whether the original gave the same order each time; the dataset then gives it, too."""
         return not self.notes and all(stage.unfixed is None and stage.drawn is None for stage in self.stages)
 
     def __str__(self) -> str:

@@ -174,7 +174,7 @@ def cut_section(
 
 
 def _is_held(op: Any, feed: Container[str]) -> bool:
-    """Whether the state of a graph has what an operation gives."""
+    """Check whether the state of a graph has what an operation gives."""
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES

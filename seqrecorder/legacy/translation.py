@@ -70,14 +70,14 @@ def families(sections: Sequence[Section]) -> list[list[int]]:
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Whether each of some sections reads with readers and takes from queues of its own, be the files the same."""
+    """Check whether each section has readers and queues of its own, even of the same files."""
     own = [{source_of(pull.inputs[0]).name for pull in section.pulls if is_pull(pull)} for section in sections]
     limits = [op.name for section in sections for op in section.limits]
     return len(set(limits)) == len(limits) and len(set().union(*own)) == sum(map(len, own))
 
 
 def have_one_pull_each(sections: Sequence[Section]) -> bool:
-    """Whether each of some sections takes from one source, by operations of one type."""
+    """Check whether each of some sections takes from one source, by operations of one type."""
     return len({tuple(pull.type for pull in section.pulls) for section in sections}) == len(sections[0].pulls) == 1
 
 
@@ -105,7 +105,7 @@ def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any)
 
 
 def take_alike(sections: Sequence[Section], feeds: Sequence[Feed]) -> bool:
-    """Whether each section takes from the same several sources, by the same operations, for the same kind of feed."""
+    """Check whether all sections take from the same sources, by the same operations, for one kind of feed."""
     taken = {frozenset(pull.name for pull in section.pulls) for section in sections}
     puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
     limited = any(section.limits for section in sections)
@@ -167,7 +167,7 @@ class SharedSources:
 
     @property
     def are_shared(self) -> bool:
-        """Whether some sources are known to be emptied by several operations."""
+        """Check whether some sources are known to be emptied by several operations."""
         return bool(self._counts)
 
     @property

@@ -605,7 +605,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
 
 
 def is_float(field: Field) -> bool:
-    """Return whether a field holds floats, of which NaN may stand for a missing one."""
+    """Check whether a field holds floats, of which NaN may stand for a missing one."""
     return field.element.has_nan and field.element.numpy.kind != "c"
 
 

@@ -142,7 +142,7 @@ def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
 
 
 def _alike(left: Any, right: Any) -> bool:
-    """Whether elements have one structure and one dtype and rank at each place."""
+    """Check whether elements have one structure and one dtype and rank at each place."""
     import tensorflow as tf
 
     try:

@@ -322,7 +322,7 @@ def _unknown(name: str, batch: Any) -> Exception:
 
 
 def _numbered(origin: Origin, index_name: str | None) -> bool:
-    """Return whether records get numbers, which takes knowing how many there are."""
+    """Check whether records get numbers, which takes knowing how many there are."""
     if index_name is None:
         return False
     if origin.records < 0:

@@ -382,7 +382,7 @@ class Limits:
         return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
 
     def admits(self, lengths: Any) -> Any:
-        """Return whether records of these lengths are read."""
+        """Check whether records of these lengths are read."""
         return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
 
 
@@ -680,7 +680,7 @@ class _Files:
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is known how many records the files hold."""
+        """Check whether it is known how many records the files hold."""
         return self.origin.records >= 0
 
     def _of(self, file: Any, name: str) -> Any:

@@ -91,7 +91,7 @@ class Traced:
 
     @property
     def is_dense(self) -> bool:
-        """Whether it makes dense tensors alone."""
+        """Check whether it makes dense tensors alone."""
         import tensorflow as tf
 
         return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(self.spec))

@@ -69,7 +69,7 @@ def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) 
 
 
 def same_bits(left: object, right: object) -> bool:
-    """Whether two values of a field agree in dtype, shape and every bit (so that a NaN equals itself).
+    """Check whether two values of a field agree in dtype, shape and every bit (so that a NaN equals itself).
 
     >>> same_bits(np.array([0.0]), np.array([-0.0])), same_bits(np.array([np.nan]), np.array([np.nan]))
     (False, True)

@@ -58,17 +58,17 @@ class ElementType:
 
     @property
     def is_text(self) -> bool:
-        """Whether elements are `str` or `bytes`."""
+        """Check whether elements are `str` or `bytes`."""
         return self.name in ("str", "bytes")
 
     @property
     def is_time(self) -> bool:
-        """Whether elements are datetime64 or timedelta64."""
+        """Check whether elements are datetime64 or timedelta64."""
         return self.numpy.kind in "Mm"
 
     @property
     def has_nan(self) -> bool:
-        """Whether NaN is one of the values: of floats and complex numbers."""
+        """Check whether NaN is one of the values: of floats and complex numbers."""
         return self.wire == "float" or self.numpy.kind in "fc"
 
     @property

@@ -142,7 +142,7 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
 
 
 def _widens(old: ElementType, new: ElementType) -> bool:
-    """Whether every value of one type, as it is stored, is one of the other."""
+    """Check whether every value of one type, as it is stored, is one of the other."""
     if old.name == "str":
         return new.name == "bytes"
     kinds = old.numpy.kind + new.numpy.kind

@@ -94,12 +94,12 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Whether there is one value per step."""
+        """Check whether there is one value per step."""
         return self.kind == "feature_list"
 
     @property
     def is_ragged(self) -> bool:
-        """Whether the first dimension of the shape is unknown."""
+        """Check whether the first dimension of the shape is unknown."""
         return bool(self.shape) and self.shape[0] is None
 
     @property
@@ -114,22 +114,22 @@ class Field:
 
     @property
     def buffered(self) -> bool:
-        """Whether the elements are stored as little-endian buffers."""
+        """Check whether the elements are stored as little-endian buffers."""
         return self.storage in ("raw", "buffer") or (self.storage in ("auto", "packed") and self.element.buffered)
 
     @property
     def in_items(self) -> bool:
-        """Whether one bytes value holds a whole context value, a whole step, or a whole packed sequence."""
+        """Check whether one bytes value holds a whole context value, a whole step, or a whole packed sequence."""
         return self.buffered or self.storage in ("tensor", "png", "jpeg")
 
     @property
     def packed(self) -> bool:
-        """Whether the whole sequence is one feature of its list."""
+        """Check whether the whole sequence is one feature of its list."""
         return self.storage in ("packed", "buffer")
 
     @property
     def is_single(self) -> bool:
-        """Whether a feature holds one element, as it is: of scalars, and of lists of scalars."""
+        """Check whether a feature holds one element, as it is: of scalars, and of lists of scalars."""
         return not self.shape and self.sparse is None and not self.packed and not self.in_items
 
     @property
@@ -139,12 +139,12 @@ class Field:
 
     @property
     def has_default(self) -> bool:
-        """Whether data that lacks the field is filled with a value."""
+        """Check whether data that lacks the field is filled with a value."""
         return self.default is not attrs.NOTHING and self.default is not None
 
     @property
     def may_lack(self) -> bool:
-        """Whether a record may lack the field, which is then None or the default.
+        """Check whether a record may lack the field, which is then None or the default.
 
         All others must be held by every record, be they empty: also one that `load` fills (`deferred`, `default=None`),
         since it is filled before it is stored.
@@ -153,7 +153,7 @@ class Field:
 
     @property
     def has_filling(self) -> bool:
-        """Whether values stand for the field in a record that lacks it: a default other than an empty one."""
+        """Check whether values stand for the field in a record that lacks it: a default other than an empty one."""
         is_empty = (self.is_list or self.is_ragged) and self.has_default and len(self.default) == 0
         return self.has_default and not is_empty
 
@@ -237,7 +237,7 @@ class Field:
 
 
 def is_normaliser(function: object) -> bool:
-    """Return whether a function is the `normaliser` of some field."""
+    """Check whether a function is the `normaliser` of some field."""
     named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     return named == (__name__, f"{Field.normaliser.__qualname__}.<locals>.normalise")
 

@@ -281,7 +281,7 @@ class Schema:
         return changes(stored.fields, self.fields)
 
     def extends(self, stored: Schema) -> bool:
-        """Whether records of both can stand in one dataset, of this schema: only fields that may lack are new.
+        """Check whether records of both can stand in one dataset, of this schema: only fields that may lack are new.
 
         New fields have a default or are optional, and new feature lists are in alignment groups that are there.
         """

@@ -58,7 +58,7 @@ def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) 
 
 
 def is_of_series(source: Any) -> bool:
-    """Whether a path, or a glob, ends as the name of a `.ts` file does (or of `.tsf`, which is refused with advice)."""
+    """Check whether a path or a glob ends in `.ts` (or `.tsf`, which is refused with advice)."""
     return _unpacked(source).endswith((".ts", ".tsf"))
 
 

@@ -151,7 +151,7 @@ def _words(table: Any, keys: Sequence[str]) -> Words:
 
 
 def _are_sorted(words: Words) -> bool:
-    """Whether words are in order, the first being the most significant."""
+    """Check whether words are in order, the first being the most significant."""
     equal: NDArray[np.bool_] | None = None
     for word, _ in words:
         before, after = word[:-1], word[1:]
@@ -241,7 +241,7 @@ def _cut(table: Any) -> Iterator[Any]:
 
 
 def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
-    """Whether all rows come in the order of their keys, of which only these are read."""
+    """Check whether all rows come in the order of their keys, of which only these are read."""
     last: Any = None
     for batch in table.batches(list(dict.fromkeys(keys))):
         whole = _table(batch)

@@ -36,7 +36,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
 def is_path(given: object) -> bool:
-    """Whether something names files: a path, a glob, or a list of such.
+    """Check whether something names files: a path, a glob, or a list of such.
 
     >>> is_path("a.csv"), is_path(["a.csv", "b.csv"]), is_path([{"a": 1}])
     (True, True, False)
@@ -46,7 +46,7 @@ def is_path(given: object) -> bool:
 
 
 def is_table_file(path: Any) -> bool:
-    """Whether a path, or a glob, ends as the name of a table does.
+    """Check whether a path, or a glob, ends as the name of a table does.
 
     >>> is_table_file("a.csv.gz"), is_table_file("a.tfrecord")
     (True, False)

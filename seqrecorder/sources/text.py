@@ -478,7 +478,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
 
 
 def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
-    """Whether a line that begins with `#` is a comment; a token, which has the columns of another one, may begin so."""
+    """Check whether a line that begins with `#` is a comment; a token with all its columns is none."""
     if _SURE_COMMENT.match(line):
         return True
     width = len(_cells(line, separator))

@@ -133,7 +133,7 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
 
 
 def _is_touched(path: Path) -> bool:
-    """Whether a file is there, which counts as used now."""
+    """Check whether a file is there, which counts as used now."""
     try:
         os.utime(path)
     except OSError:

@@ -158,7 +158,7 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def _are_plain(names: Sequence[str]) -> bool:
-    """Return whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
+    """Check whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
     if set(map(type, names)) - {str} or max(map(len, names), default=0) > _COMPONENT_BYTES:
         return False
     together = "/".join([*names, ""])
@@ -298,7 +298,7 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Return whether a path is neither a file nor a directory, so that opening it could wait for ever.
+    """Check whether a path is neither a file nor a directory, so that opening it could wait for ever.
 
     >>> import os
     >>> from pathlib import Path
@@ -401,7 +401,7 @@ def local_path(path: Any) -> Path:
 
 
 def is_same_directory(one: Path, other: Path) -> bool:
-    """Whether two paths name one directory, which need not be there."""
+    """Check whether two paths name one directory, which need not be there."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:
@@ -411,7 +411,7 @@ def is_same_directory(one: Path, other: Path) -> bool:
 
 
 def is_url(path: object) -> bool:
-    """Whether a path is the URL of a place.
+    """Check whether a path is the URL of a place.
 
     >>> is_url("s3://bucket/corpus"), is_url("/data/corpus"), is_url("file:///data/corpus")
     (True, False, False)

@@ -66,7 +66,7 @@ class Held:
             return {}
 
     def finds(self, relative: str) -> bool:
-        """Whether the file system finds something under a name, which it may list under another spelling."""
+        """Check whether the file system finds something under a name, which it may list under another spelling."""
         try:
             with self._named(relative) as (name, at):
                 os.stat(name, dir_fd=at, follow_symlinks=False)
@@ -154,7 +154,7 @@ class Held:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the directory still stands where it was found."""
+        """Check whether the directory still stands where it was found."""
         return self.descriptor is None or is_at(self.descriptor, self.path)
 
     @contextlib.contextmanager
@@ -320,7 +320,7 @@ def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
 
 
 def is_at(directory: int | os.stat_result, path: Path) -> bool:
-    """Return whether a directory, given by descriptor or status, is what stands at a path now."""
+    """Check whether a directory, given by descriptor or status, is what stands at a path now."""
     try:
         status = os.fstat(directory) if isinstance(directory, int) else directory
         return os.path.samestat(status, path.lstat())

@@ -166,7 +166,7 @@ class Place:
         return self.url
 
     def is_same(self, other: Place) -> bool:
-        """Whether two URLs name one place: those of one store may have several schemes."""
+        """Check whether two URLs name one place: those of one store may have several schemes."""
         return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:

@@ -468,7 +468,7 @@ class Staging:
             self._release()
 
     def _reaches(self) -> bool:
-        """Whether files can be moved from the staging directory into the destination, which an empty one tells."""
+        """Check by an empty file whether the staging directory and the destination share a file system."""
         probe, name = self.path / "probe", f".{MANIFEST}{REPLACING}{secrets.token_hex(8)}"
         try:
             probe.touch()

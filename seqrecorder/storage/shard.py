@@ -92,7 +92,7 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Return whether one more file may stay open; whoever closes it calls `give_place`."""
+        """Check whether one more file may stay open; whoever closes it calls `give_place`."""
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1
@@ -183,7 +183,7 @@ class FramedFile:
 
 
 def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
-    """Whether TensorFlow, where it is loaded anyway, makes the CRCs of records faster than they are made here."""
+    """Check whether TensorFlow, where it is loaded anyway, makes the CRCs of records faster than they are made here."""
     return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
 
 

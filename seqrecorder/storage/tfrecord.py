@@ -509,7 +509,7 @@ def detect_compression(path: Path) -> Compression:
 
 
 def is_packed_with_zlib(path: Path) -> bool:
-    """Return whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads.
+    """Check whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -556,7 +556,7 @@ class Walk:
 
 
 def lengths_lead_to_end(path: Path) -> bool:
-    """Return whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
+    """Check whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
 
     Raises:
         OSError: the file cannot be read.
@@ -657,7 +657,7 @@ def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
 
 
 def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return whether the length in each header has its CRC."""
+    """Check whether the length in each header has its CRC."""
     stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4").reshape(-1)
     genuine: NDArray[np.bool_] = masked_crc32c(headers[:, : _LENGTH.size]) == stored
     return genuine
@@ -717,7 +717,7 @@ def framed(data: Sequence[bytes]) -> Iterator[Any]:
 
 
 def is_framed(frame: bytes) -> bool:
-    """Return whether bytes are one record with its frame, both of whose CRCs are right.
+    """Check whether bytes are one record with its frame, both of whose CRCs are right.
 
     >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
     (True, False)
@@ -1085,7 +1085,7 @@ def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
-    """Whether a record has the CRC that follows it, whatever stands before it."""
+    """Check whether a record has the CRC that follows it, whatever stands before it."""
     file.seek(start)
     data = np.frombuffer(file.read(length + FOOTER), np.uint8)
     return masked_crc32c_of_one(data[:length]) == int.from_bytes(data[length:].tobytes(), "little")

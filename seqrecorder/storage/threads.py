@@ -271,7 +271,7 @@ def _remove_left_over() -> None:
 
 
 def _is_seen() -> bool:
-    """Whether stderr is a terminal, or the output of a notebook's cell."""
+    """Check whether stderr is a terminal, or the output of a notebook's cell."""
     return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
 
 

@@ -746,7 +746,7 @@ class Stream:
         self._data, self._place, self.limit = data, 0, len(data)
 
     def at_end(self) -> bool:
-        """Whether nothing is left within the limit."""
+        """Check whether nothing is left within the limit."""
         return self._place == self.limit
 
     def push(self, size: int) -> int:

@@ -440,7 +440,7 @@ def _required_fixed(value: Any) -> Any:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nothing can change a value."""
+    """Check whether nothing can change a value."""
     if type(value) in (tuple, frozenset):
         return all(map(_is_fixed, value))
     return type(value) in _SCALARS or isinstance(value, _FIXED)
@@ -659,7 +659,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Return whether a field needs no column, since the class's `load` fills it."""
+    """Check whether a field needs no column, since the class's `load` fills it."""
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 

@@ -509,7 +509,7 @@ class Waiting:
 
     @property
     def is_full(self) -> bool:
-        """Whether they are to be encoded now."""
+        """Check whether they are to be encoded now."""
         return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
 
     def add(self, record: Any, split: str | None) -> None:
@@ -921,7 +921,7 @@ class Placement:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no split yet."""
+        """Check whether there is no split yet."""
         return not self._writers
 
     def check_given(self, split: str | None) -> None:

@@ -141,7 +141,7 @@ class Router:
 
     @property
     def by_position(self) -> bool:
-        """Whether the positions of records decide their splits."""
+        """Check whether the positions of records decide their splits."""
         return self.ratios is not None and self._key_of is None
 
     @property
@@ -153,12 +153,12 @@ class Router:
 
     @property
     def is_in_time(self) -> bool:
-        """Whether the time of a record decides."""
+        """Check whether the time of a record decides."""
         return self._in_time is not None
 
     @property
     def drops(self) -> bool:
-        """Whether records are left out for their time."""
+        """Check whether records are left out for their time."""
         return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
@@ -181,7 +181,7 @@ class Router:
 
     @property
     def cuts(self) -> bool:
-        """Whether records are cut at the times at which splits begin."""
+        """Check whether records are cut at the times at which splits begin."""
         return self._in_time is not None and self._in_time.rule.straddling == "cut"
 
     def cut(self, sources: Sources) -> Sources:

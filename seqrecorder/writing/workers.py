@@ -59,7 +59,7 @@ _state = {"starts": False}
 
 
 def is_starting() -> bool:
-    """Whether this is a worker that runs the main script in order to have its classes."""
+    """Check whether this is a worker that runs the main script in order to have its classes."""
     return _state["starts"]
 
 
@@ -320,7 +320,7 @@ class _Pool:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every worker can work."""
+        """Check whether every worker can work."""
         return self._ready == self.workers
 
     def submit(self, chunk: _Chunk) -> None:
@@ -376,7 +376,7 @@ class _Costs:
 
     @property
     def wants_sample(self) -> bool:
-        """Whether the copy of the next chunk is tried."""
+        """Check whether the copy of the next chunk is tried."""
         return not self._chunks & (self._chunks - 1)
 
     @property
@@ -386,7 +386,7 @@ class _Costs:
 
     @property
     def verdict(self) -> bool | None:
-        """Whether workers pay, if as much is still to come as came; None until that is known."""
+        """Check whether workers pay, if as much is still to come as came; None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         if self.ratio <= 1:

@@ -77,7 +77,7 @@ class LengthPlan(ABC):
 
     @property
     def in_buckets(self) -> bool:
-        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
+        """Check whether each batch is of one bucket. Then `apply` permutes windows of shuffled records."""
         return False
 
     @abstractmethod
@@ -484,7 +484,7 @@ class BucketPlan(LengthPlan):
 
     @property
     def in_buckets(self) -> bool:
-        """Whether batches are of one bucket each. Then `apply` permutes the rows of windows of shuffled records."""
+        """Check whether each batch is of one bucket. Then `apply` permutes windows of shuffled records."""
         return True
 
     def rows(self, lengths: LengthCounts | None) -> int:  # noqa: ARG002 - as every plan has it

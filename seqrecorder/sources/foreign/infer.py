@@ -121,7 +121,7 @@ class Profile:
     totals: Mapping[str, NDArray[np.int64]]
 
     def is_packed(self, feature: FeatureDescription) -> bool:
-        """Whether a feature list has whole sequences for its only steps, as far as can be told."""
+        """Check whether a feature list has whole sequences for its only steps, as far as can be told."""
         several = feature.values is not None and feature.values.only != 1
         return feature.steps is not None and feature.steps.most == 1 and several
 
