@@ -30,6 +30,7 @@ from seqrecorder.errors import (
     OptionError,
     SchemaMismatchError,
 )
+from seqrecorder.schema.evolution import source_of
 from seqrecorder.storage.files import (
     ASSETS,
     BESIDE_MANIFEST,
@@ -287,10 +288,11 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         if schema.fields != old.schema.fields and not schema.extends(old.schema):
-            new = {field.name for field in schema.fields} - {field.name for field in old.schema.fields}
+            # New fields that records may lack are no obstacle where their alignment group is there.
+            new = [field for field in schema.fields if source_of(field, old.schema.fields) is None]
+            fitting = {field.name for field in new if not field.is_list or field.group in old.schema.groups}
             every = schema.changes_since(old.schema)
-            # New fields that records may lack are no obstacle, unless they are all that differs: by their group.
-            obstacles = [change for change in every if not (change.compatible and change.field in new)] or every
+            obstacles = [change for change in every if not (change.compatible and change.field in fitting)] or every
             raise SchemaMismatchError(
                 f"append=True: {dataset} was written with other fields; new ones may be added that are optional or "
                 "have a default, in alignment groups that are there. Change the class, or write the dataset again "

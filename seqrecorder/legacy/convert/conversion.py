@@ -106,7 +106,8 @@ class Conversion:
                 advice="write what it gives: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
             )
         with _serialized(self._facts) as path:
-            foreign.convert(path, directory, name="Record", raw=_raw(self._facts), **options)
+            raw, shapes = _raw(self._facts)
+            foreign.convert(path, directory, name="Record", raw=raw, shapes=shapes, **options)
         return _read_script(self._facts, self.schema, str(directory), next(iter(options.get("splits") or ["train"])))
 
 
@@ -372,9 +373,9 @@ def _records(facts: Facts) -> Iterator[bytes]:
         yield from files.flat_map(read).map(lambda _, record: record).as_numpy_iterator()
 
 
-def _raw(facts: Facts) -> dict[str, str]:
-    """Return the dtypes of features whose bytes `decode_raw` makes numbers of."""
-    raw = {}
+def _raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+    """Collect the dtypes of features that `decode_raw` decodes, and their shapes where `set_shape` says them."""
+    raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     for op in facts.parses:
         for tensor, name, part, _ in read_parse(op).outputs:
             users = [user for user in tensor.consumers() if user.type != "Identity"]
@@ -382,7 +383,9 @@ def _raw(facts: Facts) -> dict[str, str]:
             for user in users:
                 if part is None and user.type == "DecodeRaw" and through_identities(user.inputs[0]) is tensor:
                     raw[name] = user.get_attr("out_type").name
-    return raw
+                    if user.outputs[0].shape.is_fully_defined():
+                        shapes[name] = tuple(user.outputs[0].shape.as_list())
+    return raw, shapes
 
 
 def _schema(facts: Facts) -> Schema | None:
@@ -398,7 +401,8 @@ def _schema(facts: Facts) -> Schema | None:
         with tf.io.TFRecordWriter(path) as writer:
             for record in itertools.islice(_records(facts), 1000):
                 writer.write(record)
-        return infer.infer(path, raw=_raw(facts)).schema
+        raw, shapes = _raw(facts)
+        return infer.infer(path, raw=raw, shapes=shapes).schema
 
 
 def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> str:
