@@ -1,4 +1,4 @@
-"""Records to bytes, in numpy from end to end."""
+"""Encode records, columns and dictionaries to bytes, in numpy from end to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values in the features of one field, flat and of its declared dtype, with all that is to be checked of each."""
+"""The layouts of messages and their parsing specs, and the values of one field's features, flat and checked."""
 
 from __future__ import annotations
 

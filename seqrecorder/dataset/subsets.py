@@ -1,4 +1,4 @@
-"""Selections that are made of a selection: by a condition, by chance, in another order, and in parts."""
+"""What a selection gives: values, exports, and the selections made of it (`where`, `split`, `folds`)."""
 
 from __future__ import annotations
 

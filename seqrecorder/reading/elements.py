@@ -1,4 +1,4 @@
-"""What a dataset's elements look like: a dict, a tuple, a record, or what `model.fit` takes."""
+"""The elements of a dataset: their structure, fields computed while reading, and shifted steps."""
 
 from __future__ import annotations
 

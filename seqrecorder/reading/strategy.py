@@ -1,4 +1,4 @@
-"""What a batching strategy works on: a stream of serialized records, their lengths, and the parser of their fields."""
+"""The base of batching strategies: their common options, and the stream, lengths and parser that they work on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The TFRecord frame: uint64 length, its CRC, the data, their CRC; all little-endian.
+"""TFRecord files: frames, their CRCs, and the search for records in damaged files.
 
-Source: tensorflow/core/lib/io/record_writer.h; the CRCs are those of `seqrecorder.storage.tfrecord`. TensorFlow
-writes and reads the frames and checks the data; this module looks at the frames' lengths first, because TensorFlow
-takes a cut inside a header for a normal end, and a forged length with a valid CRC can kill its process.
+Source: tensorflow/core/lib/io/record_writer.h; a frame is a uint64 length, its CRC, the data and
+their CRC, all little-endian. TensorFlow reads the frames and checks the data; this module looks at the lengths first,
+because TensorFlow takes a cut inside a header for a normal end, and a forged length with a valid CRC can kill its
+process.
 """
 
 from __future__ import annotations

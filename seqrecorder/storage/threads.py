@@ -1,4 +1,4 @@
-"""Work for threads: several items at a time, or ahead of whoever takes them, in order; and how many cores there are."""
+"""Threads, child processes, scratch directories and progress bars: what long work needs beside its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of bytes, held as one flat array and the rows' lengths; joined and cut in numpy.
+"""Rows of bytes in one flat array, spans of messages in them, and varints, in numpy.
 
 numpy has no copy of ragged rows, so rows are copied as blocks of one width, in ascending order, through views whose
 elements overlap: what a block writes beyond the end of its row is overwritten by the row behind it.

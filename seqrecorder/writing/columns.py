@@ -1,4 +1,4 @@
-"""Columns that a caller gives: checked, and brought into the form in which records are encoded."""
+"""Columns on their way in: those that a caller gives, those of tables and dictionaries, and snapshots of records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records on their way into a dataset: one by one, as columns, or selected; encoded and placed in their order."""
+"""Records in, encoded chunks out: sources, the hooks `load` and `split`, and the split that each chunk goes to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`write_part`: what one process of many writes of a dataset."""
+"""`write_part`, one process's share of a dataset, and single encoded records for Beam and Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which split a record goes to."""
+"""Choose the split of each record, and write the shards of one split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Bucket`: batches of records of about the same length."""
+"""`Bucket`, and planning by windows of lengths, which `TokenBudget` uses as well."""
 
 from __future__ import annotations
 
