@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (1280, 4),
     "storage": (2950, 9),
     "codec": (3200, 12),
-    "dataset": (4010, 14),
+    "dataset": (4040, 15),
     "writing": (3240, 11),
     "reading": (3580, 21),
     "sources": (1850, 9),

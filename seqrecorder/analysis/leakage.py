@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.records import content_digest
-from seqrecorder.dataset.selection import Corpus, Selection
+from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.subsets import times_of, values_by
 from seqrecorder.errors import OptionError, printable
@@ -150,7 +150,7 @@ def _key_of(part: Selection) -> str:
 
 def _values(part: Selection, by: Any, option: str) -> dict[Hashable, None]:
     try:
-        return dict.fromkeys(value for value in values_by(part, by, option) if value is not None)
+        return dict.fromkeys(value for value in values_by(rows_of(part), by, option) if value is not None)
     except TypeError as error:
         raise OptionError(f"{option}: expected values that can be told apart by their hash: {error}") from None
 
@@ -164,15 +164,16 @@ def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterato
 
 def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
     """Yield the digest of each record, and its place in the selection."""
-    store, place = part.store.forward(), 0
-    for positions in part.windows():
+    rows, place = rows_of(part), 0
+    store = rows.store.forward()
+    for positions in rows.chunks():
         for data in store.messages(positions).rows():
             yield content_digest(store.manifest.schema, data), place
             place += 1
 
 
 def _overlaps(parts: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:
-    times = {name: times_of(part, time, end)[:2] for name, part in parts.items() if len(part)}
+    times = {name: times_of(rows_of(part), time, end)[:2] for name, part in parts.items() if len(part)}
     for (one, (begins, ends)), (other, (starts, stops)) in itertools.combinations(times.items(), 2):
         inside = int(((begins <= stops.max()) & (ends >= starts.min())).sum())
         inside += int(((starts <= ends.max()) & (stops >= begins.min())).sum())

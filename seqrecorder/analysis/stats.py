@@ -17,11 +17,7 @@ from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edg
 from seqrecorder.codec.columns import Column, group_lengths
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers
 from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
-from seqrecorder.dataset.selection import (
-    Corpus,
-    Selection,
-    open,  # noqa: A004 - as `seqrecorder.open`
-)
+from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import html_table, number_of, outlines, some, text_table
@@ -50,16 +46,11 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
         OptionError: a split of a selection, which says itself what is selected.
     """
     if not isinstance(source, Selection):
-        corpus = source if isinstance(source, Corpus) else open(source)
+        corpus = source if isinstance(source, Corpus) else open_corpus(source)
         return {name: corpus[name] for name in (corpus if split is None else [split])}
     if split is not None:
         raise OptionError(f"split: a selection is of its splits already, got {split!r}; select of corpus[{split!r}]")
-    positions, found = source.positions, {}
-    for name, places in source.store.splits.items():
-        mask = (positions >= places.start) & (positions < places.stop)
-        if mask.any():
-            found[name] = source if mask.all() else source[mask]
-    return found
+    return {name: Selection(rows) for name, rows in rows_of(source).by_split().items()}
 
 
 @contextlib.contextmanager

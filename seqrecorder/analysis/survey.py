@@ -11,7 +11,8 @@ import numpy as np
 from seqrecorder.analysis.leakage import leakage
 from seqrecorder.analysis.stats import Stats, selections_of, watched
 from seqrecorder.codec.records import content_digest
-from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.record_store import Rows
+from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.verify import verify
 from seqrecorder.errors import ManifestError, OptionError, SeqrecorderError
@@ -116,7 +117,7 @@ class Survey:
         try:
             if self.store is None or self.store.is_sought:
                 return None if self.store is None else self.store.record(position)
-            return next(iter(Selection(self.store, np.array([position]))))
+            return next(Rows(self.store, np.array([position])).records())
         except (SeqrecorderError, OSError):
             return None
 
@@ -154,7 +155,7 @@ def survey(
         DatasetNotFoundError: there is no dataset.
     """
     if isinstance(source, Selection):
-        found = Survey(source.store.manifest.where)
+        found = Survey(rows_of(source).store.manifest.where)
     else:
         path = source if not hasattr(source, "manifest") else source.manifest.where
         found = Survey(str(path), problems=verify(path).problems)
@@ -165,7 +166,7 @@ def survey(
     parts = selections_of(source)
     if not any(map(len, parts.values())):
         raise OptionError(f"report: expected records, got none: {source!r}")
-    found.store = next(iter(parts.values())).store
+    found.store = rows_of(next(iter(parts.values()))).store
     for name in (by, time):
         if name is not None:
             _ = found.store.schema[name]
@@ -180,7 +181,7 @@ def survey(
 def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str | None, time: str | None) -> Leakage:
     """Return what splits share of what can be read, with the places that records have in their whole splits."""
     parts = {name: np.sort(positions) for name, positions in whole.items()}
-    found = leakage({name: Selection(store, positions) for name, positions in parts.items()}, by=by, time=time)
+    found = leakage({name: Selection(Rows(store, positions)) for name, positions in parts.items()}, by=by, time=time)
     places = {name: positions - store.splits[name].start for name, positions in parts.items()}
     return attrs.evolve(
         found,
@@ -201,7 +202,7 @@ def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str
 
 def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress) -> dict[str, NDArray[np.int64]]:
     """Read all records, and return the positions of those of each split that can be read."""
-    store = next(iter(parts.values())).store
+    store = rows_of(next(iter(parts.values()))).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
     for split in store.manifest.splits.values():
@@ -212,7 +213,7 @@ def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress
     whole: dict[str, NDArray[np.int64]] = {}
     for name, selection in parts.items():
         part, read = Stats.of_nothing(schema), [np.empty(0, np.int64)]
-        for positions, data, columns in _readable(store, decoder, selection.positions):
+        for positions, data, columns in _readable(store, decoder, rows_of(selection).array()):
             part.add(columns, len(data))
             bar.advance(len(data))
             read.append(positions)

@@ -286,19 +286,18 @@ def _value(field: Field, text: str) -> Any:
 def describe_selection(some: Selection) -> tuple[Any, str]:
     """Return what `info` gives of a selection: a document, and text."""
     from seqrecorder.cli.report import table
+    from seqrecorder.dataset.selection import rows_of
 
-    positions = some.positions
-    splits = {
-        name: int(((positions >= split.start) & (positions < split.stop)).sum())
-        for name, split in some.store.splits.items()
-    }
+    inside = rows_of(some)
+    manifest = inside.store.manifest
+    splits = dict.fromkeys(manifest.splits, 0) | {name: len(part) for name, part in inside.by_split().items()}
     steps: dict[str, dict[str, float]] = {}
-    for group in some.store.manifest.schema.groups:
+    for group in manifest.schema.groups:
         lengths = some.lengths(group)
         steps[group] = {"total": int(lengths.sum())}
         if lengths.size:
             steps[group] |= {"least": int(lengths.min()), "mean": float(lengths.mean()), "most": int(lengths.max())}
-    document = {"path": some.store.manifest.where, "records": len(some), "splits": splits, "steps": steps}
+    document = {"path": manifest.where, "records": len(some), "splits": splits, "steps": steps}
     rows = [
         [printable(group), *(f"{found[name]:,.6g}" if name in found else "" for name in ("total", *_LENGTHS))]
         for group, found in steps.items()

@@ -25,7 +25,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, most_open, writing
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
-from seqrecorder.storage.threads import scratch
+from seqrecorder.storage.threads import ahead, scratch
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound="ShardInfo | ShardFile")
+T = TypeVar("T")
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
@@ -132,7 +133,7 @@ class WrittenOrder:
         return self._starts.tolist(), self._first_files.tolist(), self._sizes.tolist(), self._even.tolist()
 
 
-_WINDOW = 8192
+_CHUNK = 8192  # records that are decoded at a time
 _LEAST_RUN = 1 << 16
 """Bytes of a run on average, from which to open a file at it costs little beside reading it."""
 
@@ -259,7 +260,7 @@ def _directory(path: str, manifest: str, positions: str) -> Path:
 
 def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
     """Copy records into a file, whose CRCs are checked."""
-    source, window = store.forward(), store.window(_WINDOW)
+    source, window = store.forward(), store.window(_CHUNK)
     parts = [positions[start : start + window] for start in range(0, positions.size, window)]
     _write(path, (octets for part in parts for octets in framed(source.messages(part).rows())))
 
@@ -579,3 +580,167 @@ def _plain(keys: Any) -> Any:
     """Return keys as Python's own objects, whose hashes are those of numpy's where these are equal."""
     values = keys.view(np.int64) if getattr(keys, "dtype", np.dtype(object)).kind in "mM" else keys
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
+
+
+class Rows:
+    """Records of a dataset by position, in some order. They pickle as the place of the dataset and the positions.
+
+    Args:
+        store: the records of the dataset.
+        positions: of the selected records, a range where they are one; they count through the splits in the manifest's
+            order.
+    """
+
+    def __init__(self, store: RecordStore, positions: range | NDArray[np.int64]) -> None:
+        self.store = store
+        self.positions = _as_range(positions)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.store, self.positions))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and self.store == other.store and np.array_equal(self.array(), other.array())
+
+    def __hash__(self) -> int:
+        return hash((self.store, len(self)))
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the records are read as."""
+        return self.store.schema
+
+    def array(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+        """Return the positions, or a slice of them, as int64 `(n,)`."""
+        part = self.positions[start:stop]
+        return np.arange(part.start, part.stop, part.step) if isinstance(part, range) else part
+
+    def take(self, places: NDArray[np.int64]) -> Rows:
+        """Return the rows at these places, int64 `(n,)` in `[0, len)`."""
+        if isinstance(self.positions, range):  # an array of it may be larger than what is taken
+            return Rows(self.store, self.positions.start + self.positions.step * places)
+        return Rows(self.store, self.positions[places])
+
+    def read_as(self, schema: object) -> Rows:
+        """Return the same rows, to be read as another class.
+
+        Raises:
+            SchemaMismatchError: the data cannot be read as that.
+        """
+        return Rows(self.store.reading(schema), self.positions)
+
+    @property
+    def are_whole_splits(self) -> bool:
+        """Check whether these are all records of some splits in written order, one split after the other."""
+        return whole_splits(self.store, self.positions) is not None
+
+    def touches(self, split: range) -> bool:
+        """Check whether a record lies in the range of a split (by the ends alone where the positions are a range)."""
+        positions = self.positions
+        if isinstance(positions, range):
+            ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
+            return len(split) > 0 and ends[0] < split.stop and ends[1] >= split.start
+        return bool(((positions >= split.start) & (positions < split.stop)).any())
+
+    def by_split(self) -> dict[str, Rows]:
+        """Return the rows of each split that has some, in the manifest's order."""
+        positions, out = self.array(), {}
+        for name, split in self.store.splits.items():
+            mask = (positions >= split.start) & (positions < split.stop)
+            if mask.any():
+                out[name] = self if mask.all() else Rows(self.store, positions[mask])
+        return out
+
+    def find_key(self, key: object) -> NDArray[np.int64]:
+        """Return the positions of the records that have a key, in the order of the rows."""
+        splits = self.store.splits.items()
+        each = [self.store.find_key(name, key) for name, split in splits if self.touches(split)]
+        positions = np.concatenate([np.empty(0, np.int64), *each])
+        if isinstance(self.positions, range):
+            return positions[[position in self.positions for position in positions.tolist()]]
+        return self.positions[np.isin(self.positions, positions)] if positions.size else positions
+
+    def resolve(self, **options: Any) -> Origin:
+        """Return the shards that `read` reads; takes the options of `resolve_selection`."""
+        return resolve_selection(self.store, self.positions, **options)
+
+    # Their values ------------------------------------------------------------------------------------------------
+
+    def chunks(self, size: int = _CHUNK) -> Iterator[NDArray[np.int64]]:
+        """Yield the positions, as many at a time as are held at once: at most `size`, and about 4 MiB of records."""
+        step = self.store.window(size)
+        for start in range(0, len(self), step):
+            yield self.array(start, start + step)
+
+    def decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _CHUNK) -> Iterator[T]:
+        """Yield what `decode` makes of each chunk, in order; threads decode ahead."""
+        store = self.store.forward()
+        chunks = ((positions, store.messages(positions)) for positions in self.chunks(size))
+        for chunk, task in ahead(lambda chunk: decode(*chunk), chunks, size=lambda chunk: chunk[1].nbytes):
+            yield task.result()
+            del chunk, task
+
+    def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield the records with some fields; None is all."""
+        decode = functools.partial(self.store.records, self.store.decoder(fields))
+        return itertools.chain.from_iterable(self.decoded(decode))
+
+    def columns(
+        self, fields: Sequence[str] | None = None, size: int = _CHUNK, *, joined: bool = False
+    ) -> Iterator[dict[str, Column]]:
+        """Yield the records as columns; `joined` gives texts that no record may lack as rows of bytes, not objects."""
+        return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
+
+    def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
+        """Return the values of context fields without a shape, a list for each field.
+
+        Raises:
+            OptionError: a field is of another kind.
+            SchemaError: there is no field of a name.
+        """
+        require_scalars(self.schema, fields)
+        out: list[list[Any]] = [[] for _ in fields]
+        for columns in self.columns(fields):
+            for values, name in zip(out, fields, strict=True):
+                values.extend(scalars(columns[name]))
+        return out
+
+
+def require_scalars(schema: Schema, names: Sequence[str]) -> None:
+    """Raise `OptionError` for fields that do not have one value in each record, `SchemaError` for unknown ones."""
+    for name in names:
+        field = schema[name]
+        if field.is_list or field.shape or field.sparse is not None:
+            raise OptionError(
+                f"{name!r}: expected a context field without a shape, got a {field.kind} of shape {field.shape}; "
+                "`where` takes a predicate for others: where(lambda record: ..., fields=[...])"
+            )
+
+
+def scalars(column: Column) -> list[Any]:
+    """Return the values of a context field without a shape, None where a record has none."""
+    values: list[Any] = column.values.tolist() if column.values.dtype == object else list(column.values)
+    if column.present is None:
+        return values
+    rest = iter(values)
+    return [next(rest) if here else None for here in column.present.tolist()]
+
+
+def ascends(positions: NDArray[np.int64]) -> bool:
+    """Check whether each position is greater than the one before."""
+    return bool((np.diff(positions) > 0).all())
+
+
+def _as_range(positions: range | NDArray[np.int64]) -> range | NDArray[np.int64]:
+    """Return consecutive positions as a range; others as an array that nobody can change."""
+    if isinstance(positions, range):
+        return positions
+    if positions.size and int(positions[-1]) - int(positions[0]) == positions.size - 1 and ascends(positions):
+        return range(int(positions[0]), int(positions[-1]) + 1)
+    own: NDArray[np.int64] = positions
+    if own.flags.writeable or own.base is not None:
+        own = own.copy()
+        own.flags.writeable = False
+    return own

@@ -1,36 +1,55 @@
-"""`Selection`: some records of a dataset, in some order, as positions; it holds no values until asked."""
+"""`open`, and `Selection`: some records of a dataset, in some order, which holds no values until asked."""
 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 
+from seqrecorder.dataset import exports
 from seqrecorder.dataset.manifest import lengths_picture
-from seqrecorder.dataset.record_store import RecordStore, resolve_selection, whole_splits
+from seqrecorder.dataset.record_store import RecordStore, Rows, ascends
 from seqrecorder.dataset.shard_set import Selected
-from seqrecorder.dataset.subsets import R, Subsets, T, ascends
+from seqrecorder.dataset.splits import lowest_ranked
+from seqrecorder.dataset.subsets import (
+    Folds,
+    Parts,
+    condition,
+    folds_in_time,
+    folds_of,
+    split_by_shares,
+    split_in_time,
+)
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
+    from seqrecorder.dataset.shard_set import Origin
+    from seqrecorder.dataset.subsets import Straddling
     from seqrecorder.schema.schema import Schema
 
+    R = TypeVarWithDefault("R", default=Any)
+else:
+    R = TypeVar("R")
+"""The class of the records."""
+
+T = TypeVar("T")
 
 _SHOWN = 10
 _WIDTH = 40
-_DRAWN = 1 << 20
+_DRAWN = 1 << 20  # records whose lengths a notebook draws
 
 
-class Selection(Subsets[R], Selected):
+class Selection(Selected, Generic[R]):
     """Some records of a dataset, in some order; `seqrecorder.open` gives the first ones, and these give others.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -52,25 +71,30 @@ class Selection(Subsets[R], Selected):
     dataset and the positions, and is what `torch.utils.data.DataLoader` and `grain.MapDataset.source` take. It goes
     wherever a path and a split go: `seqrecorder.read(train.where(label=3), batch=...)`.
 
-    Args:
-        store: the records of the dataset.
-        positions: of the records that are selected, a range where they are one.
+    The way back from what the `to_` methods give is `seqrecorder.from_table`, or `write` with `schema=`.
     """
 
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Selection):
-            return NotImplemented
-        return self._store == other._store and np.array_equal(self.positions, other.positions)
+        return self._rows == other._rows if isinstance(other, Selection) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._store, len(self)))
+        return hash(self._rows)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._store, self._positions))
+    @property
+    def schema(self) -> Schema:
+        """The schema of the records."""
+        return self._rows.schema
 
     def __repr__(self) -> str:
-        names = ", ".join(name for name, split in self._store.splits.items() if self._touches(split))
-        place = cut(self._store.manifest.where, 120)
+        store = self._rows.store
+        names = ", ".join(name for name, split in store.splits.items() if self._rows.touches(split))
+        place = cut(store.manifest.where, 120)
         return (
             f"<Selection of {number_of(len(self), 'record')}: {cut(self.schema.name, _WIDTH)}, "
             f"of {cut(names, _WIDTH) or 'no split'} of {place!r}>"
@@ -78,11 +102,11 @@ class Selection(Subsets[R], Selected):
 
     def _repr_html_(self) -> str:
         fields = [field for field in self.schema.fields if not field.is_list and not field.shape and not field.sparse]
-        groups = list(self._store.manifest.schema.groups)
+        groups = list(self._rows.store.manifest.schema.groups)
         first = self[:_SHOWN]
         heads = ["position", *(field.name for field in fields), *(f"steps ({group})" for group in groups)]
         try:
-            columns: list[list[Any]] = [first.positions.tolist()]
+            columns: list[list[Any]] = [self._rows.array(0, _SHOWN).tolist()]
             records = list(first.records([field.name for field in fields])) if fields else []
             columns += [[cut(str(getattr(r, field.name)), _WIDTH) for r in records] for field in fields]
             columns += [first.lengths(group).tolist() for group in groups]
@@ -94,19 +118,6 @@ class Selection(Subsets[R], Selected):
         lengths, counts = np.unique(self.lengths(), return_counts=True)
         return table + lengths_picture({"selected": list(zip(lengths.tolist(), counts.tolist(), strict=True))})
 
-    @property
-    def is_whole(self) -> bool:
-        """Check whether these are all records of some splits in written order, one split after the other."""
-        return whole_splits(self._store, self._positions) is not None
-
-    def reading(self, schema: object) -> Selection[Any]:
-        """Return the same records, to be read as another class.
-
-        Raises:
-            SchemaMismatchError: the data cannot be read as that.
-        """
-        return Selection(self._store.reading(schema), self._positions)
-
     # Some of it --------------------------------------------------------------------------------------------------
 
     @overload
@@ -115,12 +126,13 @@ class Selection(Subsets[R], Selected):
     def __getitem__(self, index: slice | range | list[Any] | tuple[Any, ...] | NDArray[Any]) -> Selection[R]: ...
 
     def __getitem__(self, index: Any) -> Any:
+        rows = self._rows
         if isinstance(index, slice):
-            return self._of(self._positions[index])
+            return Selection(Rows(rows.store, rows.positions[index]))
         if isinstance(index, (str, bytes)):
-            return self._of_key(index)
+            return rows.store.record(self._position_of_key(index))
         if isinstance(index, (list, tuple, range, np.ndarray)):
-            return self._of(self._chosen(index))
+            return self._chosen(index)
         try:
             if isinstance(index, bool):
                 raise TypeError
@@ -131,21 +143,21 @@ class Selection(Subsets[R], Selected):
             ) from None
         if not -len(self) <= place < len(self):
             raise RecordNotFoundError(f"{self!r} has no record {place}: it has {number_of(len(self), 'record')}")
-        return self._store.record(int(self._positions[place]))
+        return rows.store.record(int(rows.positions[place]))
 
     def __getitems__(self, indices: Sequence[int]) -> list[R]:
-        """Return the records at some places: what torch's loaders fetch batches by."""
-        return list(self._of(self._chosen(list(indices))))
+        """Return the records at some places: torch's loaders fetch batches so."""
+        return list(self._chosen(list(indices)))
 
-    def _chosen(self, index: Any) -> range | NDArray[np.int64]:
+    def _chosen(self, index: Any) -> Selection[R]:
         if isinstance(index, (list, tuple)) and index and all(isinstance(item, (str, bytes)) for item in index):
-            return np.array([self._place_of_key(key) for key in index], np.int64)
+            keys = np.array([self._position_of_key(key) for key in index], np.int64)
+            return Selection(Rows(self._rows.store, keys))
         places = np.asarray(index)
         if places.ndim == 1 and not places.size:
-            return np.empty(0, np.int64)
+            return self._take(np.empty(0, np.int64))
         if places.dtype == bool and places.shape == (len(self),):
-            masked: NDArray[np.int64] = self.positions[places]
-            return masked
+            return self._take(np.flatnonzero(places))
         if places.ndim != 1 or places.dtype.kind not in "iu":
             raise OptionError(
                 f"expected positions as ints, a mask of {len(self)} bools, or keys as a list, got an array of "
@@ -156,18 +168,21 @@ class Selection(Subsets[R], Selected):
             raise RecordNotFoundError(
                 f"{self!r} has no record {int(places[outside][0])}: it has {number_of(len(self), 'record')}"
             )
-        places = np.where(places < 0, places + len(self), places).astype(np.int64, copy=False)
-        if isinstance(self._positions, range):  # of which an array may be larger than what is chosen
-            return self._positions.start + self._positions.step * places
-        chosen: NDArray[np.int64] = self._positions[places]
-        return chosen
+        return self._take(np.where(places < 0, places + len(self), places).astype(np.int64, copy=False))
 
-    def at(self, places: NDArray[np.int64]) -> Selection[R]:
-        """Return the records at some places; `selection[places]` is the same."""
-        return self._of(self._chosen(places))
+    def _take(self, places: NDArray[np.int64]) -> Selection[R]:
+        return Selection(self._rows.take(places))
 
-    def _of(self, positions: range | NDArray[np.int64]) -> Selection[R]:
-        return Selection(self._store, positions)
+    def __contains__(self, key: object) -> bool:
+        return bool(self._rows.find_key(key).size)
+
+    def _position_of_key(self, key: str | bytes) -> int:
+        if self.schema.key_field is None:
+            raise OptionError(f"{self.schema.name} has no field with key=True, so that no record is found by a key")
+        positions = self._rows.find_key(key)
+        if not positions.size:
+            raise RecordNotFoundError(f"{self!r} has no record of the key {key!r:.200}")
+        return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
         """Return the records of both, each once: in written order where both are, else those of the left one first."""
@@ -175,75 +190,375 @@ class Selection(Subsets[R], Selected):
             return NotImplemented
         left, right = self._with(other)
         if ascends(left) and ascends(right):
-            return self._of(np.union1d(left, right))
+            return self._at(np.union1d(left, right))
         both = np.concatenate([left, right])
-        return self._of(both[np.sort(np.unique(both, return_index=True)[1])])
+        return self._at(both[np.sort(np.unique(both, return_index=True)[1])])
 
     def __and__(self, other: object) -> Selection[R]:
         """Return the records that are in the other one too, in the order of the left one."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
-        return self._of(left[np.isin(left, right)])
+        return self._at(left[np.isin(left, right)])
 
     def __sub__(self, other: object) -> Selection[R]:
         """Return the records that are not in the other one, in the order of the left one."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
-        return self._of(left[np.isin(left, right, invert=True)])
+        return self._at(left[np.isin(left, right, invert=True)])
 
     def _with(self, other: Selection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if self._store != other._store:
+        if self._rows.store != other._rows.store:
             raise OptionError(f"selections of one dataset are joined, got {self!r} and {other!r}; `merge` writes both")
-        return self.positions, other.positions
+        return self._rows.array(), other._rows.array()
 
-    # To be read --------------------------------------------------------------------------------------------------
+    def _at(self, positions: NDArray[np.int64]) -> Selection[R]:
+        return Selection(Rows(self._rows.store, positions))
 
-    def resolve(
+    def _resolve(self, **options: Any) -> Origin:
+        return self._rows.resolve(**options)
+
+    # Its values --------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[R]:
+        return self._rows.records()
+
+    def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
+        """Yield the records as objects, as iterating over the selection does.
+
+        Args:
+            fields: names of the fields to decode; records are then of a class with those fields alone. None is all.
+
+        Raises:
+            SchemaError: there is no field of a name.
+            ShardReadError: while iterating: a record that is selected is damaged.
+            RecordError: while iterating: one cannot be decoded.
+        """
+        return self._rows.records(fields)
+
+    def columns(self, fields: Sequence[str] | None = None, size: int = 8192) -> Iterator[dict[str, Column]]:
+        """Yield the records as columns, many at a time, in the order of the selection.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+        >>> for columns in sr.open(corpus)["train"].columns(["ids"]):
+        ...     print(columns["ids"].values, columns["ids"].steps)
+        [1 2 3 4] [3 1]
+
+        Args:
+            fields: names of the fields that are parsed; None is all.
+            size: how many records at most; of large ones they are fewer, about 4 MiB.
+
+        Raises:
+            OptionError: `size` is no positive int.
+            SchemaError: there is no field of a name.
+            ShardReadError: while iterating: a record that is selected is damaged.
+            RecordError: while iterating: one cannot be decoded.
+        """
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise OptionError(f"size: expected an int of 1 or more, got {size!r}")
+        return self._rows.columns(fields, size)
+
+    def lengths(self, group: str | None = None) -> NDArray[np.int64]:
+        """Return how many steps each record has, int64 `(n,)`, from the lengths files: nothing is parsed.
+
+        Args:
+            group: the alignment group; None is the first one.
+
+        Raises:
+            OptionError: there is no such group.
+        """
+        store = self._rows.store
+        groups = store.manifest.schema.groups
+        if not groups or group not in (None, *groups):
+            raise OptionError(f"group: expected one of {', '.join(groups) or '(none: no feature list)'}, got {group!r}")
+        return store.lengths(self._rows.array(), groups[0] if group is None else group)
+
+    # For other libraries -----------------------------------------------------------------------------------------
+
+    def to_arrow(self, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a stream of record batches, a `pyarrow.RecordBatchReader`: a row a record.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+        >>> sr.open(corpus)["train"].to_arrow().read_all().to_pydict()
+        {'ids': [[1, 2, 3], [4]]}
+
+        Feature lists are list columns, steps with a shape fixed-size lists, None and NaT are null, and NaN stays NaN.
+        Of a sparse field there are the two columns `<field>/indices` and `<field>/values`.
+
+        Raises:
+            OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
+                ns; NaT in a field that may be None, too; or pyarrow is not installed.
+            SchemaError: there is no field of a name.
+        """
+        return exports.to_arrow(self._rows, fields)
+
+    def to_pandas(self, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
+
+        Raises:
+            OptionError: pandas or pyarrow is not installed, Arrow has no type for a field, or one that may be None is
+                NaN or NaT, which a frame cannot tell from that.
+        """
+        return exports.to_pandas(self._rows, fields)
+
+    def to_polars(self, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
+
+        Raises:
+            OptionError: polars or pyarrow is not installed, or Arrow has no type for a field.
+        """
+        return exports.to_polars(self._rows, fields)
+
+    def to_hf(self, fields: Sequence[str] | None = None) -> Any:
+        """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
+
+        Raises:
+            OptionError: datasets is not installed, or Arrow has no type for a field.
+        """
+        return exports.to_hf(self._rows, fields)
+
+    def to_parquet(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any) -> None:
+        """Write the records as a Parquet file, a row a record, batch by batch; the file is there when it is complete.
+
+        Its pages have checksums, unless `write_page_checksum=False` is among the options. Seconds become milliseconds.
+
+        Args:
+            path: of the file, which is replaced.
+            fields: names of fields; None is all.
+            options: for `pyarrow.parquet.ParquetWriter`, such as `compression="zstd"`.
+
+        Raises:
+            OptionError: pyarrow is not installed, or has no type for a field.
+            ShardWriteError: the disk is full, or failed.
+        """
+        exports.to_parquet(self._rows, path, fields, options)
+
+    def to_jsonl(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
+        """Write the records as lines of JSON, an object a record, batch by batch; `from_jsonl` is the way back.
+
+        NaN and NaT become null, and times texts of ISO 8601.
+
+        Args:
+            path: of the file, which is replaced; packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`.
+            fields: names of fields; None is all.
+
+        Raises:
+            OptionError: JSON holds no bytes, complex numbers, spans of time and infinities, nor NaN and NaT of a field
+                that may be None: the field is named.
+            ShardWriteError: the disk is full, or failed.
+        """
+        exports.to_jsonl(self._rows, path, fields)
+
+    def to_columns(self, fields: Sequence[str] | None = None) -> dict[str, Column]:
+        """Return the records as numpy arrays: for each field flat values, and the lengths of its rows.
+
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Sentence:
+        ...     ids: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4])], corpus)
+        >>> ids = sr.open(corpus)["train"].to_columns()["ids"]
+        >>> ids.values, ids.steps
+        (array([1, 2, 3, 4]), array([3, 1]))
+
+        Raises:
+            SchemaError: there is no field of a name.
+        """
+        return exports.to_columns(self._rows, fields)
+
+    # Other selections --------------------------------------------------------------------------------------------
+
+    def where(
+        self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any
+    ) -> Selection[R]:
+        """Return the records for which all conditions hold, in the same order.
+
+        Args:
+            predicate: called with each record; it is to return whether it is wanted.
+            fields: names of the fields that the predicate looks at: only these are parsed, and its records have no
+                others. None is all.
+            values: by the name of a context field without a shape, the value that is wanted, or several in a list,
+                tuple, set, range or array. None is a value of optional fields.
+
+        Raises:
+            OptionError: there is no condition, or a value that the field cannot have.
+            SchemaError: there is no field of a name.
+            RecordError: a record cannot be decoded.
+        """
+        wanted = condition(self.schema, predicate, fields, values)
+        store = self._rows.store.forward()
+        decoder = store.decoder(wanted.fields)
+        masks = [wanted.of(store.columns(decoder, positions)) for positions in self._rows.chunks()]
+        return self._take(np.flatnonzero(np.concatenate(masks))) if masks else self
+
+    def sample(self, size: float, *, seed: int) -> Selection[R]:
+        """Return records drawn without replacement, in the same order.
+
+        A record is drawn by its split and its position in that, so that of data to which others were appended mostly
+        the same ones are drawn.
+
+        Args:
+            size: how many as an int, or their share as a float.
+            seed: the same seed draws the same records.
+
+        Raises:
+            OptionError: there are not so many.
+        """
+        if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
+            raise OptionError(f"sample: expected a number of records as an int, or a share as a float, got {size!r}")
+        count = round(size * len(self)) if isinstance(size, (float, np.floating)) and 0 <= size <= 1 else size
+        if not isinstance(count, (int, np.integer)) or not 0 <= count <= len(self):
+            raise OptionError(
+                f"sample: expected an int of at most {len(self)} records, or a share in [0, 1] as a float, got {size!r}"
+            )
+        if count == len(self):
+            return self
+        return self._take(lowest_ranked(self._rows.store.splits, self._rows.positions, seed, int(count)))
+
+    def sorted_by(
+        self, by: str | Callable[[Any], Any], *, fields: Sequence[str] | None = None, reverse: bool = False
+    ) -> Selection[R]:
+        """Return the records in ascending order of a value; equal ones stay in their order.
+
+        Args:
+            by: name of a context field without a shape, or what gives a record's value.
+            fields: names of the fields that a callable looks at; None is all.
+            reverse: whether the order descends.
+
+        Raises:
+            OptionError: values have no order, as None has none.
+            SchemaError: there is no field of a name.
+        """
+        if isinstance(by, str):
+            if fields is not None:
+                raise OptionError(f"fields: are for a callable; {by!r} is itself the field")
+            (values,) = self._rows.scalars([by])
+        elif callable(by):
+            values = [by(record) for record in self.records(fields)]
+        else:
+            raise OptionError(f"sorted_by: expected the name of a field, or a callable, got {by!r}")
+        try:
+            order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
+        except (TypeError, ValueError) as error:  # of an array, whether it is less has no one answer
+            raise OptionError(
+                f"sorted_by: values without an order: {error}; leave them out with `where` first"
+            ) from None
+        return self._take(np.array(order, np.int64))
+
+    def split(
         self,
+        shares: Mapping[str, float] | None = None,
         *,
-        schema: object = None,
-        check: Check = "manifest",
-        on_corrupt: OnCorrupt = "error",
-        lengths_only: bool = False,
-    ) -> Origin:
-        """Return the shards that `read` reads; see `seqrecorder.dataset.record_store`."""
-        options: Any = {"check": check, "on_corrupt": on_corrupt, "lengths_only": lengths_only}
-        return resolve_selection(self._store, self._positions, schema=schema, **options)
+        by: str | Callable[[Any], Any] | None = None,
+        stratify: str | Callable[[Any], Any] | None = None,
+        at: Mapping[str, Any] | None = None,
+        time: str | None = None,
+        end: str | None = None,
+        straddling: Straddling = "error",
+        seed: int = 0,
+    ) -> Parts[Selection[R]]:
+        """Return parts of the records by name, each in the same order: by shares, or in time.
 
-    # By key ------------------------------------------------------------------------------------------------------
+        >>> import tempfile, seqrecorder as sr
+        >>> @sr.record
+        ... class Verse:
+        ...     book: int = sr.context("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Verse(number // 4) for number in range(40)], corpus)
+        >>> parts = sr.open(corpus).all().split({"train": 0.8, "eval": 0.2}, by="book")
+        >>> parts, parts.shares.missed
+        (<Parts: train 32, eval 8>, 0.0)
 
-    def __contains__(self, key: object) -> bool:
-        return bool(self._places_of_key(key).size)
+        Args:
+            shares: by name; they add up to 1. Without `by`, no share is missed by a record, nor by two in a stratum.
+            by: name of a context field, or what gives a record's value: records of one value stay together. Without
+                `stratify`, shares are missed by less than the largest group where there are enough small ones.
+            stratify: likewise; records of each value are dealt in these shares, groups as near as that goes.
+            at: the time from which on each part is, by name, in ascending order; `...` for the first.
+            time: name of the field of a record's time; of a feature list the first step's.
+            end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
+            straddling: what becomes of records that begin in one part and end in another: `error`, or `drop`.
+            seed: the same selection and seed give the same parts.
 
-    def _of_key(self, key: str | bytes) -> Any:
-        return self._store.record(self._place_of_key(key))
+        Returns:
+            A dictionary that `write` takes; its `shares` say how far each share was missed.
 
-    def _place_of_key(self, key: str | bytes) -> int:
-        if self.schema.key_field is None:
-            raise OptionError(f"{self.schema.name} has no field with key=True, so that no record is found by a key")
-        places = self._places_of_key(key)
-        if not places.size:
-            raise RecordNotFoundError(f"{self!r} has no record of the key {key!r:.200}")
-        return int(places[0])
+        Raises:
+            OptionError: options make no sense, or there are fewer groups than parts.
+            SchemaError: there is no field of a name.
+        """
+        if (shares is None) == (at is None):
+            raise OptionError("split: expected shares, as {'train': 0.8, 'eval': 0.2}, or times as `at`")
+        if at is not None:
+            _require_none({"by": by, "stratify": stratify}, "at")
+            parts, report = split_in_time(self._rows, at, time, end, straddling)
+        else:
+            _require_none({"time": time, "end": end}, "shares")
+            parts, report = split_by_shares(self._rows, shares, by, stratify, seed)
+        return Parts({name: self._take(places) for name, places in parts.items()}, report)
 
-    def _places_of_key(self, key: object) -> NDArray[np.int64]:
-        """Return the positions in the dataset of the records that have a key, in the order of the selection."""
-        found = [self._store.find_key(name, key) for name, split in self._store.splits.items() if self._touches(split)]
-        places = np.concatenate([np.empty(0, np.int64), *found])
-        if isinstance(self._positions, range):
-            return places[[place in self._positions for place in places.tolist()]] if places.size else places
-        return self._positions[np.isin(self._positions, places)] if places.size else places
+    def folds(
+        self,
+        count: int,
+        *,
+        by: str | Callable[[Any], Any] | None = None,
+        stratify: str | Callable[[Any], Any] | None = None,
+        time: str | None = None,
+        end: str | None = None,
+        straddling: Straddling = "error",
+        seed: int = 0,
+    ) -> Folds[Selection[R]]:
+        """Return pairs of selections for cross-validation: what is fitted on, and what is held out.
 
-    # Positions ---------------------------------------------------------------------------------------------------
+        Each record is held out once. With `time` the folds walk forward: of `count + 1` parts in time, each but the
+        first is held out once, and what lies wholly before it is fitted on.
 
-    def _touches(self, split: range) -> bool:
-        positions = self._positions
-        if isinstance(positions, range):
-            ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
-            return len(split) > 0 and ends[0] < split.stop and ends[1] >= split.start
-        return bool(((positions >= split.start) & (positions < split.stop)).any())
+        Args:
+            count: how many folds.
+            by: as for `split`: groups are never on both sides.
+            stratify: as for `split`.
+            time: as for `split`.
+            end: as for `split`.
+            straddling: as for `split`; such records are held out, and not fitted on before.
+            seed: as for `split`.
+
+        Returns:
+            A list of pairs; its `shares` say how far equal shares were missed.
+
+        Raises:
+            OptionError: options make no sense, or there are fewer records or groups than folds.
+            SchemaError: there is no field of a name.
+        """
+        if time is not None:
+            _require_none({"by": by, "stratify": stratify}, "time")
+            pairs, report = folds_in_time(self._rows, count, time, end, straddling)
+        else:
+            _require_none({"end": end}, "no time")
+            pairs, report = folds_of(self._rows, count, by, stratify, seed)
+        return Folds([(self._take(fit), self._take(held)) for fit, held in pairs], report)
+
+
+def _require_none(options: Mapping[str, Any], beside: str) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise OptionError(f"{given[0]} does not go with {beside}; leave one of them out")
+
+
+def rows_of(selection: Selection[Any]) -> Rows:
+    """Return what a selection holds inside, for the other rooms; users have no need of it."""
+    return selection._rows  # noqa: SLF001 - the one door
 
 
 class Corpus(Generic[R]):
@@ -272,9 +587,6 @@ class Corpus(Generic[R]):
     def _repr_html_(self) -> str:
         return self.manifest._repr_html_()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self._store,))
-
     def __iter__(self) -> Iterator[str]:
         """Yield the names of the splits."""
         return iter(self._store.splits)
@@ -296,13 +608,13 @@ class Corpus(Generic[R]):
         names = splits if isinstance(splits, tuple) else (splits,)
         parts = [self._store.splits[self.manifest.split(name).name] for name in names]
         if len(parts) == 1:
-            return Selection(self._store, parts[0])
+            return Selection(Rows(self._store, parts[0]))
         each = [np.arange(part.start, part.stop) for part in parts]
-        return Selection(self._store, np.concatenate([np.empty(0, np.int64), *each]))
+        return Selection(Rows(self._store, np.concatenate([np.empty(0, np.int64), *each])))
 
     def all(self) -> Selection[R]:
         """Return all records, split by split in the manifest's order."""
-        return Selection(self._store, range(self._store.order.records))
+        return Selection(Rows(self._store, range(self._store.order.records)))
 
 
 @overload

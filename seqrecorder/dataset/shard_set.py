@@ -319,8 +319,8 @@ class Selected(abc.ABC):
     """Records of a dataset that somebody selected, to be read wherever a path is."""
 
     @abc.abstractmethod
-    def resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
-        """Return what is to be read; takes and raises what the function `resolve` does."""
+    def _resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
+        """Return the shards to read; takes and raises what the function `resolve` does."""
 
 
 @attrs.frozen(eq=False)
@@ -469,7 +469,9 @@ def resolve(
                 "a selection says itself what is read: leave split, compression and layout out, as in "
                 "read(corpus['train'])"
             )
-        return path.resolve(schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only)
+        return path._resolve(  # noqa: SLF001 - a selection shows no inner machinery
+            schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only
+        )
     directory = _dataset_directory(path)
     if directory is None:
         if split is not None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 import attrs
-import numpy as np
 
 from seqrecorder.codec.columns import is_table
 from seqrecorder.dataset.selection import open as open_corpus
@@ -218,4 +217,4 @@ class _ReadPiece(beam.DoFn):  # type: ignore[misc]  # as above
     def process(self, piece: tuple[int, int, int]) -> Iterator[Any]:
         if self._corpus is None:
             self._corpus = open_corpus(self._path, schema=self._schema)
-        yield from self._corpus[self._split].at(np.arange(*piece))
+        yield from self._corpus[self._split][range(*piece)]

@@ -11,11 +11,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 import pyarrow as pa
 
 from seqrecorder.codec.arrow import arrow_schema, table_of
 from seqrecorder.dataset.selection import open as open_corpus
+from seqrecorder.dataset.selection import rows_of
 from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
@@ -245,8 +245,8 @@ def _read_pieces(
     batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
 ) -> Iterator[Any]:
     """Yield the records of some pieces, which a partition has the numbers of."""
-    pieces = list(pieces_of(records.store.manifest.splits[split].shards))
+    pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-        for found in records.at(np.arange(*pieces[number])).to_arrow(fields):
+        for found in records[range(*pieces[number])].to_arrow(fields):
             columns = [column.cast(kind) for column, kind in zip(found.columns, kinds.types, strict=True)]
             yield pa.record_batch(columns, schema=kinds)

@@ -10,7 +10,7 @@ import numpy as np
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import explaining_replacement
 from seqrecorder.dataset.record_store import in_written_order
-from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.shard_set import check_shard, class_advice, resolve
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.shard import ALONE, RecordReader, block_for, whole_records
@@ -110,11 +110,11 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    if isinstance(path, Selection) and not path.is_whole:
+    if isinstance(path, Selection) and not rows_of(path).are_whole_splits:
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
             options: Any = {"compression": compression, "layout": layout, "check": check, "on_corrupt": on_corrupt}
             resolve(path, split, schema=schema, lengths_only=True, **options)  # which looks at them
-        some = path if schema is None else path.reading(schema)
+        some = path if schema is None else Selection(rows_of(path).read_as(schema))
         if shard is not None:
             index, count = check_shard(shard)
             some = some[index::count]

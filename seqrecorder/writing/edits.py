@@ -8,7 +8,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.manifest import read_statistics
-from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.record_store import Rows
+from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.splits import Stratum
 from seqrecorder.errors import DatasetError, OptionError
@@ -79,9 +80,9 @@ def rewrite(
     some = keep if drop is None else drop
     if some is not None and not isinstance(some, Selection):
         raise OptionError(f"rewrite: expected a selection of the dataset's records, got {some!r:.100}")
-    if some is not None and not some.store.manifest.is_at(Place.of(old.url) if old.url else old.path):
+    if some is not None and not rows_of(some).store.manifest.is_at(Place.of(old.url) if old.url else old.path):
         raise OptionError(f"rewrite: expected a selection of {old.where}, got {some!r}")
-    if some is not None and some.store.digest != corpus.all().store.digest:
+    if some is not None and rows_of(some).store.digest != rows_of(corpus.all()).store.digest:
         raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
     if read_statistics(old.path, old.to_json().encode()) is not None:
@@ -93,8 +94,7 @@ def rewrite(
         for name in old.splits:
             part = corpus[name]
             if some is not None:
-                where = np.isin(part.positions, some.positions, invert=drop is not None)
-                part = part.at(np.flatnonzero(where))
+                part = part[np.isin(rows_of(part).array(), rows_of(some).array(), invert=drop is not None)]
             writer.write_all({name: part})
     return writer.manifest
 
@@ -160,9 +160,9 @@ def merge(
     """
     if isinstance(paths, (str, bytes)) or not hasattr(paths, "__len__") or not len(paths):
         raise OptionError(f"merge: expected a list of datasets or selections, got {paths!r:.100}")
-    parts = [item if isinstance(item, Selection) else open_corpus(item).all() for item in paths]
+    parts = [rows_of(item if isinstance(item, Selection) else open_corpus(item).all()) for item in paths]
     wanted = parts[0].store.manifest.schema if schema is None else Schema.of(schema)
-    parts = [part if part.store.manifest.schema.fields == wanted.fields else part.reading(wanted) for part in parts]
+    parts = [part if part.store.manifest.schema.fields == wanted.fields else part.read_as(wanted) for part in parts]
     routed = options.get("splits") is not None
     writer = Writer(destination, wanted, **options)
     rule = None if routed or options.get("append") else _common_rule(parts)
@@ -171,17 +171,16 @@ def merge(
     with writer:
         for part in parts:
             if routed:
-                writer.write_all(part)
+                writer.write_all(Selection(part))
                 continue
+            own = part.by_split()
             for name, split in part.store.splits.items():
-                positions = part.positions
-                where = (positions >= split.start) & (positions < split.stop)
-                if where.any() or not len(split):
-                    writer.write_all({name: part.at(np.flatnonzero(where))})
+                if name in own or not split:
+                    writer.write_all({name: Selection(own.get(name, Rows(part.store, split)))})
     return writer.manifest
 
 
-def _common_rule(parts: Sequence[Selection]) -> Splitting | None:
+def _common_rule(parts: Sequence[Rows]) -> Splitting | None:
     """Return the rule by which the records of all datasets found their splits, None where there are several."""
     rules = list({part.store.digest: part.store.manifest.splitting for part in parts}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]

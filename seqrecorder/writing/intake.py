@@ -19,7 +19,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
 from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.dataset.manifest import first_reasons
-from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
 from seqrecorder.storage.files import check_names
 from seqrecorder.storage.shard import OpenShards
@@ -755,11 +755,12 @@ class RecordIntake:
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records: as they are encoded, where that is how they would be."""
-        if self._lines or self._router.cuts or selection.store.manifest.schema.fields != self._schema.fields:
-            self._fill_from(iter(selection.reading(self._schema)), split)
+        rows = rows_of(selection)
+        if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
+            self._fill_from(rows.read_as(self._schema).records(), split)
             return
-        store = selection.store.forward()
-        self._go_through(selection.windows(), lambda positions: self._copy(store, positions, split))
+        store = rows.store.forward()
+        self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
     def _checked(self, given: Any) -> tuple[dict[str, Column], int]:
         with self._numbered_errors():

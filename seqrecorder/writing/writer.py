@@ -23,7 +23,7 @@ import attrs
 from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combined, write_assets
 from seqrecorder.dataset.remote import Destination
-from seqrecorder.dataset.selection import Selection
+from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits import TimeRule, missed_strata
 from seqrecorder.errors import ManifestError, OptionError, did_you_mean
 from seqrecorder.schema.schema import Schema
@@ -527,8 +527,8 @@ class Writer:
         intake = self._intake
         stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
         for _, source in stream.columns:
-            if isinstance(source, Selection) and source.store.manifest.is_at(self._place):
-                self._check_opened(source.store.digest)
+            if isinstance(source, Selection) and rows_of(source).store.manifest.is_at(self._place):
+                self._check_opened(rows_of(source).store.digest)
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:

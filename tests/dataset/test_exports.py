@@ -18,7 +18,8 @@ import seqrecorder as sr
 from seqrecorder.codec.arrow import arrow_batch
 from seqrecorder.codec.columns import gather, records_of
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.subsets import Exports
+from seqrecorder.dataset.record_store import Rows
+from seqrecorder.dataset.selection import Selection
 from seqrecorder.wire.byte_rows import Messages
 
 
@@ -55,30 +56,37 @@ def everything(number):
 RECORDS = [everything(number) for number in range(23)]
 
 
-class InMemory(Exports):
+class InMemory(Rows):
     """Records that come in columns, without files."""
 
-    schema = at = None
+    schema = None
 
-    def __init__(self, records, size=5):
+    def __init__(self, records, size):
         self.records, self.size = records, size
         self.schema = sr.Schema.of(type(records[0]))
 
-    def columns(self, fields=None):
+    def columns(self, fields=None, *, joined=False):
         schema = self.schema if fields is None else self.schema.select(fields)
+        if joined:
+            yield from self.joined_columns(schema)
+            return
         for start in range(0, len(self.records), self.size):
             columns = gather(self.schema, self.records[start : start + self.size])
             yield {field.name: columns[field.name] for field in schema.fields}
 
-    def joined_columns(self, fields=None):
-        schema = self.schema if fields is None else self.schema.select(fields)
+    def joined_columns(self, schema):
         decoder = RecordDecoder(schema, joined=True)
         for start in range(0, len(self.records), self.size):
             data = self.schema.encode_batch(self.records[start : start + self.size])
             yield decoder.decode_columns(Messages.of(data))
 
 
-SELECTION = InMemory(RECORDS)
+def in_memory(records, size=5):
+    """Select records without files."""
+    return Selection(InMemory(records, size))
+
+
+SELECTION = in_memory(RECORDS)
 WAYS = {
     "to_arrow": lambda s, _: s.to_arrow(),
     "to_pandas": lambda s, _: s.to_pandas(),
@@ -144,7 +152,7 @@ def test_what_json_lacks_is_refused_by_name(dtype, tmp_path):
 
     (tmp_path / "x.jsonl").write_text("old")
     with pytest.raises(sr.OptionError, match="field 'signal': JSON holds no"):
-        InMemory([Lacking([])]).to_jsonl(tmp_path / "x.jsonl")
+        in_memory([Lacking([])]).to_jsonl(tmp_path / "x.jsonl")
     assert (tmp_path / "x.jsonl").read_text() == "old"
 
 
@@ -157,7 +165,7 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
     (tmp_path / "x.jsonl").write_text("old")
     with pytest.raises(sr.OptionError, match="field 'x': JSON holds no infinity"):
-        InMemory([Number(1.0)] * 6 + [Number(float("inf"))]).to_jsonl(tmp_path / "x.jsonl")
+        in_memory([Number(1.0)] * 6 + [Number(float("inf"))]).to_jsonl(tmp_path / "x.jsonl")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
@@ -192,7 +200,7 @@ def go_everywhere_and_back(dtype, seed, path):
             continue  # refused by name
         of = plain if way in ("to_jsonl", "to_pandas") else values
         records = drawn_records(HELD[dtype], of, random.integers(0, 4, 3).tolist(), random, 0.3)
-        selection = InMemory(records, 2)
+        selection = in_memory(records, 2)
         given = give(selection, path)
         back = sr.from_jsonl(given, HELD[dtype]) if way == "to_jsonl" else sr.from_table(given, HELD[dtype])
         assert list(back) == records, way
@@ -253,7 +261,7 @@ def test_nat_is_null_there_and_nat_again_here(unit, sink, tmp_path):
         return record_class(**values)
 
     records = [record(86_400, 5 * 10**3, 0), record(0, 1)]
-    table = SINKS[sink](InMemory(records, 1), tmp_path)
+    table = SINKS[sink](in_memory(records, 1), tmp_path)
     assert list(sr.from_table(table, record_class)) == records
     if sink == "arrow":
         assert all(table[name].null_count for name in fields if name.endswith("one"))
@@ -274,7 +282,7 @@ def test_nat_is_null_in_json_too(tmp_path):
 
     nothing = np.datetime64("NaT", "D")
     records = [Times(nothing, [nothing, np.datetime64(5, "s")], [[nothing], []])]
-    InMemory(records).to_jsonl(tmp_path / "x.jsonl")
+    in_memory(records).to_jsonl(tmp_path / "x.jsonl")
     assert json.loads((tmp_path / "x.jsonl").read_text()) == {
         "one": None, "steps": [None, "1970-01-01T00:00:05"], "ragged": [[None], []],
     }  # fmt: skip
@@ -294,9 +302,9 @@ def test_seconds_without_milliseconds_are_refused(sink, tmp_path):
         day: np.datetime64 = sr.context("datetime64[D]")
 
     with pytest.raises(sr.OptionError, match="pandas has the days of Python, .* 'day'"):
-        InMemory([Day(np.datetime64(10**8, "D"))]).to_pandas()
+        in_memory([Day(np.datetime64(10**8, "D"))]).to_pandas()
     with pytest.raises(sr.OptionError, match="field 'far': expected times that can be counted in milliseconds"):
-        SINKS[sink](InMemory([Far(np.array([2**62], "M8[s]"))]), tmp_path)
+        SINKS[sink](in_memory([Far(np.array([2**62], "M8[s]"))]), tmp_path)
 
 
 def test_damaged_parquet_is_refused(tmp_path):
@@ -308,7 +316,7 @@ def test_damaged_parquet_is_refused(tmp_path):
 
     records = [Row(np.arange(number, number + 9) ** 5) for number in range(40)]
     path = tmp_path / "x.parquet"
-    InMemory(records).to_parquet(path, compression="none")
+    in_memory(records).to_parquet(path, compression="none")
     whole, refused = path.read_bytes(), 0
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -345,11 +353,11 @@ def test_nothing_is_told_from_none(dtype, nothing, tmp_path):
     class Maybe:
         score: object = sr.context(dtype, optional=True)
 
-    assert len(InMemory([Maybe(None)]).to_pandas()) == 1
+    assert len(in_memory([Maybe(None)]).to_pandas()) == 1
     with pytest.raises(sr.OptionError, match="field 'score': (pandas cannot tell|Arrow has one null)"):
-        InMemory([Maybe(None), Maybe(nothing)]).to_pandas()
+        in_memory([Maybe(None), Maybe(nothing)]).to_pandas()
     with pytest.raises(sr.OptionError, match="field 'score': JSON has one null"):
-        InMemory([Maybe(None), Maybe(nothing)]).to_jsonl(tmp_path / "x.jsonl")
+        in_memory([Maybe(None), Maybe(nothing)]).to_jsonl(tmp_path / "x.jsonl")
 
 
 def test_vectors_that_may_be_missing_are_in_every_parquet(tmp_path):
@@ -361,7 +369,7 @@ def test_vectors_that_may_be_missing_are_in_every_parquet(tmp_path):
         square: np.ndarray | None = sr.context("int8", shape=(2, 1), optional=True)
 
     records = [Maybe([1, 2], None), Maybe(None, [[3], [4]]), Maybe(None, None), Maybe([5, 6], [[7], [8]])]
-    InMemory(records, 3).to_parquet(tmp_path / "x.parquet")
+    in_memory(records, 3).to_parquet(tmp_path / "x.parquet")
     assert list(sr.from_table(tmp_path / "x.parquet", Maybe)) == records
 
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import seqrecorder as sr
+from seqrecorder.dataset.shard_set import resolve
 
 
 @sr.record
@@ -94,7 +95,7 @@ def test_whole_splits_are_read_where_they_are(corpus: sr.Corpus) -> None:
     path = corpus.manifest.path
     train, both = corpus["train"], corpus["eval", "train"]
     assert elements(sr.read(train, batch=sr.Pad(7))) == elements(sr.read(path, "train", batch=sr.Pad(7)))
-    assert {Path(file.path).parent.parent for file in both.resolve().files} == {path}
+    assert {Path(file.path).parent.parent for file in resolve(both, None).files} == {path}
     assert sorted(element["index"] for element in elements(sr.read(both, index_name="index"))) == list(range(60))
     expected = [*RECORDS[45:], *RECORDS[:45]]
     assert list(sr.read_records(both, schema=Sentence)) == expected
@@ -105,13 +106,13 @@ def test_whole_splits_are_read_where_they_are(corpus: sr.Corpus) -> None:
 def test_equal_selections_are_copied_once(corpus: sr.Corpus) -> None:
     """The same records in the same order have one copy in a process; plans alone copy nothing."""
     first = corpus["train"][5:20]
-    planned = first.resolve(lengths_only=True).files[0]
+    planned = resolve(first, None, lengths_only=True).files[0]
     assert not planned.path.exists()
-    files = [selection.resolve().files[0] for selection in (first, sr.open(corpus.manifest.path)["train"][5:20])]
+    files = [resolve(selection, None).files[0] for selection in (first, sr.open(corpus.manifest.path)["train"][5:20])]
     assert files[0] == files[1] == planned
     assert files[0].path.stat().st_size == planned.bytes
     files[0].path.unlink()
-    assert first.resolve().files[0].path.exists()
+    assert resolve(first, None).files[0].path.exists()
 
 
 def test_options_that_a_selection_decides_are_refused(corpus: sr.Corpus) -> None:
@@ -153,7 +154,7 @@ def test_large_records_and_runs_of_small_ones_are_read_in_place(
     monkeypatch.setattr("seqrecorder.dataset.record_store._LEAST_RUN", 0)
     assert elements(sr.read(some, index_name="place", **options)) == copied
     monkeypatch.setattr("seqrecorder.dataset.record_store._FILE_BYTES", 1000)
-    files = some.resolve().files
+    files = resolve(some, None).files
     assert len(files) > 3
     assert not any(file.path.exists() for file in files[1:])
     read = elements(sr.read(some, index_name="place", fields=["key"]))

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
+from seqrecorder.dataset.selection import rows_of
 
 
 @sr.record(kw_only=True)
@@ -164,7 +165,7 @@ def test_samples_are_seeded_and_stay(corpus: sr.Corpus) -> None:
     train = corpus["train"]
     some = train.sample(0.25, seed=1)
     assert len(some) == 10
-    assert (np.diff(some.positions) > 0).all()
+    assert (np.diff(rows_of(some).array()) > 0).all()
     assert some == train.sample(10, seed=1)
     assert some != train.sample(10, seed=2)
     assert train.sample(1.0, seed=1) == train
@@ -381,3 +382,11 @@ def test_many_shards_are_read_under_few_descriptors(tmp_path: Path) -> None:
         shards=100,
     )
     subprocess.run([sys.executable, "-c", _FEW_DESCRIPTORS, str(tmp_path / "d")], check=True)
+
+
+def test_a_selection_shows_no_machinery(corpus: sr.Corpus) -> None:
+    """Every public name of a selection is one that the guide explains: how it is kept stays inside."""
+    shown = {name for name in dir(corpus["train"]) if not name.startswith("_")}
+    exports = {"to_arrow", "to_columns", "to_hf", "to_jsonl", "to_pandas", "to_parquet", "to_polars"}
+    subsets = {"folds", "sample", "sorted_by", "split", "where"}
+    assert shown == exports | subsets | {"columns", "lengths", "records", "schema"}

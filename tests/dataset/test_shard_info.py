@@ -22,6 +22,7 @@ from seqrecorder.dataset.manifest import (
     parse_manifest,
 )
 from seqrecorder.dataset.record_store import WrittenOrder
+from seqrecorder.dataset.selection import rows_of
 from seqrecorder.dataset.splits import lowest_ranked, ranked
 from seqrecorder.storage import files as names
 
@@ -229,4 +230,4 @@ def test_places_of_a_range(many: sr.Manifest) -> None:
     train = sr.open(many.path.parent / "twenty")["train"]
     backwards, chosen = train[::-1], np.array([3, -1, 0, -20], np.int8)
     for selection in (train, backwards):
-        assert np.array_equal(selection[chosen].positions, selection.positions[chosen])
+        assert np.array_equal(rows_of(selection[chosen]).array(), rows_of(selection).array()[chosen])

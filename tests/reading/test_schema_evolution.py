@@ -7,6 +7,7 @@ import tensorflow as tf
 from schema_changes import COMPATIBLE, INCOMPATIBLE, Old, changed
 
 import seqrecorder as sr
+from seqrecorder.dataset.selection import rows_of
 from seqrecorder.schema.field import Field
 
 
@@ -164,7 +165,7 @@ def test_records_with_a_new_field_are_appended(tmp_path, change):
         assert sr.testing.same_bits(selection[1].new, read[1].new)
         given = sr.Schema.of(new).decode(schema.encode(wider(change)))
         assert sr.testing.same_bits(selection["new"].new, given.new)
-        serialized = tf.constant(selection.store.messages(selection.positions).rows())
+        serialized = tf.constant(rows_of(selection).store.messages(rows_of(selection).array()).rows())
         compare(schema["new"], schema.parse_batch(serialized), read)
         assert len(list(sr.read_records(path, schema=Old))) == 4
         assert sr.verify(path).ok

@@ -6,6 +6,8 @@ import pytest
 from killed_children import FORKING
 
 EDITS = """
+from seqrecorder.dataset.selection import rows_of
+
 @sr.record
 class Tagged(Word):
     tag: str = sr.context(str, default="none")
@@ -18,12 +20,13 @@ def forked(action, victim=0):
 def records(path):
     if not path.exists():
         return None
-    some = sr.open(path).all()
-    for name, split in some.store.manifest.splits.items():
+    rows = rows_of(sr.open(path).all())
+    manifest = rows.store.manifest
+    for name, split in manifest.splits.items():
         for shard in split.shards:
-            some.store.manifest.lengths(name, shard)
-    splits = {name: (split.records, len(split.shards)) for name, split in some.store.manifest.splits.items()}
-    return splits, some.store.messages(some.positions).rows()  # which checks their CRCs
+            manifest.lengths(name, shard)
+    splits = {name: (split.records, len(split.shards)) for name, split in manifest.splits.items()}
+    return splits, rows.store.messages(rows.array()).rows()  # which checks their CRCs
 
 words = [Word(f"w{n}", [n] * (n % 5)) for n in range(40)]
 sr.write({"train": words[:30], "eval": words[30:]}, root / "old", shards=10)

@@ -1,0 +1,184 @@
+"""Records in other libraries' hands: Arrow, pandas, polars, Hugging Face, Parquet, JSON lines and numpy arrays.
+
+Each function is the method of that name of `Selection`. Only the fields that are asked for are parsed, and no object is
+made for a record.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqrecorder.codec.arrow import arrow_batch, arrow_schema, one_array, pyarrow
+from seqrecorder.codec.columns import Column
+from seqrecorder.codec.json import check_json, json_lines
+from seqrecorder.errors import OptionError
+from seqrecorder.storage.files import open_text, replaced_file
+from seqrecorder.wire.byte_rows import bounds
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from seqrecorder.dataset.record_store import Rows
+    from seqrecorder.schema.field import Field
+
+    Fields = Sequence[str] | None
+
+_MOST_SECONDS = (2**63 - 1) // 1000  # that int64 can count in milliseconds, as polars and Parquet do
+
+
+def to_arrow(rows: Rows, fields: Fields) -> Any:
+    """Stream record batches."""
+    pa = pyarrow()
+    schema = rows.schema.select(fields)
+    batches = (arrow_batch(schema, columns) for columns in rows.columns(fields, joined=True))
+    return pa.RecordBatchReader.from_batches(arrow_schema(schema), batches)
+
+
+def to_pandas(rows: Rows, fields: Fields) -> Any:
+    """Make a data frame, and refuse what it cannot tell apart."""
+    _library("pandas")
+    table = to_arrow(rows, fields).read_all()
+    for field in rows.schema.select(fields).fields:
+        is_scalar = not (field.is_list or field.shape or field.sparse is not None)
+        if is_scalar and field.optional and field.element.has_nan:
+            values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
+            if np.isnan(values).any():
+                raise OptionError(
+                    f"field {field.name!r}: pandas cannot tell NaN from None, which it may be; leave it out "
+                    "(fields=), or go to polars"
+                )
+    try:
+        return table.to_pandas(integer_object_nulls=True)  # integers that may be None would become floats
+    except (ValueError, OverflowError) as error:
+        days = [field.name for field in rows.schema.fields if field.element.name == "datetime64[D]"]
+        raise OptionError(
+            f"pandas has the days of Python, of the years 1 to 9999, for {', '.join(map(repr, days))}: {error}; "
+            "leave the field out (fields=), or go to polars"
+        ) from error
+
+
+def to_polars(rows: Rows, fields: Fields) -> Any:
+    """Make a polars data frame; it counts no seconds, so they become milliseconds."""
+    polars = _library("polars")
+    return polars.from_arrow(_within_milliseconds(to_arrow(rows, fields)).read_all())
+
+
+def to_hf(rows: Rows, fields: Fields) -> Any:
+    """Make a data set of Hugging Face, in memory."""
+    return _library("datasets").Dataset(to_arrow(rows, fields).read_all())
+
+
+def to_parquet(rows: Rows, path: str | os.PathLike[str], fields: Fields, options: dict[str, Any]) -> None:
+    """Write a Parquet file batch by batch."""
+    optional = {field.name for field in rows.schema.fields if field.optional}
+    reader = _for_parquet(_within_milliseconds(to_arrow(rows, fields)), optional)
+    from pyarrow import parquet
+
+    options.setdefault("write_page_checksum", True)
+    with replaced_file(path) as part, parquet.ParquetWriter(part, reader.schema, **options) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def to_jsonl(rows: Rows, path: str | os.PathLike[str], fields: Fields) -> None:
+    """Write lines of JSON batch by batch."""
+    schema = rows.schema.select(fields)
+    check_json(schema)
+    with replaced_file(path) as part, open_text(part) as file:
+        for columns in rows.columns(fields):
+            file.writelines(f"{line}\n" for line in json_lines(schema, columns))
+
+
+def to_columns(rows: Rows, fields: Fields) -> dict[str, Column]:
+    """Concatenate the columns of all records."""
+    schema = rows.schema.select(fields)
+    parts = list(rows.columns(fields))
+    return {field.name: _joined(field, [part[field.name] for part in parts]) for field in schema.fields}
+
+
+def _within_milliseconds(reader: Any) -> Any:
+    """Check, batch by batch, that seconds can be counted in milliseconds."""
+    pa = pyarrow()
+
+    def units(kind: Any) -> Any:
+        while pa.types.is_nested(kind):
+            kind = kind.value_type
+        return getattr(kind, "unit", None)
+
+    def checked(batch: Any) -> Any:
+        for name, array in zip(batch.schema.names, batch.columns, strict=True):
+            if units(array.type) != "s":
+                continue
+            while pa.types.is_nested(array.type):
+                array = array.flatten()  # noqa: PLW2901 - what is inside
+            seconds = array.drop_null().view(pa.int64()).to_numpy()
+            if seconds.size and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
+                raise OptionError(
+                    f"field {name!r}: expected times that can be counted in milliseconds, got one further from 1970; "
+                    "leave the field out (fields=), or go to Arrow"
+                )
+        return batch
+
+    return pa.RecordBatchReader.from_batches(reader.schema, map(checked, reader))
+
+
+def _for_parquet(reader: Any, optional: set[str]) -> Any:
+    """Make lists of vectors that may be missing: not every pyarrow reads fixed-size lists with nulls."""
+    pa = pyarrow()
+    kinds, names = list(reader.schema.types), reader.schema.names
+    vectors = [i for i, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind) and names[i] in optional]
+    if not vectors:
+        return reader
+    for place in vectors:
+        kinds[place] = pa.large_list(kinds[place].value_type)
+    schema = pa.schema(list(zip(names, kinds, strict=True)))
+
+    def changed(batch: Any) -> Any:
+        arrays = list(batch.columns)
+        for place in vectors:
+            present = arrays[place].is_valid().to_numpy(zero_copy_only=False)
+            ends = pa.array(bounds(present * arrays[place].type.list_size))
+            mask = pa.array(~present)
+            arrays[place] = pa.LargeListArray.from_arrays(ends, arrays[place].flatten(), mask=mask)
+        return pa.record_batch(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, map(changed, reader))
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise OptionError(f"this needs {name}: pip install {name}") from None
+
+
+def _joined(field: Field, parts: Sequence[Column]) -> Column:
+    """Concatenate columns of one field."""
+    lengths = np.empty(0, np.int64)
+    empty = Column(
+        np.empty((0, *field.rest), field.element.numpy),
+        steps=lengths if field.is_list else None,
+        counts=lengths if field.is_ragged or field.sparse is not None else None,
+        indices=lengths if field.sparse is not None else None,
+    )
+
+    def joined(name: str) -> Any:
+        if getattr(empty, name) is None:
+            return None
+        return np.concatenate([getattr(empty, name), *(getattr(part, name) for part in parts)])
+
+    present = None
+    if any(part.present is not None for part in parts):
+        present = np.concatenate([_presence(part) for part in parts])
+    return Column(joined("values"), joined("steps"), joined("counts"), joined("indices"), present)
+
+
+def _presence(column: Column) -> Any:
+    if column.present is not None:
+        return column.present
+    lengths = next((part for part in (column.steps, column.counts) if part is not None), column.values)
+    return np.ones(len(lengths), bool)
