@@ -88,7 +88,7 @@ def read(
     on_corrupt: OnCorrupt = "error",
     **unknown: NoReturn,
 ) -> tf.data.Dataset:
-    """Return a split as a `tf.data.Dataset`, unbatched or in batches.
+    """Read a split as a `tf.data.Dataset`, unbatched or in batches.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -100,127 +100,61 @@ def read(
     ...     print(batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
     [[1, 2, 3], [4, 0, 0]] [3, 1]
 
+    Options that need more than a sentence have their pages in the guide: Reading, Batches, Training with Keras, When
+    files are damaged, Training on several machines.
+
     Args:
-        path: a dataset's directory, or its URL, whose files come into a cache; a selection of its records; or bare
-            shards (a path, a glob or a list), with `schema`. What is selected is read where it is, in the order of the
-            selection; but records of less than 64 KiB that lie scattered, and those of GZIP shards, are copied to a
-            temporary file once.
-        split: name of the split; may be left out where there is only one, and of selections.
-        schema: the record class to read as; needed for bare shards only. A dataset's own schema is the default.
-        batch: `Pad(...)`, `Bucket(...)`, `TokenBudget(...)`, `Ragged(...)`, `Crop(...)`, `Window(...)`, `Unroll(...)`,
-            `Pack(...)`, or None for single records.
-        shuffle: how many records are permuted at a time; 0 keeps the order of the files. Up to 16 files, in random
-            order, are mixed; within a window of that many records every order is equally likely, between windows
-            nothing mixes. How far that goes: of 20,000 records with shuffle=1000, a record moves by 31 % of the split
-            on average where it lies in 18 shards that were filled one after the other (33 % is perfect), and by 1.7 %
-            where it lies in one, or in shards to which records were dealt in turn (`shards=16`), as each of these goes
-            through the whole split. Data whose order matters are best written with `shuffle`, too. Two windows are
-            in memory, and of up to 32 MiB three, since the next are read ahead; of large records a window is what fits
-            256 MiB, however many are asked for.
-        seed: of the order; the same seed gives the same orders, a new one each epoch. Each iteration over the dataset
-            goes on with the epoch after the last one of the iteration before.
-        epochs: how often all records come; None is for ever, and refused where it is known that nothing comes.
-        epoch: which epoch of the seed comes first, so that a run which ended after some goes on with the next:
-            `epoch=3` gives the order that the fourth epoch of an undisturbed run has.
-        oversample: name of a context field of numbers, which says how often its record comes in an epoch: at 2.3 twice,
-            and in three epochs of ten a third time, at 0.5 in every second, and at 0 never. Or weights by the values of
-            a field, as in `{"label": {3: 5.0}}`, and 1 for those that are not named. Which records come once more is
-            drawn anew for each epoch, by seed and position alone: all readers of `shard` together, and every strategy
-            and order, give the same records. Copies come one behind the other, so shuffle; a window holds `shuffle`
-            records and their copies. How many elements there are is not known.
+        path: a dataset's directory or URL, a selection of its records, or bare shards (a path, a glob, a list).
+        split: name of the split; not needed if there is only one, nor for selections.
+        schema: the record class to read as; bare shards need one, a dataset has its own.
+        batch: a strategy, such as `Pad(64)` or `Bucket(64)`; None gives single records.
+        shuffle: size of the shuffle window, in records; 0 keeps the stored order ("Order" in Reading).
+        seed: the same seed gives the same orders, a new one each epoch; each new iteration goes on with the next epoch.
+        epochs: number of passes over the records; None repeats for ever.
+        epoch: the first epoch of the seed, to go on after a run that ended: 3 gives the order of the fourth.
+        oversample: a context field with the number of copies of a record an epoch (2.3: a third copy in three epochs of
+            ten), or weights by value, `{"label": {3: 5.0}}` ("Some records more often").
         fields: names of the fields to parse; all by default.
-        steps: the steps of each sequence that are kept, such as `slice(100)` or `slice(None, None, 4)`. Records are
-            parsed whole; buffers and images of the other steps are not decoded. Lengths count what is kept.
-        min_length: records with fewer steps are left out, which the lengths files tell without parsing: short for
-            `train[train.lengths() >= min_length]`, and for bare shards too. Steps are those that the strategy goes by
-            (of its `length_field`, the longest or the sum of several; of what it cuts, else of the first alignment
-            group), before `steps` applies.
-        max_length: likewise for more steps.
-        index_name: name under which elements carry the position of their record in written order, int64: that in which
-            `read_records` gives the records of the split. It goes with every order and strategy, so predictions can be
-            put back into the order of their inputs: `results[np.argsort(index)]`. Of a selection it is the place in
-            that. A place that holds no record has -1.
-            It is refused while a shard is damaged (`on_corrupt="skip"`).
-        inputs: what `model.fit` takes: a name, a sequence of names (a tuple), or a mapping of the model's input to
-            a name.
-        targets: likewise; elements are then `(inputs, targets, sample_weight)`. Beside fields there are
-            `sequence_length`, all that a strategy adds and, if asked for, mask and index; and `sr.next_step("ids")` and
-            `sr.previous_step("ids")`, in `inputs` and `weights` too. In batches a target of one
-            float or bool per step is `(B, T, 1)`, since most losses of Keras average over the last axis. Integers, as
-            classes, stay `(B, T)`; a loss that compares them as numbers takes them with
-            `.map(lambda x, y, w: (x, y[..., None], w))`.
-        weights: name of the sample weights, which are float32 of the shape that a loss makes of its target: that
-            without its last axis, and `(B, T)` for classes. By default batches get them from the lengths, 1.0 for real
-            steps and 0.0 for padding, where a target has steps. A name is that of weights of records, or of the
-            target's steps, by which these are multiplied; a tuple of names, of them all. Of several targets they are
-            structured as the targets are. False leaves them out, as losses of whole sequences want it (`CTC`, `Dice`).
-            Keras averages a loss over padding too unless the loss
-            is given `reduction="mean_with_sample_weight"`.
-        class_weight: weights by class, `{0: 1.0, 3: 5.0}`, by which those of a target of ints or bools are multiplied,
-            one for each record or step; of several targets, structured as they are.
-        missing: `"mask"` gives float fields 0 for NaN, and `<field>_observed` beside them: float32 of their shape, 1
-            where there was a value and 0 at NaN and padding. A target weighs 0 where any of its values was missing.
-            `{"temperature": "mask"}` does so for the fields that it names.
-        vocabulary: by field, a `seqrecorder.Vocabulary`: elements have the ids of its tokens, int64, for inputs and
-            targets alike. Padding is 0 as everywhere.
-        normalize: result of `seqrecorder.stats`: fields of floats lose their mean and are divided by their standard
-            deviation, those that `stats["mfcc"]` shows. Or a mapping of field to statistics, such as `{"mfcc":
-            stats["mfcc"]}`, for whole numbers too. What is made of a field (its horizon, its next step) is treated as
-            the field is. Targets and weights stay as stored. Padding stays 0; what is missing is filled with 0
-            afterwards.
-        normalize_targets: whether targets are normalized as well; `stats["mfcc"].denormalize` is the inverse.
-        output: `dict`; `tuple`, in declaration order; or `record`, the class with tensors for values. What batches
-            carry besides the fields comes after them.
-        shard: `(index, count)` for one of several readers, whose shares differ by one record at most, before any are
-            left out for their length: whole files where these make such shares; else a stretch of the files, of which
-            those at its ends are read by the neighbours too; else, of fewer files than readers, single records, before
-            shuffling and batching. Together they read every record exactly once.
-        deterministic: whether the order is the same each time; False may be faster.
-        compression: of bare shards; found by itself.
-        layout: of bare shards: one feature per step (`steps`), a sequence in one feature of its list (`packed`), a flat
-            `tf.train.Example` (`example`), or `auto`.
-        check: what is looked at first: `manifest` (sizes, the SHA-256 of the files of lengths, and the lengths of all
-            frames, so that no forged one reaches TensorFlow: once in a process for a file that stays the same; of bare
-            shards the CRCs of the frames' lengths too), `full` (each time anew, the CRC of every record and the SHA-256
-            of every shard too, so that any damage is named before the first record), or `none`. Where a reader has more
-            than 4,096 files, `manifest` leaves each to its turn: a missing file, a damaged record, and one too many or
-            too few end the iteration then; but a forged length of a frame may end the process.
-        unknown: none: what is not listed here is refused, options of a strategy with the way to give them.
-        on_corrupt: `error`; or `skip` to leave out damaged records, and only those. It reads every shard once before
-            the first record, and logs a warning on the logger `seqrecorder` with the shard, the offsets, the records
-            and their number. What is whole of a damaged shard is copied to a temporary directory and read there.
-            Damaged is what has not the manifest's SHA-256; a shard of which nothing is broken, and which is not the one
-            that was written, is refused. No record comes twice, whatever bytes are doubled. Sound shards keep the
-            written order; what is left of damaged ones follows, file by file. Around bytes that the disk cannot read
-            up to 64 KiB are lost.
+        steps: slice of the steps to keep, such as `slice(100)`; lengths count what is kept.
+        min_length: leave out records with fewer steps, before `steps` applies; tells by the lengths files alone.
+        max_length: leave out records with more steps.
+        index_name: add the position of each record in written order, int64, under this name; of a selection the place
+            in that, -1 where a place of a batch holds no record.
+        inputs: elements for `model.fit`: a name, a tuple of names, or a mapping of the model's inputs to names; of
+            fields, `sequence_length`, what a strategy adds, `sr.next_step("ids")` and `sr.previous_step("ids")`.
+        targets: likewise; elements are then `(inputs, targets, sample_weight)`, and a float or bool per step is
+            `(B, T, 1)`.
+        weights: a field of weights, of records or of the target's steps (a tuple: their product), by which the float32
+            weights of real steps (1) and padding (0) are multiplied; False leaves weights out.
+        class_weight: weights by class, `{0: 1.0, 3: 5.0}`, multiplied into those of a target of ints or bools.
+        missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping names the fields.
+        vocabulary: `Vocabulary` by field: elements have the ids of its tokens, int64.
+        normalize: result of `stats`, or a mapping of field to statistics: subtract the mean, divide by the standard
+            deviation; padding stays 0, and missing values become 0 afterwards.
+        normalize_targets: normalize targets too; `stats["mfcc"].denormalize` is the inverse.
+        output: `dict`, `tuple` (in declaration order) or `record` (the class, with tensors for values).
+        shard: `(index, count)` for one of several readers: together they read each record once.
+        deterministic: False lets elements overtake each other, which may be faster.
+        compression: of bare shards; detected by default.
+        layout: of bare shards: `steps` (a feature per step), `packed` (a sequence in one), `example`, or `auto`.
+        check: what to compare before the first record: `manifest` (sizes, lengths, frames), `full` (all digests too) or
+            `none` ("What reading checks").
+        on_corrupt: `error`, or `skip` to leave damaged records out, and log them ("Reading what is left").
+        unknown: refused; an option of a strategy with the way to give it.
 
     Returns:
-        A `tf.data.Dataset` whose cardinality is known to `tf.data` where it does not depend on the order. It has no
-        Python function inside, so it can be saved and resumed with `tf.train.Checkpoint(iterator=iter(dataset))`. Under
-        tf.data's service with `ShardingPolicy.DYNAMIC` every record comes once an epoch: the workers share the files,
-        each with incomplete batches of its own; or, of what is shuffled, the epochs, so that one worker has all of one.
-        To have several share that, shuffle what the service gives. Under tf.distribute each worker reads everything and
-        takes its share of the batches (`AutoShardPolicy.DATA`; `FILE` cannot deal these pipelines), which takes the
-        same `seed` in all of them where records are shuffled; each reads its own share alone with
-        `strategy.distribute_datasets_from_function(lambda context: sr.read(...,
-        shard=(context.input_pipeline_id, context.num_input_pipelines)))`.
-        Sessions of TensorFlow 1 run it, too, where it is made in their graph
-        (`tf.compat.v1.data.make_initializable_iterator`).
-        Some elements are made ahead: four for each core, of large ones as many as hold 128 MiB of records and two at
-        least, and 64 small dense ones, of up to 16 KiB.
-        Autotuning and the default rewritings of `tf.data` are off, for what is chained behind it too: give your own
-        stages numbers (`num_parallel_calls=2`), or set the options again (`with_options`).
+        A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed; its cardinality
+        is known where it does not depend on the order. Autotuning is off: give stages of your own numbers.
 
     Raises:
         DatasetNotFoundError: there is no dataset, split or file of that name.
         SchemaMismatchError: the data cannot be read as `schema`; each field that disagrees is named.
         ShardReadError: a shard is missing, cut, or of another compression.
         OptionError: options make no sense.
-        tf.errors.InvalidArgumentError: while iterating, wherever that is done: a record is damaged, or there are not as
-            many as expected; shard, record, byte and the commands to run next are named. Of a record that is whole and
-            is not what the schema says the error names the dataset alone; `read_records` and `verify` tell its place.
-        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite, which the error says.
         RecordError: one of the first records of bare shards is not what the class says.
+        tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is not as
+            expected; shard, record, byte and the command to run next are named.
+        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite, which the error says.
     """
     import tensorflow as tf
 
