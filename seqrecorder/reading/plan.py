@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, overload
 
@@ -59,6 +60,7 @@ class Plan:
         displacement: how far records come from their place in the files, on average, as a share of the split: a
             third where every order is equally likely. None where records are not shuffled, and of strategies that cut
             them.
+        left_out: by reason, the number of records that give nothing: no steps, too many, too few for a window.
     """
 
     strategy: Batching
@@ -69,6 +71,7 @@ class Plan:
     most_steps: int
     shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
     displacement: float | None = None
+    left_out: dict[str, int] = attrs.field(factory=dict, repr=False)
 
     @property
     def efficiency(self) -> float:
@@ -87,7 +90,7 @@ class Plan:
         return PlanTable((self,))._repr_html_()
 
 
-_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "moved")
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "left out", "moved")
 
 
 @attrs.frozen(repr=False)
@@ -110,9 +113,10 @@ class PlanTable:
         return self.plans[position]
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Return the heads and a line for each plan, without the last column where no records are shuffled."""
-        end = None if any(plan.displacement is not None for plan in self.plans) else -1
-        return [line[:end] for line in (_HEADS, *map(_line, self.plans))]
+        """Return the heads and a line for each plan, without the columns that say nothing of any."""
+        lines = [_HEADS, *map(_line, self.plans)]
+        shown = [any(line[column] for line in lines[1:]) for column in range(len(_HEADS))]
+        return [tuple(itertools.compress(line, shown)) for line in lines]
 
     def __repr__(self) -> str:
         plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
@@ -137,6 +141,7 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{plan.steps_per_batch:,.0f}",
         f"{plan.most_steps:,}",
         f"{plan.efficiency:.1%}",
+        f"{sum(plan.left_out.values()):,}" if plan.left_out else "",
         "" if plan.displacement is None else f"{plan.displacement:.1%}",
     )
 
@@ -255,8 +260,9 @@ def plan(
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
     feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
-    shapes = tf.autograph.experimental.do_not_convert(lambda strategy: strategy.shapes(feed))
-    plans = [_summary(strategy, shapes(strategy), _displacement(strategy, feed)) for strategy in strategies]
+    feeds = [attrs.evolve(feed, left_out={}) for _ in strategies]
+    shapes = tf.autograph.experimental.do_not_convert(lambda strategy, feed: strategy.shapes(feed))
+    plans = [_summary(strategy, shapes(strategy, own), own) for strategy, own in zip(strategies, feeds, strict=True)]
     return plans[0] if len(plans) == 1 else PlanTable(tuple(plans))
 
 
@@ -275,7 +281,7 @@ def _displacement(strategy: Batching, feed: Feed) -> float | None:
     return float(np.abs(places - np.arange(order.size)).mean() / order.size) if order.size else 0.0
 
 
-def _summary(strategy: Batching, shapes: Any, displacement: float | None) -> Plan:
+def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:
     tables = list(shapes.as_numpy_iterator())
     table = np.concatenate(tables) if tables else np.empty((0, 3), np.int64)
     rows, padded, real = table.T.tolist()
@@ -283,4 +289,4 @@ def _summary(strategy: Batching, shapes: Any, displacement: float | None) -> Pla
     counts = Counter((n, None if ragged or not n else steps // n) for n, steps in zip(rows, padded, strict=True))
     largest_first = sorted(counts.items(), key=lambda item: (-item[0][0] * (item[0][1] or 0), item[0][0]))
     totals = len(rows), sum(rows), sum(real), sum(padded), max(padded, default=0)
-    return Plan(strategy, *totals, dict(largest_first), displacement)
+    return Plan(strategy, *totals, dict(largest_first), _displacement(strategy, feed), feed.left_out)

@@ -55,12 +55,15 @@ class Feed:
         parser: of the fields that are wanted.
         shape: from the dictionary of tensors that a strategy makes to an element; its last step.
         options: order, epochs and dealing of the stream.
+        left_out: by reason, the number of records of an epoch that give nothing, as far as lengths tell; filled while a
+            strategy reads or plans.
     """
 
     origin: Origin
     parser: Parser
     shape: Callable[[dict[str, Any]], Any]
     options: StreamOptions
+    left_out: dict[str, int] = attrs.field(factory=dict, eq=False)
 
     @property
     def records(self) -> int:
@@ -236,8 +239,7 @@ class Feed:
             keep = self._masks(chosen)
             told = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)  # by fit_lengths
             if keep is not None and not keep.all() and not told:
-                left_out = int(keep.size - keep.sum())
-                log_once(f"{self.origin.where}: {number_of(left_out, 'record')} left out: {reason}")
+                self.count_left_out(int(keep.size - keep.sum()), reason)
         keep = self._masks(options) if reasons else None
         if keep is not None and keep.size and not keep.any():
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
@@ -250,10 +252,16 @@ class Feed:
         """
         lengths = self.length_counts(group, parse=False)
         empty = 0 if lengths is None else lengths.records - lengths.longer(0).records
-        if empty:
-            log_once(f"{self.origin.where}: {number_of(empty, 'record')} left out: no steps")
-            if lengths is not None and empty == lengths.records:
-                raise nothing_comes(self, "no steps")
+        self.count_left_out(empty, "no steps")
+        is_plan = self.options.known is not None  # which may be of nothing
+        if empty and lengths is not None and empty == lengths.records and not is_plan:
+            raise nothing_comes(self, "no steps")
+
+    def count_left_out(self, count: int, reason: str) -> None:
+        """Note how many records are left out, if any, and log it once."""
+        if count:
+            self.left_out[reason] = count
+            log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Return the windows of all epochs for a plan, where they are small one ahead; takes what `stream` does.
@@ -529,12 +537,12 @@ def fit_lengths(
                 f"raise {name}, or pass {' or '.join(others)}"
             )
         return feed
-    if over:
-        done = "left out" if too_long == "drop" else "cut"
-        be = "is" if over == 1 else "are"
-        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps and {done}")
     if too_long == "drop":
+        feed.count_left_out(over, f"more than {most} steps")
         return feed.leave_out_longer(group, most)
+    if over:
+        be = "is" if over == 1 else "are"
+        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps and cut")
     return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))
 
 

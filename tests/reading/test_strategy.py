@@ -14,6 +14,7 @@ from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.reading import strategy
 from seqrecorder.reading.strategy import Feed, _bytes_of
 from seqrecorder.reading.stream import StreamOptions
+from seqrecorder.schema.display import number_of
 
 
 @sr.record
@@ -131,7 +132,7 @@ LEFT_OUT = {
         "2 records left out: fewer than 1 steps or more than",
     ),
     "pad empty": ({"batch": sr.Pad(4, empty="drop")}, "1 record left out: no steps"),
-    "pad long": ({"batch": sr.Pad(4, length=5, too_long="drop")}, "1 record is longer than 5 steps and left out"),
+    "pad long": ({"batch": sr.Pad(4, length=5, too_long="drop")}, "1 record left out: more than 5 steps"),
     "cut": ({"batch": sr.Pad(4, length=5, too_long="cut_end")}, "1 record is longer than 5 steps and cut"),
     "ragged": ({"batch": sr.Ragged(4, empty="drop")}, "1 record left out: no steps"),
     "bucket": ({"batch": sr.Bucket(4, empty="drop")}, "1 record left out: no steps"),
@@ -150,6 +151,20 @@ def test_what_is_left_out_is_counted_once(tmp_path: Path, caplog: pytest.LogCapt
         sr.read(path, **options)
     told = [record.getMessage() for record in caplog.records if str(path) in record.getMessage()]
     assert len([text for text in told if message in text]) == 1, told
+
+
+@pytest.mark.parametrize("case", [case for case, (options, _) in LEFT_OUT.items() if set(options) == {"batch"}])
+def test_plans_count_what_is_left_out(tmp_path: Path, case: str) -> None:
+    """A plan says how many records give nothing, and why: the same number and reason as the log."""
+    options, message = LEFT_OUT[case]
+    plan = sr.plan(stretches(tmp_path / "d"), "train", options["batch"])
+    if case == "cut":
+        assert plan.left_out == {}
+        return
+    [(reason, count)] = plan.left_out.items()
+    assert f"{number_of(count, 'record')} left out: {reason}".startswith(message)
+    assert str(plan).split("\n")[0].endswith("left out")
+    assert str(plan).split("\n")[1].endswith(str(count))
 
 
 @pytest.mark.parametrize("options", [

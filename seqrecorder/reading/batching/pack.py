@@ -207,6 +207,7 @@ class Pack:
 
         group = group_of_steps(self, feed.parser.schema)
         feed = self._fit(feed, group)
+        feed.count_empty(group)
 
         def shape(_: Any, table: Any) -> Any:
             rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1

@@ -109,6 +109,7 @@ class Unroll:
             return tf.stack([size, size * self.length, real], 1)
 
         group = group_of_steps(self, feed.parser.schema)
+        feed.count_empty(group)
         return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
 
     def _plans(self, feed: Feed, windows: Any) -> Any:

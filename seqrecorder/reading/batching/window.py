@@ -16,10 +16,9 @@ from seqrecorder.reading.batching.bucket import (
 )
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, log_once, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
-from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,12 +170,16 @@ class Window:
                 whole=self.drop_remainder,
             )
 
-        lengths = feed.lengths(group, parse=False)
-        without = 0 if lengths is None else int((self.counts(lengths, np) == 0).sum())
-        if without:
-            log_once(f"{feed.origin.where}: {number_of(without, 'record')} left out: too short for {self!r}")
+        lengths = self._lengths(feed, group)
         streamed = feed.stream(windows, group=group, draw=self._draws)
         return Batches(streamed, -1 if lengths is None else self._batches(lengths))
+
+    def _lengths(self, feed: Feed, group: str) -> NDArray[np.int64] | None:
+        """Return the lengths of all records where files tell them, and count those that give no window."""
+        lengths = feed.lengths(group, parse=False)
+        without = 0 if lengths is None else int((self.counts(lengths, np) == 0).sum())
+        feed.count_left_out(without, f"too short for {self!r}")
+        return lengths
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -191,6 +194,7 @@ class Window:
             return tf.math.segment_sum(lines, number)
 
         group = group_of_steps(self, feed.parser.schema)
+        self._lengths(feed, group)
         plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group, draw=self._draws)
         return plans.map(shape)
 

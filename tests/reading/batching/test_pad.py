@@ -198,7 +198,7 @@ def test_records_that_are_too_long_are_left_out_on_request(talks: Path, caplog: 
     keys = [key for batch in dataset for key in batch["key"].numpy()]
     assert sorted(keys) == sorted(f"k{number}".encode() for number, length in enumerate(LENGTHS) if length <= 6)
     assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
-        "1 record is longer than 4 steps and left out"
+        "1 record left out: more than 4 steps"
     ]
 
 
