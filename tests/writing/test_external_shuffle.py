@@ -234,7 +234,7 @@ def test_damaged_files(tmp_path, damage):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.nightly
+@pytest.mark.perf
 def test_cost(tmp_path):
     """An item of 1,000 bytes through the disk takes less than 100 microseconds on any machine."""
     start, count = time.perf_counter(), 200_000
