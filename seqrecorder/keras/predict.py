@@ -77,10 +77,12 @@ def predict(
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
     if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
         raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
-    if join and not (isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1):
+    if join and not (
+        isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1 and batch.pad == "end"
+    ):
         raise OptionError(
             "predict: join=True puts the steps of windows together that follow each other: expected "
-            f"Window(length) with neither shift nor stride, got {batch!r}"
+            f"Window(length) with neither shift, stride nor pad, got {batch!r}"
         )
     number = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
     names = (batch.length_name, _INDEX, *number)

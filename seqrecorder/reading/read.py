@@ -60,7 +60,7 @@ def read(
     split: str | None = None,
     *,
     schema: object = None,
-    batch: Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | None = None,
+    batch: int | Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | None = None,
     shuffle: int = 0,
     seed: int | None = None,
     epochs: int | None = 1,
@@ -107,7 +107,7 @@ def read(
         path: a dataset's directory or URL, a selection of its records, or bare shards (a path, a glob, a list).
         split: name of the split; not needed if there is only one, nor for selections.
         schema: the record class to read as; bare shards need one, a dataset has its own.
-        batch: a strategy, such as `Pad(64)` or `Bucket(64)`; None gives single records.
+        batch: a strategy, such as `Bucket(64)`; an int is `Pad` of so many records; None gives single records.
         shuffle: size of the shuffle window, in records; 0 keeps the stored order ("Order" in Reading).
         seed: the same seed gives the same orders, a new one each epoch; each new iteration goes on with the next epoch.
         epochs: number of passes over the records; None repeats for ever.
@@ -161,8 +161,10 @@ def read(
     check_threads_of_tensorflow("read")
     if unknown:
         raise _unknown(next(iter(unknown)), batch)
+    if isinstance(batch, int) and not isinstance(batch, bool):
+        batch = Pad(batch)
     if batch is not None and not isinstance(batch, _STRATEGIES):
-        raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, or None, got {batch!r}")
+        raise OptionError(f"batch: expected an int, Pad(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
     _check_counts(shuffle, epochs, epoch)
     _check_order(seed, deterministic)

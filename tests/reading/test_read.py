@@ -85,6 +85,11 @@ def test_unbatched_equals_parse_single(corpus: Path) -> None:
     assert assert_same(ours, theirs) == len(RECORDS)
 
 
+def test_an_int_is_padding(corpus: Path) -> None:
+    """`batch=4` gives what `Pad(4)` does."""
+    assert assert_same(sr.read(corpus, "train", batch=4), sr.read(corpus, "train", batch=sr.Pad(4)))
+
+
 @pytest.mark.parametrize("drop_remainder", [False, True])
 def test_pad_equals_padded_batch(corpus: Path, drop_remainder: bool) -> None:
     """Padded batches are those of padded_batch, batch for batch."""
@@ -373,7 +378,8 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch": 64}, "expected Pad"),
+        ({"batch": True}, "expected an int, Pad"),
+        ({"batch": 0}, "batch_size: expected"),
         ({"shuffle": -1}, "shuffle"),
         ({"shuffle": True}, "shuffle"),
         ({"epochs": 0}, "epochs"),

@@ -83,7 +83,13 @@ class Window:
             records do not outweigh short ones; None is all.
         tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
             `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
-            full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that.
+            full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that,
+            unless `future`.
+        future: whether windows come, too, whose horizon has not happened yet, in whole or in part: those to forecast
+            from. `horizon_length` tells how much of it is there; a window that reaches the last step needs `shift=1`,
+            or steps that `shift` divides.
+        pad: `"start"` makes all windows full, as `tail="drop"` does, and gives one window of a record that is too short
+            for that, which ends with the record and its horizon, and is padded at the front.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
@@ -100,13 +106,18 @@ class Window:
     tail: Literal["keep", "pad", "drop"] = attrs.field(
         default="keep", validator=one_of("keep", "pad", "drop"), kw_only=True
     )
+    future: bool = attrs.field(default=False, kw_only=True)
+    pad: Literal["end", "start"] = attrs.field(default="end", validator=one_of("end", "start"), kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if self.gap and not self.horizon:
-            raise OptionError("gap: steps between a window and its horizon; give horizon too")
+        for name in ("gap", "future"):
+            if getattr(self, name) and not self.horizon:
+                raise OptionError(f"{name}: is about the horizon after a window; give horizon, too")
+        if self.pad == "start" and self.tail == "pad":
+            raise OptionError("pad='start': pads at the front, and tail='pad' at the end; leave one of them out")
 
     @property
     def distance(self) -> int:
@@ -118,15 +129,21 @@ class Window:
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
-        return Carried({**after, **more, "window_index": None}, dict.fromkeys(after, "horizon_length"))
+        left = frozenset(schema.groups[:1] if self.pad == "start" else ())
+        return Carried({**after, **more, "window_index": None}, dict.fromkeys(after, "horizon_length"), left=left)
 
     @property
     def _draws(self) -> bool:
         return self.jitter > 0 or self.max_windows is not None
 
+    @property
+    def _known(self) -> int:
+        """Steps after a window that are to be there, for it to be full."""
+        return 0 if self.future else self.gap + self.horizon
+
     def room(self, lengths: Any) -> Any:
         """Return the last step of a record at which a window can start that is full, as is its horizon."""
-        return lengths - ((self.length + self.gap + self.horizon - 1) * self.stride + 1)
+        return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     def counts(self, lengths: Any, xp: Any) -> Any:
         """Return how many windows records of these lengths have, before some are drawn.
@@ -137,9 +154,11 @@ class Window:
         """
         shift = self.distance
         starts = -(-lengths // shift)
-        if self.horizon:  # a window has something to forecast
+        if self.horizon and not self.future:  # a window has something to forecast
             starts = xp.maximum(-(-(lengths - (self.length + self.gap) * self.stride) // shift), 0)
         room = self.room(lengths)
+        if self.pad == "start":  # one where a step before the horizon is known
+            return xp.maximum(room // shift + 1, xp.minimum(xp.maximum(lengths - self._known * self.stride, 0), 1))
         if self.tail == "keep":
             return starts
         if self.tail == "drop":
@@ -187,7 +206,7 @@ class Window:
 
         def shape(_: Any, lengths: Any, rows: Any, places: Any) -> Any:
             number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
-            inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
+            inside = self._inside(places)
             real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
             # One row, its steps and its real steps, summed up by batch.
             lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
@@ -227,6 +246,8 @@ class Window:
             first = tf.maximum(starts - self.jitter, 0)
             last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
             starts = first + draw_below(last - first + 1, number, index, purpose=1)
+        if self.pad == "start":
+            starts = tf.minimum(starts, tf.gather(self.room(lengths), rows))
         return rows, tf.stack([indices, starts], 1)
 
     def _batches(self, lengths: NDArray[np.int64]) -> int:
@@ -234,12 +255,19 @@ class Window:
         total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
         return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
 
+    def _inside(self, places: Any) -> Any:
+        """Return the steps of windows, int64 `(m, length)`; those before the record are beyond every record's end."""
+        import tensorflow as tf
+
+        inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
+        return inside if self.pad == "end" else tf.where(inside < 0, tf.constant(1 << 40, tf.int64), inside)
+
     def _assemble(self, group: str, records: Parsed, rows: Any, places: Any) -> dict[str, Any]:
         import tensorflow as tf
 
-        start = places[:, 1:]
-        steps = tf.range(self.length + self.gap + self.horizon, dtype=tf.int64) * self.stride
-        inside, after = start + steps[: self.length], start + steps[self.length + self.gap :]
+        first = self.length + self.gap
+        inside = self._inside(places)
+        after = places[:, 1:] + tf.range(first, first + self.horizon, dtype=tf.int64) * self.stride
         total = tf.gather(records.lengths, rows)[:, tf.newaxis]
         values = records.fields(rows, inside)
         if self.horizon:

@@ -19,11 +19,14 @@ LISTS = ("x", "word", "flag")
 def starts_of(length, options):
     """Return where windows start: walk along the record, and look at each start."""
     starts = []
+    known = 0 if options.future else options.gap + options.horizon
     for start in range(0, length, options.distance):
-        last = start + (options.length + options.gap + options.horizon - 1) * options.stride
-        if options.tail == "drop" and last >= length:
+        last = start + (options.length + known - 1) * options.stride
+        if (options.tail == "drop" or options.pad == "start") and last >= length:
+            if options.pad == "start" and not starts and length > known * options.stride:
+                starts.append(length - 1 - (options.length + known - 1) * options.stride)
             break
-        if options.horizon and start + (options.length + options.gap) * options.stride >= length:
+        if options.horizon and not options.future and start + (options.length + options.gap) * options.stride >= length:
             break  # nothing to forecast
         starts.append(start)
         if options.tail == "pad" and last >= length - 1:
@@ -43,13 +46,16 @@ def row_of(number, length, start, index, options):
     row = {"key": np.array(record.key.encode(), object), "weight": np.float32(record.weight)}
     for name in LISTS:
         values = np.asarray(getattr(record, name), object if name == "word" else None)
-        row[name] = padded(values[start : end : options.stride], options.length, values)
+        steps = [at for at in range(start, end, options.stride) if 0 <= at < length]
+        row[name] = padded(values[steps], options.length, values)
+        if start < 0:
+            row[name] = np.roll(row[name], options.length - len(steps), axis=0)
         if options.horizon:
             after = values[end + options.gap * options.stride :: options.stride][: options.horizon]
             row[f"{name}_horizon"] = padded(after, options.horizon, values)
             row["horizon_length"] = np.int64(len(after))
     row["window_index"] = np.int64(index)
-    row["sequence_length"] = np.int64(len(range(start, min(end, length), options.stride)))
+    row["sequence_length"] = np.int64(sum(0 <= at < length for at in range(start, end, options.stride)))
     return row
 
 
@@ -90,6 +96,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Window(1, shift=1, batch_size=1, tail="drop", horizon=1),
         Window(3, stride=2, shift=1, batch_size=4, horizon=2, gap=1),
         Window(2, shift=1, batch_size=4, tail="drop", horizon=1, gap=3),
+        Window(3, shift=2, batch_size=4, horizon=2, gap=1, future=True),
+        Window(4, shift=1, batch_size=4, tail="drop", horizon=2, future=True),
+        Window(6, shift=2, stride=2, batch_size=4, horizon=2, pad="start"),
+        Window(6, shift=1, batch_size=4, horizon=2, future=True, pad="start"),
     ],
     ids=repr,
 )
@@ -117,6 +127,11 @@ def test_windows_are_those_of_tf_data(length, size, stride, shift, horizon) -> N
         assert options.counts(np.array([length]), np).tolist() == [len(starts)]
         assert options.counts(tf.constant([length], tf.int64), tf).numpy().tolist() == [len(starts)]
         counts[tail] = len(starts)
+    for more in ({"pad": "start"}, {"pad": "start", "future": horizon > 0}, {"tail": "drop", "future": horizon > 0}):
+        options = Window(size, stride=stride, shift=shift, horizon=horizon, **more)
+        starts = starts_of(length, options)
+        assert options.counts(np.array([length]), np).tolist() == [len(starts)]
+        assert options.counts(tf.constant([length], tf.int64), tf).numpy().tolist() == [len(starts)]
     for tail, drop in (("keep", False), ("drop", True)):
         windows = tf_data_windows(length, size + horizon, shift, stride, drop=drop)
         assert counts[tail] == sum(horizon == 0 or len(window) > size for window in windows)
@@ -390,7 +405,9 @@ def test_a_fixed_phase_no_longer_fools_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gap": 2}, "gap: steps between a window and its horizon"),
+        ({"future": True}, "future: is about the horizon after a window"),
+        ({"pad": "start", "tail": "pad"}, "leave one of them out"),
+        ({"gap": 2}, "gap: is about the horizon after a window; give horizon, too"),
         ({"jitter": -1}, "jitter: expected an int of 0 or more"),
         ({"max_windows": 0}, "max_windows: expected an int of 1 or more"),
     ],
@@ -399,3 +416,23 @@ def test_draws_that_make_no_sense_are_refused(options, message) -> None:
     """Each with an error that names the option."""
     with pytest.raises(sr.OptionError, match=message):
         Window(4, **options)
+
+
+def test_padding_at_the_front_weighs_nothing(tmp_path: Path) -> None:
+    """The mask and the weights of a short record's window are of its last steps; a horizon is counted as ever."""
+
+    @sr.record
+    class Series:
+        x: np.ndarray = sr.feature_list("float32")
+
+    sr.write([Series([1, 2, 3]), Series(np.arange(10, 16))], tmp_path / "data")
+    window = Window(4, shift=2, horizon=1, pad="start", mask_name="mask")
+    [batch] = sr.read(tmp_path / "data", batch=window).as_numpy_iterator()
+    assert batch["x"].tolist() == [[0, 0, 1, 2], [10, 11, 12, 13]]
+    assert batch["mask"].tolist() == [[False, False, True, True], [True] * 4]
+    assert batch["sequence_length"].tolist() == [2, 4]
+    assert batch["x_horizon"].tolist() == [[3], [14]]
+    [(_, _, weights)] = sr.read(tmp_path / "data", batch=window, inputs="x", targets="x").as_numpy_iterator()
+    assert weights.tolist() == [[0, 0, 1, 1], [1, 1, 1, 1]]
+    [(_, _, weights)] = sr.read(tmp_path / "data", batch=window, inputs="x", targets="x_horizon").as_numpy_iterator()
+    assert weights.tolist() == [[1], [1]]
