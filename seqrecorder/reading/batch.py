@@ -110,6 +110,9 @@ def batch(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, got {strategy!r}")
     if isinstance(shuffle, bool) or not isinstance(shuffle, int) or shuffle < 0:
         raise OptionError(f"shuffle: expected an int of 0 or more, got {shuffle!r}")
+    spec = dataset.element_spec
+    if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):
+        dataset = dataset.map(lambda element: element)  # the rows of a ragged tensor, as the dense tensors they are
     names = _lengths_named(length)
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
@@ -134,6 +137,7 @@ def batch(
         length_name=strategy.length_name,
         mask_name=strategy.mask_name,
         carried=carried,
+        ids=derived.ids,
     )
     parsed, derivations = derived.of_fields(needed_fields(derived.schema, options, derived.choose(schema)))
     elements = _Elements("the dataset", schema, "example", None, (), dataset=dataset)

@@ -69,6 +69,7 @@ class OutputOptions:
         mask_name: name of the mask in batches, or None.
         index_name: name of the positions of records, or None.
         carried: what elements carry besides; None for single records.
+        ids: by target, the ids of the words that `class_weight` may name its classes by.
     """
 
     output: Output = "dict"
@@ -81,6 +82,7 @@ class OutputOptions:
     mask_name: str | None = None
     index_name: str | None = None
     carried: Carried | None = None
+    ids: Mapping[str, Mapping[Any, int]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         if self.output not in OUTPUTS:
@@ -359,14 +361,38 @@ class Shift(Derivation):
         return field.element.to_graph(value)
 
 
-def name_shifts(option: str, part: Any) -> tuple[Any, list[Shift]]:
-    """Return inputs, targets or weights with names where `next_step` and `previous_step` were, and what they stand for.
+def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
+    """Look up the id of a word, where there are words; anything else is returned as it is.
 
     Raises:
-        OptionError: several fields are given where there is room for one.
+        OptionError: the vocabulary has no such word.
     """
+    if not ids or not isinstance(word, (str, bytes)):
+        return word
+    if word not in ids:
+        raise OptionError(f"{what}: {word!r} is no word of the vocabulary{did_you_mean(str(word), map(str, ids))}")
+    return ids[word]
+
+
+def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
+    """Name the shifts of inputs, targets or weights: return these with names in their places, and the shifts.
+
+    Args:
+        option: which of them.
+        part: its value.
+        vocabulary: by field, the vocabulary that a start is a word of.
+
+    Raises:
+        OptionError: several fields are given where there is room for one, or a start is no word of the vocabulary.
+    """
+
+    def started(shift: Shift) -> Shift:
+        ids = getattr((vocabulary or {}).get(shift.source), "ids", {})
+        return attrs.evolve(shift, start=id_of(shift.start, ids, "previous_step: start"))
+
     if isinstance(part, Shifted) and not part.is_one:
-        return tuple(shift.name for shift in part.shifts), list(part.shifts)
+        every = list(map(started, part.shifts))
+        return tuple(shift.name for shift in every), every
     shifts: list[Shift] = []
 
     def name(value: Any) -> Any:
@@ -376,8 +402,8 @@ def name_shifts(option: str, part: Any) -> tuple[Any, list[Shift]]:
             return value
         if not value.is_one:
             raise OptionError(f"{option}: expected one field in each place, got {[s.name for s in value.shifts]}")
-        shifts.extend(value.shifts)
-        return value.shifts[0].name
+        shifts.append(started(value.shifts[0]))
+        return shifts[-1].name
 
     if isinstance(part, Mapping):
         return {key: name(value) for key, value in part.items()}, shifts
@@ -396,6 +422,7 @@ class DerivedFields:
         inputs: as `read` takes them, with names for `next_step` and `previous_step`.
         targets: likewise.
         weights: likewise.
+        ids: by name, the ids of the words of what is made of a field with a vocabulary.
     """
 
     stored: Schema
@@ -403,6 +430,7 @@ class DerivedFields:
     inputs: Any
     targets: Any
     weights: Any
+    ids: Mapping[str, Mapping[Any, int]] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -441,7 +469,7 @@ class DerivedFields:
         parts: dict[str, Any] = {}
         shifts: dict[str, list[Shift]] = {}
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
-            parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part)
+            parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part, vocabulary)
         made_of = {field.name: field.name for field in chosen.fields}
         made_of |= {name: source for name, source in (horizons or {}).items() if source is not None}
         made_of |= {shift.name: shift.source for found in shifts.values() for shift in found}
@@ -465,7 +493,9 @@ class DerivedFields:
         unique = {shift.name: shift for found in shifts.values() for shift in found}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
         maps = [*ids.values(), *(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items())]
-        return cls(schema, (*maps, *masks.values(), *unique.values()), *parts.values())
+        words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
+        derivations = (*maps, *masks.values(), *unique.values())
+        return cls(schema, derivations, parts["inputs"], parts["targets"], parts["weights"], words)
 
     @property
     def schema(self) -> Schema:

@@ -203,6 +203,7 @@ def read(
         mask_name=strategy.mask_name,
         index_name=index_name,
         carried=carried,
+        ids=derived.ids,
     )
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
     parsed, derivations = derived.of_fields(wanted)

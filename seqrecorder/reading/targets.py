@@ -16,7 +16,7 @@ import attrs
 from seqrecorder.codec.graph_ops import to_numbers
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.elements import mask_of, names_of, weight_names
+from seqrecorder.reading.elements import id_of, mask_of, names_of, weight_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,12 +162,12 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
     if isinstance(targets, str):
         if isinstance(weights, Mapping):
             raise _unlike("weights", targets, weights)
-        return weigh(targets, weights, None if classes is None else check_class_weight(classes))
+        return weigh(targets, weights, _class_weight(targets, classes, options))
     places: list[Any] = list(targets if isinstance(targets, Mapping) else range(len(targets)))
     names = names_of(targets)
     given = [weights] * len(names) if isinstance(weights, str) else _by_place("weights", targets, weights, places)
     weighed = [
-        weigh(name, one, None if of_classes is None else check_class_weight(of_classes))
+        weigh(name, one, _class_weight(name, of_classes, options))
         for name, one, of_classes in zip(names, given, _by_place("class_weight", targets, classes, places), strict=True)
     ]
     return dict(zip(places, weighed, strict=True)) if isinstance(targets, Mapping) else tuple(weighed)
@@ -216,17 +216,22 @@ def _pick(values: Mapping[str, Any], part: Any) -> Any:
 # Weights of classes ---------------------------------------------------------------------------------------------------
 
 
-def check_class_weight(value: Any) -> Mapping[int, float]:
-    """Return the weight of each class of one target.
+def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[int, float] | None:
+    """Return the weight of each class of one target; its classes may be named by the words of its vocabulary.
 
     Raises:
-        OptionError: it is no mapping of classes, which are ints, to weights of 0 or more.
+        OptionError: it is no mapping of classes to weights of 0 or more, or a class is no word of the vocabulary.
     """
-    if isinstance(value, Mapping) and value and all(map(_is_class, value)) and all(map(_is_weight, value.values())):
-        return {int(key): float(weight) for key, weight in value.items()}
+    if value is None:
+        return None
+    ids = options.ids.get(target, {})
+    weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
+    if weights and all(map(_is_class, weights)) and all(map(_is_weight, value.values())):
+        return {int(key): float(value[name]) for key, name in weights.items()}
+    classes = "(ints, or words of the vocabulary)" if ids else "(ints)"
     raise OptionError(
-        f"class_weight: expected a mapping of classes (ints) to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; for "
-        f"several targets one for each, structured as they are; got {value!r}"
+        f"class_weight: expected a mapping of classes {classes} to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; "
+        f"for several targets one for each, structured as they are; got {value!r}"
     )
 
 
@@ -247,7 +252,8 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
     [[0.5, 1.0], [4.0, 0.5]]
 
     Args:
-        target: ints or bools, one for each record or step; a last axis of 1 may follow.
+        target: a number or bool for each record or step, which a last axis of 1 may follow; or one-hot, with a last
+            axis of classes, of which the largest counts, as in Keras.
         outer: its dimensions of records and steps.
         class_weight: weights by class.
         name: of the target, for errors.
@@ -257,20 +263,21 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
     """
     import tensorflow as tf
 
-    is_class = isinstance(target, tf.Tensor) and (target.dtype.is_integer or target.dtype == tf.bool)
-    if is_class and target.shape.rank == outer + 1 and target.shape[-1] == 1:
-        target = target[..., 0]
-    if not is_class or target.shape.rank != outer:
+    numeric = target.dtype.is_integer or target.dtype.is_floating or target.dtype == tf.bool
+    if not isinstance(target, tf.Tensor) or not numeric or target.shape.rank not in (outer, outer + 1):
         raise OptionError(
-            f"class_weight: expected ints or bools for the target {name!r}, one for each "
-            f"{'step' if outer > 1 else 'record'}, got {target.dtype.name} of shape {target.shape}"
+            f"class_weight: expected numbers or bools for the target {name!r}, one for each "
+            f"{'step' if outer > 1 else 'record'}, or one-hot, got {target.dtype.name} of shape {target.shape}"
         )
+    if target.shape.rank == outer + 1:
+        target = target[..., 0] if target.shape[-1] == 1 else tf.argmax(target, -1)
     keys = sorted(class_weight)
     classes, known = tf.cast(target, tf.int64), tf.constant(keys, tf.int64)
     at = tf.minimum(tf.searchsorted(known, tf.reshape(classes, [-1])), len(keys) - 1)
     at = tf.reshape(at, tf.shape(classes))
     weights = tf.gather(tf.constant([class_weight[key] for key in keys], tf.float32), at)
-    return tf.where(tf.equal(tf.gather(known, at), classes), weights, 1.0)
+    named = tf.equal(tf.cast(tf.gather(known, at), target.dtype), target) if target.dtype.is_floating else True
+    return tf.where(named & tf.equal(tf.gather(known, at), classes), weights, 1.0)
 
 
 # What losses take -----------------------------------------------------------------------------------------------------

@@ -189,3 +189,10 @@ def test_unknown_dimensions_are_refused(shape) -> None:
     spec = {"x": tf.TensorSpec(shape, tf.int32)}
     with pytest.raises(sr.OptionError, match="at most the first dimension is unknown"):
         schema_of(spec, ())
+
+
+def test_rows_of_ragged_tensors_are_taken() -> None:
+    """Elements of a dataset made of a ragged tensor are the dense tensors that an identity `map` makes of them."""
+    texts = tf.data.Dataset.from_tensor_slices({"ids": tf.ragged.constant([[1, 2, 3], [4]])})
+    [batch] = sr.batch(texts, sr.Pad(2), length="ids")
+    assert batch["ids"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]

@@ -43,6 +43,7 @@ def sentences() -> list[Sentence]:
 
 
 SENTENCES = sentences()
+WORDS = {"text": sr.Vocabulary(["a", "b"])}
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +147,8 @@ def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
         ({"class_weight": {0: 1}, "targets": ("tags", "label")}, "structured as those of targets"),
         ({"class_weight": {"b": {0: 1}}, "targets": {"a": "tags"}}, "structured as those of targets"),
         ({"class_weight": ({0: 1},), "targets": ("tags", "label")}, "structured as those of targets"),
-        (
-            {"class_weight": {0: 1}, "targets": "step_weight"},
-            "ints or bools for the target 'step_weight', one for each",
-        ),
-        ({"class_weight": {0: 1}, "targets": "x"}, "got float32 of shape"),
+        ({"class_weight": {"b": 1.0}, "vocabulary": {"tags": sr.Vocabulary([7, 8])}}, "'b' is no word"),
+        ({"class_weight": {"ab": 1}, "targets": "text", "vocabulary": WORDS}, "'ab' is no word of the vocabulary"),
         ({"class_weight": {0: 1}, "weights": False}, "class_weight: goes with targets, and with sample weights"),
         ({"class_weight": {0: 1}, "targets": None}, "class_weight: goes with targets"),
         ({"class_weight": {0: 1}, "targets": "text"}, "is text, of which Keras makes no loss.*vocabulary"),
@@ -161,3 +159,46 @@ def test_classes_that_are_none_are_refused(data: Path, options: Any, message: st
     """Keys that are no classes, weights that are none, targets without classes, and other structures."""
     with pytest.raises(sr.OptionError, match=message):
         sr.read(data, **{"batch": sr.Pad(3), "inputs": "x", "targets": "tags", **options})
+
+
+def test_one_hot_floats_and_words_are_classes(tmp_path: Path) -> None:
+    """A one-hot step weighs as its class does, a float as the class that it equals, a word as its id."""
+
+    @sr.record
+    class Tagged:
+        hot: Any = sr.feature_list("float32", shape=(3,))
+        bit: Any = sr.feature_list("float32")
+        word: Any = sr.feature_list(str)
+        grid: Any = sr.feature_list("float32", shape=(2, 2))
+
+    hot = np.eye(3, dtype="f4")[[0, 2, 1]]
+    sr.write([Tagged(hot, [0, 1, 0.5], ["V", "X", "V"], np.zeros((3, 2, 2)))], tmp_path / "data")
+    reading = {"batch": sr.Pad(1, length=4), "inputs": "hot"}
+    weighing = {0: 1.0, 1: 50.0, 2: 25.0}
+    [(_, _, weights)] = sr.read(tmp_path / "data", targets="hot", class_weight=weighing, **reading)
+    assert weights.numpy().tolist() == [[1, 25, 50, 0]]
+    [(_, _, weights)] = sr.read(tmp_path / "data", targets="bit", class_weight={0: 3, 1: 5}, **reading)
+    assert weights.numpy().tolist() == [[3, 5, 1, 0]]
+    with pytest.raises(sr.OptionError, match="expected numbers or bools for the target 'grid'"):
+        sr.read(tmp_path / "data", targets="grid", class_weight=weighing, **reading)
+    tags = sr.Vocabulary(["V", "X"], padding=None, oov_buckets=0)
+    options = {**reading, "targets": sr.next_step("word"), "vocabulary": {"word": tags}}
+    [(_, y, weights)] = sr.read(tmp_path / "data", class_weight={"X": 9.0}, **options)
+    assert (y.numpy().tolist(), weights.numpy().tolist()) == ([[1, 0, 0, 0]], [[9, 1, 0, 0]])
+
+
+def test_a_start_may_be_a_word(tmp_path: Path) -> None:
+    """Where a field becomes ids, the start of `previous_step` is a word of the vocabulary, or an id."""
+
+    @sr.record
+    class Row:
+        words: Any = sr.feature_list(str)
+
+    sr.write([Row(["to", "be"])], tmp_path / "data")
+    words = sr.Vocabulary(["to", "be"], reserved=["<s>"])
+    options = {"batch": sr.Pad(1), "vocabulary": {"words": words}}
+    for start in ("<s>", words.ids["<s>"]):
+        [x] = sr.read(tmp_path / "data", inputs=sr.previous_step("words", start=start), **options)
+        assert x.numpy().tolist() == [[words.ids["<s>"], words.ids["to"]]]
+    with pytest.raises(sr.OptionError, match="previous_step: start: '<b>' is no word"):
+        sr.read(tmp_path / "data", inputs=sr.previous_step("words", start="<b>"), **options)
