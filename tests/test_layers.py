@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3200, 12),
     "dataset": (4040, 15),
     "writing": (3240, 11),
-    "reading": (3640, 21),
+    "reading": (3630, 21),
     "sources": (1850, 9),
     "analysis": (2690, 9),
     "keras, distributed": (800, 8),

@@ -282,7 +282,6 @@ class _ElementFeed(Feed):
         window: int = WINDOW,
         multiple: int = 1,
         group: RecordLength | None = None,
-        drop_empty: bool = False,
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
@@ -290,7 +289,7 @@ class _ElementFeed(Feed):
         import tensorflow as tf
 
         size = -(-window // multiple) * multiple
-        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        options = attrs.evolve(self.options, group=group)
 
         def epoch(number: Any) -> Any:
             windows = self._windows(options, options.shuffle if options.shuffle > 1 else size)

@@ -18,6 +18,7 @@ from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
+from seqrecorder.schema.field import DEFAULT_GROUP
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
@@ -68,18 +69,8 @@ class Feed:
     @property
     def records(self) -> int:
         """Number of records of an epoch, -1 where they were not counted."""
-        return self.kept()
-
-    def kept(self, *, group: RecordLength | None = None, drop_empty: bool = False) -> int:
-        """Return the number of records of an epoch, -1 where they were not counted.
-
-        Args:
-            group: as for `stream`.
-            drop_empty: as for `stream`.
-        """
-        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
-        if options.measured():
-            masks = self._masks(options)
+        if self.options.measured():
+            masks = self._masks(self.options)
             return -1 if masks is None else int(masks.sum())
         records, deal = self.origin.records, self.options.deal
         return records if deal is None or records < 0 else len(range(records)[deal])
@@ -150,15 +141,14 @@ class Feed:
         """
         return groups_of(record_length(self.origin.schema, None))[0]
 
-    def lengths(self, group: RecordLength, *, parse: bool, drop_empty: bool = False) -> NDArray[np.int64] | None:
+    def lengths(self, group: RecordLength, *, parse: bool) -> NDArray[np.int64] | None:
         """Return the length of every record of an epoch, in the order of the files.
 
         Args:
             group: the alignment group, or several.
             parse: whether every record is parsed to know, where no file of lengths says; else None is returned.
-            drop_empty: as for `stream`.
         """
-        options = attrs.evolve(self.options, group=group, drop_empty=drop_empty)
+        options = attrs.evolve(self.options, group=group)
         keep, stored = self._masks(options, parse=parse), {}
         for name in groups_of(group):
             lengths = self._stored_lengths(name, parse=parse)
@@ -168,17 +158,17 @@ class Feed:
         cropped: NDArray[np.int64] = options.cropped(group, stored, np)
         return cropped
 
-    def length_counts(self, group: RecordLength, *, parse: bool, drop_empty: bool = False) -> LengthCounts | None:
+    def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
         """Return how many records of an epoch have each length; takes what `lengths` does.
 
         Of thousands of shards the manifest says so, where all of the lengths of all records count.
         """
         options, bins = self.options, self.origin.bins
-        plain = not options.limits and options.deal is None and options.known is None
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
+        plain = not set(options.limits) - {_not_empty(first)} and options.deal is None and options.known is None
         if bins and plain and group == first and not options.crops.get(first):
-            return LengthCounts(*np.array(bins, np.int64).reshape(-1, 2).T).longer(0 if drop_empty else -1)
-        lengths = self.lengths(group, parse=parse, drop_empty=drop_empty)
+            return LengthCounts(*np.array(bins, np.int64).reshape(-1, 2).T).longer(0 if options.limits else -1)
+        lengths = self.lengths(group, parse=parse)
         return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
@@ -196,6 +186,11 @@ class Feed:
         """Return a feed without the records that have fewer steps in a group, or several, after cropping."""
         return self._limited(Limits(group, least, after_cropping=True))
 
+    def leave_out_empty(self) -> Feed:
+        """Return a feed without the records that have no step in a group that is read, after cropping."""
+        limits = tuple(map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
+        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
+
     def _limited(self, limit: Limits) -> Feed:
         return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, limit)))
 
@@ -206,7 +201,6 @@ class Feed:
         window: int = WINDOW,
         multiple: int = 1,
         group: RecordLength | None = None,
-        drop_empty: bool = False,
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
@@ -217,12 +211,11 @@ class Feed:
             window: records to a window, at most: of large records fewer come.
             multiple: of this number, which a window has at least.
             group: the alignment group whose lengths come with the records, or several; None for none.
-            drop_empty: whether records without steps in the group are left out.
             permute: as for `seqrecorder.reading.stream.stream`.
             draw: as for `seqrecorder.reading.stream.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
-        options = attrs.evolve(self.options, window=size, group=group, drop_empty=drop_empty)
+        options = attrs.evolve(self.options, window=size, group=group)
         self._count_left_out(options)
         return stream(self.origin, options, transform, permute=permute, draw=draw)
 
@@ -232,9 +225,7 @@ class Feed:
         Raises:
             OptionError: all are.
         """
-        reasons = [(attrs.evolve(options, limits=(limit,), drop_empty=False), str(limit)) for limit in options.limits]
-        if options.drop_empty:
-            reasons.append((attrs.evolve(options, limits=()), "no steps"))
+        reasons = [(attrs.evolve(options, limits=(limit,)), str(limit)) for limit in options.limits]
         for chosen, reason in reasons:
             keep = self._masks(chosen)
             told = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)  # by fit_lengths
@@ -271,6 +262,10 @@ class Feed:
         turns = self.stream(transform, **options)
         size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
         return turns.prefetch(1) if size <= _SMALL_WINDOW else turns
+
+
+def _not_empty(group: str) -> Limits:
+    return Limits(group, least=1, after_cropping=True)
 
 
 _LOG = logging.getLogger("seqrecorder")
@@ -375,7 +370,12 @@ Side = Literal["right", "left"]
 EMPTY = ("keep", "drop", "error")
 """What `empty` says of a record without steps."""
 
-NO_STEPS = "a record without steps (empty='keep' and 'drop' allow them), lengths"
+
+def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
+    """Return lengths of records in a graph, where `empty="error"` lets none be 0."""
+    of = "" if group == DEFAULT_GROUP or not isinstance(group, str) else f" of {group!r}"
+    message = f"{feed.origin.where}: a record without steps{of} (empty='keep' and 'drop' allow them), lengths"
+    return checked(lengths, lengths > 0, message, lengths)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -440,14 +440,11 @@ class PaddedBatches:
         sides = by_group("padding_side", self.padding_side, schema)
         return frozenset(group for group, side in sides.items() if side == "left")
 
-    def padding(
-        self, feed: Feed, group: str | None, width: Callable[[str, Any], Any], fixed: Mapping[str, int]
-    ) -> Padding:
+    def padding(self, feed: Feed, width: Callable[[str, Any], Any], fixed: Mapping[str, int]) -> Padding:
         """Return how batches of a feed are padded.
 
         Args:
             feed: the records.
-            group: the alignment group that decides whether a record is empty; None where there is no feature list.
             width: from a group and the lengths of a batch to the steps of its sequences, before they are rounded up.
             fixed: by group, what `width` gives for every batch, where that is known.
 
@@ -455,7 +452,6 @@ class PaddedBatches:
             OptionError: a value does not fit its field, or a field cannot be padded so.
         """
         schema, multiple = feed.parser.schema, self.pad_to_multiple_of
-        message = f"{feed.origin.where}: {NO_STEPS}"
         exact = check_values(feed.origin.schema, self.padding_values)
         alike = [(name, each.source) for each in feed.parser.derivations for name in each.padded_alike]
         for name, source in alike:
@@ -469,8 +465,8 @@ class PaddedBatches:
                 )
 
         def steps(name: str, lengths: Any) -> Any:
-            if self.empty == "error" and name == group:
-                lengths = checked(lengths, lengths > 0, message, lengths)
+            if self.empty == "error":
+                lengths = not_empty(lengths, feed, name)
             most = width(name, lengths)
             return most if multiple == 1 else (most + multiple - 1) // multiple * multiple
 

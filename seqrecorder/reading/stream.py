@@ -34,6 +34,7 @@ from seqrecorder.reading.tfdata_ops import (
     staged,
 )
 from seqrecorder.schema.conversion import Mismatch, exact_array
+from seqrecorder.schema.field import DEFAULT_GROUP
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
 from seqrecorder.storage.threads import cores
 
@@ -378,6 +379,8 @@ class Limits:
     after_cropping: bool = False
 
     def __str__(self) -> str:
+        if (self.least, self.most, self.after_cropping) == (1, None, True):
+            return "no steps" if self.group == DEFAULT_GROUP else f"no steps of {self.group!r}"
         below = [f"fewer than {self.least} steps"] if self.least else []
         return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
 
@@ -580,7 +583,6 @@ class StreamOptions:
         deal: which of the records, in the order of the files, are this reader's: a stretch, or one in so many.
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their lengths: those that any of them does not admit.
-        drop_empty: whether records without steps in the group are left out.
         number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
         oversampling: how often each record comes; None is once.
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
@@ -596,7 +598,6 @@ class StreamOptions:
     deal: slice | None = None
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
     limits: tuple[Limits, ...] = ()
-    drop_empty: bool = False
     number: bool = False
     oversampling: Oversampling | None = None
     known: Mapping[str, NDArray[np.int64]] | None = None
@@ -618,8 +619,6 @@ class StreamOptions:
         for limit in self.limits:
             count = self.cropped if limit.after_cropping else count_lengths
             keep &= limit.admits(count(limit.group, lengths, xp))
-        if self.drop_empty and self.group is not None:
-            keep &= self.cropped(self.group, lengths, xp) > 0
         return keep
 
     def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:

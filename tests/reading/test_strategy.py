@@ -200,3 +200,26 @@ def test_options_of_strategies_lead_there(tmp_path: Path) -> None:
             sr.read(path, **options)
     with pytest.raises(TypeError, match="unexpected keyword argument 'shufle' .did you mean 'shuffle'"):
         sr.read(path, shufle=3)
+
+
+@sr.record
+class Speech:
+    mfcc: np.ndarray = sr.feature_list("float32")
+    labels: np.ndarray = sr.feature_list("int64", align="labels")
+
+
+@pytest.mark.parametrize("strategy", [
+    sr.Pad, sr.Bucket, sr.Ragged, lambda size, **o: sr.Crop(3, batch_size=size, **o),
+    lambda size, **o: sr.TokenBudget(4 * size, **o),
+])  # fmt: skip
+def test_empty_is_about_every_list_that_is_read(tmp_path: Path, strategy: Any) -> None:
+    """A record with an empty list is dropped, or an error that names its group; lists that are not read do not count."""
+    sr.write([Speech(np.ones(6), [1, 0, 1]), Speech(np.ones(4), [])], tmp_path / "d")
+    [batch] = sr.read(tmp_path / "d", batch=strategy(2, empty="drop"))
+    assert batch["labels_length"].numpy().tolist() == [3]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"without steps of \\*'labels"):
+        list(sr.read(tmp_path / "d", batch=strategy(2, empty="error")))
+    sizes = [batch["sequence_length"].shape[0] for batch in sr.read(tmp_path / "d", batch=strategy(2), fields=["mfcc"])]
+    for empty in ("drop", "error"):
+        options = {"batch": strategy(2, empty=empty), "fields": ["mfcc"]}
+        assert [batch["sequence_length"].shape[0] for batch in sr.read(tmp_path / "d", **options)] == sizes

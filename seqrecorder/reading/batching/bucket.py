@@ -15,11 +15,11 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.strategy import (
     AHEAD_BYTES,
-    NO_STEPS,
     Batches,
     PaddedBatches,
     batch_count,
     check_count,
+    not_empty,
     one_of,
     positive,
     shape_of,
@@ -168,7 +168,7 @@ class BatchesByLength(PaddedBatches, ABC):
 
         def parse(serialized: Any, planned: Any) -> dict[str, Any]:
             if self.empty == "error":
-                planned = checked(planned, planned > 0, f"{feed.origin.where}: {NO_STEPS}", planned)
+                planned = not_empty(planned, feed, group)
             values = feed.parser.parse_batch(serialized, padding)
             # Without fields of the groups among those that are parsed, the planned lengths are all there is.
             if isinstance(group, str):
@@ -210,14 +210,8 @@ class BatchesByLength(PaddedBatches, ABC):
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
-        drop = self.empty == "drop"
         turns = feed.turns(
-            plan.turns,
-            window=plan.window,
-            multiple=plan.least_window,
-            group=group,
-            drop_empty=drop,
-            permute=not plan.in_buckets,
+            plan.turns, window=plan.window, multiple=plan.least_window, group=group, permute=not plan.in_buckets
         )
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
@@ -226,7 +220,7 @@ class BatchesByLength(PaddedBatches, ABC):
         planned = () if isinstance(group, JointLength) and group.of == "sum" else groups_of(group)
         widths = plan.widths
         fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
-        return self.padding(feed, None, lambda g, n: plan.width(n) if g in planned else to_longest(g, n), fixed)
+        return self.padding(feed, lambda g, n: plan.width(n) if g in planned else to_longest(g, n), fixed)
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
@@ -748,8 +742,9 @@ class Bucket(BatchesByLength):
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
         """Return what will be done with the records of a feed, that feed, and their lengths."""
+        feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
-        lengths = feed.length_counts(group, parse=parse, drop_empty=self.empty == "drop")
+        lengths = feed.length_counts(group, parse=parse)
         by_length = self.boundaries == "sorted"
         boundaries = boundaries_for("auto" if by_length else self.boundaries, lengths, self.buckets)
         sizes = self.batch_size
@@ -1007,12 +1002,10 @@ class Consecutive:
     Attributes:
         batch_size: records to a batch.
         drop_remainder: whether the last batch is dropped where it is smaller.
-        drop_empty: whether records without steps in the first alignment group are left out.
     """
 
     batch_size: int
     drop_remainder: bool
-    drop_empty: bool
 
     def batches(self, feed: Feed, group: str | None = None) -> Any:
         """Return batches whose elements `parts_of` takes apart.
@@ -1025,9 +1018,7 @@ class Consecutive:
             group: an alignment group whose lengths are wanted.
         """
         size = self.batch_size
-        drop = self._drops(feed)
-        group = feed.group() if drop else group
-        options: dict[str, Any] = {"multiple": size, "group": group, "drop_empty": drop}
+        options: dict[str, Any] = {"multiple": size, "group": group}
         if feed.options.shuffle <= 1:
             return feed.stream(
                 lambda windows, _: rebatched(windows, size, drop_remainder=self.drop_remainder), **options
@@ -1054,15 +1045,11 @@ class Consecutive:
 
     def count(self, feed: Feed) -> int:
         """Return how many batches an epoch has, -1 where that is not known."""
-        records = feed.kept(group=feed.group(), drop_empty=True) if self._drops(feed) else feed.records
-        return batch_count(records, self.batch_size, drop_remainder=self.drop_remainder)
+        return batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder)
 
     def serialized(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the serialized records of each batch."""
         return self.batches(feed).map(lambda *batch: parts_of(*batch)[0])
-
-    def _drops(self, feed: Feed) -> bool:
-        return self.drop_empty and bool(feed.origin.schema.groups)
 
 
 def _without_lengths(serialized: Any) -> tuple[Any, Any]:

@@ -90,8 +90,7 @@ class Crop(PaddedBatches):
             return feed.shape(values)
 
         batches = feed.made(self._batches(feed, group), parse, self.batch_size, width=self.length)
-        records = feed.kept(group=group, drop_empty=self.empty == "drop")
-        return Batches(batches, batch_count(records, self.batch_size, drop_remainder=self.drop_remainder))
+        return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -122,6 +121,7 @@ class Crop(PaddedBatches):
                     f"Crop: field {field.name!r} has a default for records that lack it, which cannot be cropped; "
                     f"leave it out: fields={rest}"
                 )
+        feed = feed.leave_out_empty() if self.empty == "drop" else feed
         return group, feed.leave_out_shorter(group, self.length) if self.too_short == "drop" else feed
 
     def _padding(self, feed: Feed, group: str) -> Padding:
@@ -130,7 +130,7 @@ class Crop(PaddedBatches):
         def width(name: str, lengths: Any) -> Any:
             return tf.constant(self.length, tf.int64) if name == group else to_longest(name, lengths)
 
-        return self.padding(feed, group, width, {group: self.length})
+        return self.padding(feed, width, {group: self.length})
 
     def _batches(self, feed: Feed, group: str) -> Any:
         """Return a `tf.data.Dataset` of `(serialized: string [b], lengths: int64 [b], starts: int64 [b])`."""
@@ -143,10 +143,4 @@ class Crop(PaddedBatches):
 
             return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
 
-        return feed.stream(
-            batches,
-            multiple=self.batch_size,
-            group=group,
-            drop_empty=self.empty == "drop",
-            draw=True,
-        )
+        return feed.stream(batches, multiple=self.batch_size, group=group, draw=True)

@@ -63,7 +63,7 @@ class Pad(PaddedBatches):
         padding_side: `"right"`, or `"left"`: padding comes first, and the last steps of all records are in one column.
             Or a mapping of field to side, for its alignment group.
         pad_to_multiple_of: T is rounded up to a multiple of it, for fewer distinct shapes.
-        empty: what a record without steps (in the first alignment group) is: a row of padding (`"keep"`), left out
+        empty: what a record without steps in a list that is read is: a row of padding (`"keep"`), left out
             (`"drop"`), or an `"error"` while iterating.
         length_name: name under which batches carry the true lengths, int64 `(B,)`.
         mask_name: name under which batches carry a mask, bool `(B, T)`, true for real steps; None for no mask. That of
@@ -125,11 +125,12 @@ class Pad(PaddedBatches):
             message = f"{feed.origin.where}: length={targets[name]} is less than the length of a record, lengths"
             return checked(tf.constant(targets[name], tf.int64), lengths <= targets[name], message, lengths)
 
-        return self.padding(feed, feed.group() if feed.parser.schema.groups else None, width, targets)
+        return self.padding(feed, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
         """Return the steps to which each group is padded, and the feed of records that are no longer."""
         targets: dict[str, int] = {}
+        feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if isinstance(self.length, Mapping):
             targets = by_group("length", self.length, feed.origin.schema)
         elif self.length is not None:
@@ -141,4 +142,4 @@ class Pad(PaddedBatches):
 
     @property
     def _consecutive(self) -> Consecutive:
-        return Consecutive(self.batch_size, self.drop_remainder, self.empty == "drop")
+        return Consecutive(self.batch_size, self.drop_remainder)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import Padding, checked, longest_of, of_all_rows, padded
+from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
 from seqrecorder.reading.batching.bucket import Consecutive, parts_of
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import EMPTY, NO_STEPS, Batches, one_of, positive
+from seqrecorder.reading.strategy import EMPTY, Batches, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Ragged:
     Attributes:
         batch_size: records to a batch.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        empty: what a record without steps (in the first alignment group) is: a row without steps (`"keep"`), left out
+        empty: what a record without steps in a list that is read is: a row without steps (`"keep"`), left out
             (`"drop"`), or an `"error"` while iterating.
         flat: whether feature lists that every record has, of known shape, are given as the steps of all records after
             one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
@@ -89,13 +89,13 @@ class Ragged:
         """
         if self.flat:
             check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
-        first = length_name(feed.group()) if self.empty == "error" and feed.parser.schema.groups else None
-        message = f"{feed.origin.where}: {NO_STEPS}"
+        feed = self._prepare(feed)
+        checked_groups = feed.parser.schema.groups if self.empty == "error" else ()
 
         def parse(*batch: Any) -> Any:
             values = parse_ragged(feed.parser, parts_of(*batch)[0], flat=self.flat)
-            if first in values:
-                values[first] = checked(values[first], values[first] > 0, message, values[first])
+            for group in checked_groups:
+                values[length_name(group)] = not_empty(values[length_name(group)], feed, group)
             return feed.shape(values)
 
         batches = feed.made(self._consecutive.batches(feed), parse, self.batch_size)
@@ -110,15 +110,18 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return self._consecutive.batches(feed, feed.group()).map(shape)
+        return self._consecutive.batches(self._prepare(feed), feed.group()).map(shape)
 
     def order(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._consecutive.serialized(feed)
+        return self._consecutive.serialized(self._prepare(feed))
+
+    def _prepare(self, feed: Feed) -> Feed:
+        return feed.leave_out_empty() if self.empty == "drop" else feed
 
     @property
     def _consecutive(self) -> Consecutive:
-        return Consecutive(self.batch_size, self.drop_remainder, self.empty == "drop")
+        return Consecutive(self.batch_size, self.drop_remainder)
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:

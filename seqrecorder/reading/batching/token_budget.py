@@ -275,9 +275,10 @@ class TokenBudget(BatchesByLength):
         Raises:
             OptionError: records do not fit `max_steps`.
         """
+        feed = feed.leave_out_empty() if self.empty == "drop" else feed
         option = f"max_steps={self.max_steps}"
         feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
-        lengths = feed.length_counts(group, parse=True, drop_empty=self.empty == "drop")
+        lengths = feed.length_counts(group, parse=True)
         plan = TokenBudgetPlan(
             pad_to_multiple_of=self.pad_to_multiple_of,
             drop_remainder=self.drop_remainder,
