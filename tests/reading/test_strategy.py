@@ -213,7 +213,7 @@ class Speech:
     lambda size, **o: sr.TokenBudget(4 * size, **o),
 ])  # fmt: skip
 def test_empty_is_about_every_list_that_is_read(tmp_path: Path, strategy: Any) -> None:
-    """A record with an empty list is dropped, or an error that names its group; lists that are not read do not count."""
+    """A record with an empty list is dropped, or an error that names it; lists that are not read do not count."""
     sr.write([Speech(np.ones(6), [1, 0, 1]), Speech(np.ones(4), [])], tmp_path / "d")
     [batch] = sr.read(tmp_path / "d", batch=strategy(2, empty="drop"))
     assert batch["labels_length"].numpy().tolist() == [3]
