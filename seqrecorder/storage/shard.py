@@ -25,8 +25,8 @@ from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError, fir
 from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import (
     MANIFEST,
+    FileDigest,
     FileState,
-    Follower,
     PlacedFile,
     advice_on,
     error_at,
@@ -447,7 +447,7 @@ class ShardWriter:
     Attributes:
         records: how many were added.
         payload: their bytes, before compression.
-        follower: goes behind the file; gives its digest once it is closed.
+        digest: of the file; finished once that is closed.
     """
 
     def __init__(
@@ -457,7 +457,7 @@ class ShardWriter:
         self._compression = compression
         self.records = 0
         self.payload = 0
-        self.follower = Follower(path)
+        self.digest = FileDigest(path)
         self._rows: list[NDArray[np.int64]] = []
         self._waiting_rows = 0
         self._waiting: list[bytes] = []
@@ -499,7 +499,7 @@ class ShardWriter:
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
         self._waiting_rows += len(data)
         if self._stays_open:
-            self.follower.follow(self.payload)
+            self.digest.follow(self.payload)
             if self._waiting_rows >= _ROWS_WAITING:
                 self._append_rows()
         else:
@@ -521,7 +521,7 @@ class ShardWriter:
         data, self._waiting = self._waiting, []
         if data:
             self._write_now(data)
-            self.follower.follow(self.payload)
+            self.digest.follow(self.payload)
             self._append_rows()
 
     @property
@@ -559,7 +559,7 @@ class ShardWriter:
 
     def abandon(self) -> None:
         """Close the file without caring for its contents."""
-        self.follower.wait()
+        self.digest.wait()
         self._waiting = []
         self._leave()
         file, self._file = self._file, None

@@ -377,7 +377,7 @@ class EarlyUploads:
 
     def _send(self, given: tuple[str, str, ShardWriter]) -> ShardFiles:
         split, name, shard = given
-        digests = shard.follower.finish(), sha256(shard.lengths_path)
+        digests = shard.digest.finish(), sha256(shard.lengths_path)
         name = unique_name(name, *digests, self._destination.label)
         files = ShardFiles(name, shard.path.stat().st_size, *digests)
         for path, remote in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
@@ -606,7 +606,7 @@ class SplitWriter:
     def _finish_files(self) -> list[ShardFiles]:
         """Give all shards their names, and wait for those that are sent."""
         left = self._shards[len(self._sent) :]
-        digests = in_threads(lambda shard: shard.follower.finish(), left)
+        digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
         paths = [self._name_finally(index) for index in range(len(self._sent), len(self._shards))]
         kept = [
