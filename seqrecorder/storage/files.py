@@ -1309,7 +1309,7 @@ def replaced_file(path: Any) -> Iterator[Path]:
     """
     file = local_path(path)
     # The ending stays, which may tell how it is packed.
-    part = file.with_name(f".{os.getpid()}.{file.name}")
+    part = file.with_name(f".{os.getpid()}-{threading.get_ident()}.{file.name}")
     with writing("write", file):
         try:
             yield part

@@ -305,6 +305,27 @@ def unlock(descriptor: int | None) -> None:
             os.close(descriptor)
 
 
+def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
+    """Make a directory and lock it, so that `remove_abandoned` knows its owner to live.
+
+    Args:
+        new: makes a directory and returns its path.
+
+    Returns:
+        The directory, and what `lock` gave.
+    """
+    while True:
+        directory = new()
+        try:
+            with faults_around("lock", directory):
+                descriptor = lock(directory, wait=False)
+        except (FileNotFoundError, BlockingIOError):
+            continue  # somebody took it for abandoned in the moment before it was locked
+        if descriptor is None or is_at(descriptor, directory):
+            return directory, descriptor
+        unlock(descriptor)
+
+
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
     """Remove a directory whose owner has ended without doing so: its lock can be had. Without locks nobody can tell."""
     try:

@@ -556,17 +556,6 @@ class Walk:
         return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
 
 
-def lengths_lead_to_end(path: Path) -> bool:
-    """Check whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with open_source(path, buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        return size == max((end for *_, end in _hops(file, size, 0)), default=0)
-
-
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
     """Return where each frame of a plain shard begins, and where the last one ends, going by the frames' lengths.
 
@@ -843,7 +832,7 @@ def check_frames(path: Path, compression: Compression, hint: Path | str) -> None
 @remember(most=1 << 16)
 def _lengths_lead_to_end(state: FileState) -> bool:
     try:
-        return lengths_lead_to_end(state.path)
+        return frame_starts(state.path) is not None
     except OSError as error:
         raise ShardReadError(
             f"{state.path}: cannot be read: {reason_at(state.path, error)}", path=state.path
