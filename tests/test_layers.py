@@ -44,9 +44,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1690, 9),
     "wire": (1280, 4),
-    "storage": (2930, 9),
+    "storage": (2910, 9),
     "codec": (3200, 12),
-    "dataset": (4010, 14),
+    "dataset": (3950, 14),
     "writing": (3240, 11),
     "reading": (3580, 21),
     "sources": (1850, 9),

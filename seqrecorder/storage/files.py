@@ -85,6 +85,7 @@ _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
     + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
 )
+_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # names with which all is well
 _SHARD_TAIL = re.compile(r"(?:-g([0-9]{4,}))?-[0-9]{5,}-of-[0-9]{5,}\.(?:tfrecord|lengths)")
 _CSV_TAIL = re.compile(r"(?:-g([0-9]{4,}))?\.csv")
 _INVISIBLE = {"Cc": "control", "Cf": "invisible", "Cs": "surrogate", "Zl": "control", "Zp": "control"}
@@ -143,8 +144,9 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
         OptionError: a name is no plain file name, or two are alike.
     """
     given = tuple(names)
-    if what == "shard" and _are_plain(given):
-        return given
+    ordinary = what == "shard" and all(isinstance(name, str) and _ORDINARY.fullmatch(name) for name in given)
+    if ordinary and len({*given}) == len(given):
+        return given  # of shards there may be a million
     seen: dict[str, str] = {}
     for name in given:
         folded = check_name(name, what).casefold()
@@ -155,25 +157,6 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
             )
         seen[folded] = name
     return tuple(seen.values())
-
-
-def _are_plain(names: Sequence[str]) -> bool:
-    """Check whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
-    if set(map(type, names)) - {str} or max(map(len, names), default=0) > _COMPONENT_BYTES:
-        return False
-    together = "/".join([*names, ""])
-    folded = together.casefold()
-    starts = {start.casefold() for start in {name[:3] for name in names}}
-    return (
-        together.isascii()
-        and not folded.encode().translate(None, b"abcdefghijklmnopqrstuvwxyz0123456789_.-/")
-        and not starts.intersection(device[:3] for device in _WINDOWS_DEVICES)
-        and not any(start.startswith(".") for start in starts)
-        and "./" not in folded
-        and "" not in starts
-        and together.count("/") == len(names)
-        and len({*names} if folded == together else {*folded.split("/")} - {""}) == len(names)
-    )
 
 
 def shard_name(split: str, index: int, count: int | None, generation: int = 0) -> str:
