@@ -631,6 +631,17 @@ class Manifest:
         return manifest_text(data, self.splits)
 
 
+def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
+    """Return all shards, with the names of their splits."""
+    return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+
+
+def files_of(manifest: Manifest) -> list[Wanted]:
+    """Return the shards, their lengths and the assets, in an order that does not depend on their names."""
+    assets = [Wanted(info.relative(name), info.sha256) for name, info in manifest.asset_infos.items()]
+    return [*(file for split, shard in shards_of(manifest) for file in shard.files(split)), *assets]
+
+
 _REASONS, _LONGEST_REASON = 3, 200  # a manifest stays small, whatever the data
 
 

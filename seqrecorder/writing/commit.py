@@ -14,14 +14,16 @@ import numpy as np
 
 from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
 from seqrecorder.dataset.generations import named as named_files
-from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, merged_hashes, open_key_index, pays
+from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, UniqueKeys, merged_hashes, open_key_index, pays
 from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,
     SplitInfo,
+    column,
     combined,
     first_reasons,
     read_manifest,
+    shards_of,
     write_assets,
 )
 from seqrecorder.dataset.splits import key_hashes
@@ -50,7 +52,6 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
-from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.part import HOOKS, IDENTITY, KEYS, OPENED, PART, UrlParts, checked_part
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import WriteOptions, tell_missed_shares
@@ -160,11 +161,6 @@ class Part:
     name: int | str
     manifest: Manifest
     opened: tuple[str, ...] = ()
-
-    @property
-    def digests(self) -> dict[str, list[str]]:
-        """The SHA-256 of the shards of each split."""
-        return {name: [shard.sha256 for shard in split.shards] for name, split in self.manifest.splits.items()}
 
 
 def commit(
@@ -334,7 +330,7 @@ def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
         *others, (_, _, last) = sorted(attempts[name], key=operator.itemgetter(0, 1))
         parts.append(last)
-        if any(other.digests != last.digests for _, _, other in others):
+        if any(_digests(other.manifest) != _digests(last.manifest) for _, _, other in others):
             _LOG.warning(
                 "%s: %s attempts at part %s have different contents; the one that was completed last counts",
                 place.destination,
@@ -460,8 +456,13 @@ def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, stag
 
 def _identity(manifest: Manifest) -> str:
     """Return what tells a dataset from every other that stood, or will stand, at its place."""
-    shards = {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
-    return hashlib.sha256(json.dumps([manifest.generation, manifest.fingerprint, shards]).encode()).hexdigest()
+    facts = [manifest.generation, manifest.fingerprint, _digests(manifest)]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def _digests(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the SHA-256 of the shards of each split."""
+    return {name: column(split.shards, "sha256") for name, split in manifest.splits.items()}
 
 
 def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
@@ -477,10 +478,10 @@ def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
         return False
     if place.noted() == _identity(there):
         return True
-    known = {(name, shard.sha256) for name, split in there.splits.items() for shard in split.shards}
+    known = {(name, shard.sha256) for name, shard in shards_of(there)}
     parts = _read_parts(place) if late else []
-    found = {(name, digest) for part in parts for name, digests in part.digests.items() for digest in digests}
-    done = bool(found) and found <= known
+    ours = {(name, shard.sha256) for part in parts for name, shard in shards_of(part.manifest)}
+    done = bool(ours) and ours <= known
     if done:
         place.note(_identity(there))
     return done

@@ -17,7 +17,8 @@ from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.generations import named
-from seqrecorder.dataset.manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.keys import UniqueKeys
+from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
 from seqrecorder.dataset.remote import PARTS, Destination
 from seqrecorder.dataset.splits import Balanced
 from seqrecorder.dataset.verify import require_fit
@@ -37,7 +38,6 @@ from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.writing.columns import Block, ColumnSource, Sources, TableRecords
 from seqrecorder.writing.intake import LifeCycle, check_params
-from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import WriteOptions, Writer, shows_options, stream_of
 
@@ -116,21 +116,18 @@ class UrlParts:
         """
         place = self.whole.place
         listed, sizes = place.items(), dict[str, int]()
-        for part in parts:
-            for split in part.splits.values():
-                for file in (file for shard in split.shards for file in shard.files(split.name)):
-                    size = listed[file.name].bytes if file.name in listed else place.size(file.name)
-                    if size is None or (file.bytes and size != file.bytes):
-                        raise DatasetNotFoundError(
-                            f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
-                            f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
-                            path=place.at(file.name),
-                        )
-                    sizes[file.name] = size
+        for file in (file for part in parts for split, shard in shards_of(part) for file in shard.files(split)):
+            size = listed[file.name].bytes if file.name in listed else place.size(file.name)
+            if size is None or (file.bytes and size != file.bytes):
+                raise DatasetNotFoundError(
+                    f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
+                    f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
+                    path=place.at(file.name),
+                )
+            sizes[file.name] = size
 
         def check_lengths(part: Manifest) -> None:
-            shards = [(split.name, shard) for split in part.splits.values() for shard in split.shards]
-            part.fetch(shards, lengths_only=True)
+            part.fetch(shards_of(part), lengths_only=True)
             require_fit(part, sizes)
 
         in_threads(check_lengths, parts)  # each waits for the place
