@@ -207,6 +207,10 @@ def has_notes(directory: Path) -> bool:
     return any(_NOTE.fullmatch(path.name) for path in directory.glob(f".{MANIFEST}.files-*"))
 
 
+class ChangedError(DatasetError):
+    """Somebody else was faster; nothing was changed."""
+
+
 @attrs.frozen
 class Standing:
     """What stood at a destination when a write began.
@@ -241,7 +245,7 @@ class Standing:
 
     def raise_changed(self, where: object) -> NoReturn:
         """Raise the error of a writer whose destination somebody else has changed."""
-        kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
+        kind, what = (DatasetExistsError, "came to be") if self.text is None else (ChangedError, "was changed")
         raise kind(f"{where} {what} while this was written, and is left as it is; write again", path=str(where))
 
 
@@ -325,7 +329,9 @@ def clean_destination(destination: Path) -> None:
         clean_up(held, _manifest(held))
 
 
-def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False) -> Manifest:
+def publish(
+    staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False, outer: Held | None = None
+) -> Manifest:
     """Make what was staged the dataset at the destination, or a part of it.
 
     Args:
@@ -335,6 +341,7 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
         keep: whether the old files stay, because the new manifest names them too. Else they go once it is there: those
             that the old manifest names, and those whose names only a writer of the dataset gives. Everything else in
             the directory stays.
+        outer: the destination, where the caller has locked it and `keep` is true.
 
     Returns:
         The new manifest, as it was written: its assets may have moved.
@@ -356,7 +363,7 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
     if not keep and staging.publish(over):
         return new
     staging.take_after()
-    return merge_into(staging.destination, staging.path, new, old, keep=keep) or new
+    return merge_into(staging.destination, staging.path, new, old, keep=keep, outer=outer) or new
 
 
 def publish_files(staging: Staging) -> None:
@@ -371,7 +378,13 @@ def publish_files(staging: Staging) -> None:
 
 
 def merge_into(
-    dataset: Path, staging: Path, new: Manifest | None, old: Standing, *, keep: bool = False
+    dataset: Path,
+    staging: Path,
+    new: Manifest | None,
+    old: Standing,
+    *,
+    keep: bool = False,
+    outer: Held | None = None,
 ) -> Manifest | None:
     """Move the files of a staging directory into a directory, and replace its manifest.
 
@@ -381,6 +394,7 @@ def merge_into(
         new: see `publish`, as for the others; None for files without a manifest.
         old: see `publish`.
         keep: see `publish`.
+        outer: see `publish`.
 
     Returns:
         See `publish`.
@@ -395,7 +409,7 @@ def merge_into(
     if text is not None:
         write_file(staging / MANIFEST, text)
     sync_tree(staging)
-    with exclusive(dataset) as held:
+    with exclusive(dataset, outer) as held:
         _check_unchanged(held, old)
         clean_up(held, old.manifest)
         replaced = set() if keep else _all_of(held, old)

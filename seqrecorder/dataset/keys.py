@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.manifest import Manifest, SplitInfo
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.locks import Held
 
 
 _LAST = (1 << 64) - 1
@@ -299,13 +300,13 @@ class KeyIndexFile:
         with writing("write", self.path), self.path.open("ab") as file:
             file.write(data)
 
-    def move(self, directory: Path, text: bytes, names: Sequence[str]) -> None:
+    def move(self, directory: Path, text: bytes, names: Sequence[str], outer: Held | None = None) -> None:
         """Keep it beside the manifest that was published; takes and raises what `write_key_index` does."""
         with writing("write", self.path):
             with self.path.open("r+b") as file:
                 file.write(_head(text, names, self._check))
             shutil.copymode(directory / MANIFEST, self.path)
-        with exclusive(directory) as held:
+        with exclusive(directory, outer) as held:
             if held.read(MANIFEST) == text:
                 held.take(self.path, KEY_INDEX)
 

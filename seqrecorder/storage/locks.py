@@ -205,7 +205,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 
 @contextlib.contextmanager
-def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
+def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
     """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
 
     `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
@@ -217,6 +217,7 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
 
     Args:
         directory: the dataset.
+        outer: what an outer block of this function gave for the dataset, which is given again; None for no such block.
 
     Yields:
         The directory.
@@ -224,6 +225,9 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
     Raises:
         DatasetNotFoundError: there is no such directory.
     """
+    if outer is not None:
+        yield outer
+        return
     directory = Path(directory)
     if directory.is_symlink():  # which is never the directory that is locked
         directory = Path(os.path.realpath(directory))
