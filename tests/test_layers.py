@@ -44,9 +44,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1690, 9),
     "wire": (1280, 4),
-    "storage": (2910, 9),
+    "storage": (2900, 9),
     "codec": (3200, 12),
-    "dataset": (4020, 14),
+    "dataset": (3990, 14),
     "writing": (3130, 10),
     "reading": (3580, 21),
     "sources": (1850, 9),

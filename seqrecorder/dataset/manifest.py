@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import hashlib
 import itertools
 import json
@@ -667,17 +666,22 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
     )
 
 
-def is_too_deep(value: Any) -> bool:
-    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """Yield the values of metadata level by level: one more than `DEEPEST` levels at most."""
     level = [value]
-    for _ in range(DEEPEST + 1):
-        inner: list[Any] = []
-        for item in level:
-            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
-        if not inner:
-            return False
-        level = inner
-    return True
+    for _ in range(DEEPEST + 2):
+        if level:
+            yield level
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ())
+        ]
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    return sum(1 for _ in _levels(value)) > DEEPEST + 1
 
 
 # Its text -------------------------------------------------------------------------------------------------------------
@@ -732,8 +736,6 @@ def _sealed(text: str) -> str:
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
-
-_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
@@ -832,8 +834,7 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        with _uncollected():
-            return _manifest(text if isinstance(text, str) else text.decode(), path)
+        return _manifest(text if isinstance(text, str) else text.decode(), path)
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
@@ -854,6 +855,7 @@ def _manifest(text: str, path: Path) -> Manifest:
         raise ValueError("the schema does not have the fingerprint that stands beside it")
     check_names(data["splits"], "split")
     check_names(data["assets"], "asset")
+    _check_digests([info["sha256"] for info in data["assets"].values()])
     return Manifest(
         path=path,
         schema=schema,
@@ -865,23 +867,10 @@ def _manifest(text: str, path: Path) -> Manifest:
         splitting=_splitting(data["splitting"]),
         metadata=_metadata(data["metadata"]),
         asset_infos={
-            name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
-            for name, info in data["assets"].items()
+            name: AssetInfo(info["sha256"], _count(info["generation"])) for name, info in data["assets"].items()
         },
         url=origin_of(path),
     )
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from going through millions of values, none of which is garbage, while they come."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _refuse_constant(name: str) -> Any:
@@ -889,7 +878,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _metadata(value: Any) -> Any:
-    if is_too_deep(value):
+    if _is_too_deep(value):
         raise ValueError(f"metadata of more than {DEEPEST} levels")
     return value
 
@@ -947,16 +936,8 @@ def _hashes(text: Any) -> tuple[int, ...]:
     return tuple(int(text[start : start + 16], 16) for start in range(0, len(text), 16))
 
 
-def _digest(value: Any) -> str:
-    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise ValueError(f"expected a SHA-256 in hex, got {value!r}")
-    return value
-
-
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"expected a count, got {value!r}")
-    return value
+    return int(_counts([value])[0])
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
@@ -998,15 +979,9 @@ def check_metadata(value: Any) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
-    if is_too_deep(value):
+    if _is_too_deep(value):
         raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
-    inner = [value]
-    while inner:
-        item = inner.pop()
-        if isinstance(item, dict):
-            strange = next((key for key in item if not isinstance(key, str)), None)
-            if strange is not None:
-                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
-            inner += item.values()
-        elif isinstance(item, (list, tuple)):
-            inner += item
+    keys = (key for level in _levels(value) for item in level if isinstance(item, dict) for key in item)
+    strange = next((key for key in keys if not isinstance(key, str)), None)
+    if strange is not None:
+        raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")

@@ -394,25 +394,12 @@ class FileTable(Sequence[ShardFile]):
         """Paths of their lengths."""
         return list(map(lengths_name, self.path))
 
-    @property
-    def records(self) -> NDArray[np.int64]:
-        """Numbers of records."""
-        return self.shards.records[self.chosen]
-
-    @property
-    def bytes(self) -> NDArray[np.int64]:
-        """Sizes."""
-        return self.shards.bytes[self.chosen]
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Positions of the first records."""
-        return self.shards.start[self.chosen]
-
-    @property
-    def step(self) -> NDArray[np.int64]:
-        """Distances of two records."""
-        return self.shards.step[self.chosen]
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        """Return the numbers of records, the bytes, the starts or the steps."""
+        if name not in ("records", "bytes", "start", "step"):
+            raise AttributeError(name)
+        numbers: NDArray[np.int64] = getattr(self.shards, name)[self.chosen]
+        return numbers
 
     @property
     def runs(self) -> list[None]:

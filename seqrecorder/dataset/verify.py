@@ -365,8 +365,7 @@ def _verify_contents(
         if found or records != shard.records:
             walk = walk_frames(path, origin.compression)
             if walk.problem:
-                said = f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}"
-                found = [Problem(origin.where, said)]
+                found = [Problem(origin.where, str(walk))]
             elif walk.lengths.size != shard.records:
                 yield Problem(origin.where, f"expected {shard.records} records, got {walk.lengths.size}")
     except ShardReadError as error:
@@ -454,9 +453,7 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         return VerifyReport(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
     problems = []
     if walk.problem:
-        problems.append(
-            Problem(path.name, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
-        )
+        problems.append(Problem(path.name, str(walk)))
     elif level == "full":
         try:
             RecordReader(path, compression, walk.window).read_all()

@@ -523,12 +523,17 @@ def is_packed_with_zlib(path: Path) -> bool:
     return len(header) == HEADER and _length_is_genuine(header)
 
 
+def unreadable(path: Path, error: OSError) -> ShardReadError:
+    """Return the error of a shard that the system does not read, with the first bytes that it does not."""
+    return ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path)
+
+
 def _first_bytes(path: Path, count: int) -> bytes:
     try:
         with open_source(path) as file:
             return file.read(count)
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+        raise unreadable(path, error) from error
 
 
 def _length_is_genuine(header: bytes) -> bool:
@@ -548,6 +553,9 @@ class Walk:
     lengths: NDArray[np.int64] = attrs.field(eq=False)
     problem: str
     offset: int
+
+    def __str__(self) -> str:
+        return f"after {self.lengths.size} records, at byte {self.offset}, it {self.problem}"
 
     @property
     def window(self) -> int:
@@ -620,7 +628,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
             with gzip.GzipFile(fileobj=file) as stream:
                 return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+        raise unreadable(path, error) from error
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
@@ -834,9 +842,7 @@ def _lengths_lead_to_end(state: FileState) -> bool:
     try:
         return frame_starts(state.path) is not None
     except OSError as error:
-        raise ShardReadError(
-            f"{state.path}: cannot be read: {reason_at(state.path, error)}", path=state.path
-        ) from error
+        raise unreadable(state.path, error) from error
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
@@ -853,10 +859,7 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
     """
     walk = walk_frames(path, compression)
     if walk.problem:
-        raise ShardReadError(
-            f"{path}: after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}; {advice(hint)}",
-            path=path,
-        )
+        raise ShardReadError(f"{path}: {walk}; {advice(hint)}", path=path)
     if records >= 0 and walk.lengths.size != records:
         raise ShardReadError(f"{path}: expected {records} records, got {walk.lengths.size}; {advice(hint)}", path=path)
     return walk
