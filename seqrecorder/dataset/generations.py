@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from seqrecorder.dataset.manifest import FORMAT, manifest_bytes, parse_manifest
+from seqrecorder.dataset.manifest import FORMAT, files_of, manifest_bytes, parse_manifest
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -63,7 +63,7 @@ ASSET_GENERATION = re.compile("g([0-9]{4,})")
 """The name of a directory of assets that came with a later generation."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
-_RECORDS, _LENGTHS = ".tfrecord", ".lengths"
+_RECORDS, _LENGTHS, _CSV = ".tfrecord", ".lengths", ".csv"
 
 
 def is_manifest_of_ours(data: bytes, held: Held) -> bool:
@@ -85,11 +85,27 @@ def is_manifest_of_ours(data: bytes, held: Held) -> bool:
 
 def named(manifest: Manifest) -> set[str]:
     """Return the paths of the files that a manifest names, relative to the dataset, but for itself."""
-    paths = {info.relative(name) for name, info in manifest.asset_infos.items()}
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            paths |= {f"{split.name}/{shard.name}", f"{split.name}/{shard.lengths_name}"}
-    return paths
+    return {file.name for file in files_of(manifest)}
+
+
+def _of_writers(held: Held, split: str) -> dict[str, int]:
+    """Map the names in a split's directory that only a writer of datasets gives to their generations."""
+    names = {name: generation_of(split, name) for name in held.entries(split)}
+    return {
+        name: generation
+        for name, generation in names.items()
+        if generation is not None and (name != EXAMPLES_CSV or held.read(f"{split}/{name}", len(CSV_HEAD)) == CSV_HEAD)
+    }
+
+
+def _listings(held: Held, manifest: Manifest, first: int = 0) -> set[str]:
+    """Return the paths of the listings in the splits of a manifest, from a generation on up to its own."""
+    return {
+        f"{split}/{name}"
+        for split in manifest.splits
+        for name, generation in _of_writers(held, split).items()
+        if name.endswith(_CSV) and first <= generation <= manifest.generation
+    }
 
 
 def belongings(held: Held, manifest: Manifest) -> set[str]:
@@ -98,28 +114,18 @@ def belongings(held: Held, manifest: Manifest) -> set[str]:
     They are those that it names, its listings, the index of its keys, its statistics, and what killed writers have
     left. All but the first have names that are given to nothing else.
     """
-    found = named(manifest) | (held.entries().keys() & BESIDE_MANIFEST)
-    for split in manifest.splits:
-        for name in held.entries(split):
-            path = f"{split}/{name}"
-            if generation_of(split, name) is not None and (name != EXAMPLES_CSV or is_listing(held, path)):
-                found.add(path)
+    ours = named(manifest) | (held.entries().keys() & BESIDE_MANIFEST)
+    ours |= {f"{split}/{name}" for split in manifest.splits for name in _of_writers(held, split)}
     for name in held.entries(ASSETS):
         match = ASSET_GENERATION.fullmatch(name)
         if match and int(match[1]) > manifest.generation:
-            found |= {f"{ASSETS}/{name}/{inner}" for inner in held.entries(f"{ASSETS}/{name}")}
-    return found
+            ours |= {f"{ASSETS}/{name}/{inner}" for inner in held.entries(f"{ASSETS}/{name}")}
+    return ours
 
 
 def strays(held: Held, manifest: Manifest) -> set[str]:
     """Return the paths of the files that belong to a dataset and are no part of it: killed writers left them."""
-    listings = {
-        f"{split}/{name}"
-        for split in manifest.splits
-        for name in held.entries(split)
-        if name.endswith(".csv") and (generation_of(split, name) or 0) <= manifest.generation
-    }
-    return belongings(held, manifest) - named(manifest) - listings
+    return belongings(held, manifest) - named(manifest) - _listings(held, manifest)
 
 
 def by_names(held: Held) -> set[str]:
@@ -128,30 +134,19 @@ def by_names(held: Held) -> set[str]:
     They are shards in a directory of their split's name, with their files of lengths beside them or of a later
     generation, listings beside such, the index of its keys, and its statistics.
     """
-    found: set[str] = held.entries().keys() & BESIDE_MANIFEST
+    ours: set[str] = held.entries().keys() & BESIDE_MANIFEST
     for split, kind in held.entries().items():
         if kind != "directory" or split == ASSETS or split.startswith("."):
             continue
-        names = {name for name in held.entries(split) if generation_of(split, name) is not None}
-        ours = {
+        names = _of_writers(held, split)
+        shards = {
             name
-            for name in names
-            if name.endswith(_LENGTHS)
-            or (name.endswith(_RECORDS) and (generation_of(split, name) or lengths_name(name) in names))
+            for name, generation in names.items()
+            if name.endswith(_LENGTHS) or (name.endswith(_RECORDS) and (generation or lengths_name(name) in names))
         }
-        if ours:
-            ours |= {
-                name
-                for name in names
-                if name.endswith(".csv") and (name != EXAMPLES_CSV or is_listing(held, f"{split}/{name}"))
-            }
-        found |= {f"{split}/{name}" for name in ours}
-    return found
-
-
-def is_listing(held: Held, relative: str) -> bool:
-    """Check whether a CSV is one of what went where."""
-    return held.read(relative, len(CSV_HEAD)) == CSV_HEAD
+        listings = {name for name in names if shards and name.endswith(_CSV)}
+        ours |= {f"{split}/{name}" for name in shards | listings}
+    return ours
 
 
 def others(held: Held, ours: Iterable[str]) -> list[str]:
@@ -204,19 +199,16 @@ def clean_up(held: Held, manifest: Manifest | None) -> None:
 def _noted(held: Held, noted: Manifest, manifest: Manifest | None) -> set[str]:
     """Return the paths of the files of a manifest that was, or should have been, and of no other."""
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
-    listings = {
-        f"{split}/{name}"
-        for split in noted.splits
-        for name in held.entries(split)
-        if name.endswith(".csv") and first <= (generation_of(split, name) or 0) <= noted.generation
-    }
-    ours = {path for path in listings if is_listing(held, path)}
-    return named(noted) - (set() if manifest is None else named(manifest)) | ours
+    return named(noted) - (set() if manifest is None else named(manifest)) | _listings(held, noted, first)
 
 
 def has_notes(directory: Path) -> bool:
     """Check whether a writer was killed in the middle of a publication here."""
     return any(_NOTE.fullmatch(path.name) for path in directory.glob(f".{MANIFEST}.files-*"))
+
+
+class ChangedError(DatasetError):
+    """Somebody else was faster; nothing was changed."""
 
 
 @attrs.frozen
@@ -253,7 +245,7 @@ class Standing:
 
     def raise_changed(self, where: object) -> NoReturn:
         """Raise the error of a writer whose destination somebody else has changed."""
-        kind, what = (DatasetExistsError, "came to be") if self.text is None else (DatasetError, "was changed")
+        kind, what = (DatasetExistsError, "came to be") if self.text is None else (ChangedError, "was changed")
         raise kind(f"{where} {what} while this was written, and is left as it is; write again", path=str(where))
 
 
@@ -326,8 +318,7 @@ def _overwritable(held: Held) -> Standing:
 def next_generation(held: Held) -> int:
     """Return a generation that no file in a directory belongs to, where no manifest says which it is."""
     splits = [name for name, kind in held.entries().items() if kind == "directory"]
-    known = (generation_of(split, name) for split in splits for name in held.entries(split))
-    return max((generation for generation in known if generation is not None), default=-1) + 1
+    return max((generation for split in splits for generation in _of_writers(held, split).values()), default=-1) + 1
 
 
 def clean_destination(destination: Path) -> None:
@@ -338,7 +329,9 @@ def clean_destination(destination: Path) -> None:
         clean_up(held, _manifest(held))
 
 
-def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False) -> Manifest:
+def publish(
+    staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: bool = False, outer: Held | None = None
+) -> Manifest:
     """Make what was staged the dataset at the destination, or a part of it.
 
     Args:
@@ -348,6 +341,7 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
         keep: whether the old files stay, because the new manifest names them too. Else they go once it is there: those
             that the old manifest names, and those whose names only a writer of the dataset gives. Everything else in
             the directory stays.
+        outer: the destination, where the caller has locked it and `keep` is true.
 
     Returns:
         The new manifest, as it was written: its assets may have moved.
@@ -363,13 +357,13 @@ def publish(staging: Staging, new: Manifest, old: Standing = NOTHING, *, keep: b
     def over(held: Held) -> set[str] | None:
         _check_unchanged(held, old)
         clean_up(held, old.manifest)
-        ours = by_names(held) if old.manifest is None else belongings(held, old.manifest)
+        ours = _all_of(held, old)
         return None if others(held, ours) else ours
 
     if not keep and staging.publish(over):
         return new
     staging.take_after()
-    return merge_into(staging.destination, staging.path, new, old, keep=keep) or new
+    return merge_into(staging.destination, staging.path, new, old, keep=keep, outer=outer) or new
 
 
 def publish_files(staging: Staging) -> None:
@@ -384,7 +378,13 @@ def publish_files(staging: Staging) -> None:
 
 
 def merge_into(
-    dataset: Path, staging: Path, new: Manifest | None, old: Standing, *, keep: bool = False
+    dataset: Path,
+    staging: Path,
+    new: Manifest | None,
+    old: Standing,
+    *,
+    keep: bool = False,
+    outer: Held | None = None,
 ) -> Manifest | None:
     """Move the files of a staging directory into a directory, and replace its manifest.
 
@@ -394,6 +394,7 @@ def merge_into(
         new: see `publish`, as for the others; None for files without a manifest.
         old: see `publish`.
         keep: see `publish`.
+        outer: see `publish`.
 
     Returns:
         See `publish`.
@@ -408,7 +409,7 @@ def merge_into(
     if text is not None:
         write_file(staging / MANIFEST, text)
     sync_tree(staging)
-    with exclusive(dataset) as held:
+    with exclusive(dataset, outer) as held:
         _check_unchanged(held, old)
         clean_up(held, old.manifest)
         replaced = set() if keep else _all_of(held, old)

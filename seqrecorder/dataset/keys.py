@@ -1,36 +1,152 @@
-"""The hashes of a dataset's keys, kept beside its manifest, so that an append need not read all records for them.
+"""Whether a key came before: in what is written, in another part of it, or in the dataset that it is appended to.
 
-The file is hidden, and says what the shards say: where it is missing, damaged, or of another manifest than the one that
-stands there, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of what it belongs to, the CRC-32 of
-the hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
+The index beside a manifest is hidden, and holds what the shards hold. Where it is missing, damaged, or belongs to
+another manifest, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of its owner, the CRC-32 of the
+hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import shutil
 import zlib
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from seqrecorder.errors import ShardReadError
+from seqrecorder.codec.decode import RecordDecoder
+from seqrecorder.dataset.manifest import explaining_replacement
+from seqrecorder.dataset.splits import key_hashes
+from seqrecorder.errors import DuplicateKeyError, ShardReadError
 from seqrecorder.storage.files import KEY_INDEX, MANIFEST, writing
 from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.shard import RecordReader
+from seqrecorder.storage.tfrecord import check_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.manifest import Manifest, SplitInfo
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.locks import Held
+
+
+_LAST = (1 << 64) - 1
+
+
+class KeyRegistry:
+    """Finds keys that come twice in a stream, in 12 bytes a key (16 from position 2**32 on).
+
+    It keeps hashes and positions in sorted runs of numpy arrays, each more than twice as long as the next,
+    and merges the runs that would break this rule (a log-structured merge). Small blocks cost
+    more for each key; while the two largest runs merge, the memory is double.
+
+    Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
+    n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
+
+    >>> registry = KeyRegistry()
+    >>> registry.add(np.array([7, 8, 7], np.uint64), 0)
+    array([-1, -1,  0])
+    >>> registry.add(np.array([9, 8], np.uint64), 3)
+    array([-1,  1])
+    >>> len(registry)
+    3
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[NDArray[np.uint64], NDArray[Any]]] = []
+
+    def __len__(self) -> int:
+        """Return the number of distinct keys."""
+        return sum(len(hashes) for hashes, _ in self._runs)
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """The hashes of all keys, uint64, ascending."""
+        return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
+
+    def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Register a block of keys, and say for each whether and where it came before.
+
+        Args:
+            hashes: uint64 of shape (n,), a hash of each key; n of about 1,000 is best.
+            first_position: the position of the block's first key, when the others follow one by one; or the
+                positions of all, int64 of shape (n,). None is negative.
+
+        Returns:
+            int64 of shape (n,): -1 for a key that is new, else the position that was registered with its
+            first occurrence, be it in this block or before. Later occurrences are not registered.
+        """
+        positions = first_position
+        if not isinstance(positions, np.ndarray):
+            positions = positions + np.arange(len(hashes), dtype=np.int64)
+        earlier = np.full(len(hashes), -1, np.int64)
+        if not len(hashes):
+            return earlier
+        order = np.argsort(hashes, kind="stable")
+        ordered = hashes[order]
+        is_first = np.ones(len(order), np.bool_)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+        firsts = order[is_first]
+        distinct = ordered[is_first]
+        known = self._lookup(distinct)
+        is_new = known < 0
+        if len(firsts) < len(order) or not is_new.all():
+            # What a later occurrence is told: the known position, else that of the block's first.
+            told = np.where(is_new, positions[firsts], known)
+            earlier[order] = told[np.cumsum(is_first) - 1]
+            earlier[firsts] = known
+        self._append(distinct[is_new], positions[firsts[is_new]])
+        return earlier
+
+    def _lookup(self, distinct: NDArray[np.uint64]) -> NDArray[np.int64]:
+        known = np.full(len(distinct), -1, np.int64)
+        for hashes, positions in self._runs:
+            at = np.searchsorted(hashes, distinct)
+            np.minimum(at, len(hashes) - 1, out=at)
+            found = np.flatnonzero(hashes[at] == distinct)
+            if len(found):
+                known[found] = positions[at[found]]
+        return known
+
+    def _append(self, hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
+        if not len(hashes):
+            return
+        narrow = positions.astype(np.uint32) if int(positions.max()) < 1 << 32 else positions
+        runs = self._runs
+        runs.append((hashes, narrow))
+        while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
+            # In lists, so that `_merge` holds the only references and can free the arrays early.
+            runs.append(_merge([*runs.pop()], [*runs.pop()]))
+
+
+def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
+    """Merge two sorted runs, given as lists that it empties: hashes first, then positions."""
+    few, many = sorted((one, other), key=lambda run: len(run[0]))
+    length = len(few[0]) + len(many[0])
+    places = np.searchsorted(many[0], few[0])
+    places += np.arange(len(places))
+    rest = np.ones(length, np.bool_)
+    rest[places] = False
+    merged: list[NDArray[Any]] = []
+    for _ in range(2):
+        # Each input is dropped as soon as its column is merged: this is where memory peaks.
+        source, into = few.pop(0), many.pop(0)
+        column = np.empty(length, np.result_type(source, into))
+        column[places] = source
+        column[rest] = into
+        merged.append(column)
+    return merged[0], merged[1]
 
 
 _MEMORY_BYTES = 512 << 20
 _HASH_BYTES = 8
-_LAST = (1 << 64) - 1
 
 
 class SortedHashes:
@@ -53,7 +169,7 @@ class SortedHashes:
         """Return how many hashes there are."""
         return self._size
 
-    def through(self, last: int) -> NDArray[np.uint64]:
+    def through(self, last: int = _LAST) -> NDArray[np.uint64]:
         """Return the hashes that come next, up to `last`, and go on behind them the next time.
 
         Raises:
@@ -122,26 +238,14 @@ def pays(manifest: Manifest) -> bool:
     return shards >= _SHARDS or manifest.records >= _RECORDS or manifest.bytes >= _BYTES
 
 
-def read_key_index(directory: Path, text: bytes, names: Sequence[str]) -> NDArray[np.uint64] | None:
-    """Return the hashes of a dataset's keys, uint64, ascending; None where no index is as it was written for it.
+def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
+    """Return the hashes of a dataset's keys, ascending; None where no index is as it was written for it.
 
     Args:
         directory: of the dataset.
         text: of its manifest.
         names: of the fields that identify a record.
     """
-    try:
-        data = (directory / KEY_INDEX).read_bytes()
-    except OSError:
-        return None
-    hashes = data[_HEAD:]
-    if data[:_HEAD] != _head(text, names, zlib.crc32(hashes)) or len(hashes) % 8:
-        return None
-    return np.frombuffer(hashes, "<u8").astype(np.uint64, copy=False)
-
-
-def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
-    """Return what `read_key_index` does, of which takes the same, to be gone through piece by piece."""
     path, check, size = directory / KEY_INDEX, 0, 0
     try:
         with path.open("rb") as file:
@@ -196,13 +300,13 @@ class KeyIndexFile:
         with writing("write", self.path), self.path.open("ab") as file:
             file.write(data)
 
-    def move(self, directory: Path, text: bytes, names: Sequence[str]) -> None:
+    def move(self, directory: Path, text: bytes, names: Sequence[str], outer: Held | None = None) -> None:
         """Keep it beside the manifest that was published; takes and raises what `write_key_index` does."""
         with writing("write", self.path):
             with self.path.open("r+b") as file:
                 file.write(_head(text, names, self._check))
             shutil.copymode(directory / MANIFEST, self.path)
-        with exclusive(directory) as held:
+        with exclusive(directory, outer) as held:
             if held.read(MANIFEST) == text:
                 held.take(self.path, KEY_INDEX)
 
@@ -210,3 +314,179 @@ class KeyIndexFile:
 def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
     owner = hashlib.sha256(b"\0".join([*(name.encode() for name in names), text])).digest()
     return _MAGIC + owner + check.to_bytes(4, "little")
+
+
+_DECODED, _DECODED_BYTES = 1024, 8 << 20  # records whose keys are decoded together
+
+
+class UniqueKeys:
+    """Finds records whose key came before; records of a class without a key field are all new.
+
+    Args:
+        schema: what the records are.
+        on_duplicate: what a second record with the same key is.
+        needs: what the property of that name gave for the class itself, where the schema is rebuilt and has no hooks.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        on_duplicate: Literal["error", "first"],
+        *,
+        needs: Sequence[str] | None = None,
+    ) -> None:
+        self._on_duplicate = on_duplicate
+        self._key = schema.key_field
+        # Chunks that come as records of their own share their key, and differ in their number; where the class makes
+        # the chunks itself, what comes is whole.
+        chunks_itself = callable(getattr(schema.record_class, "split", None))
+        self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
+        if needs is not None and self._chunk is not None and self._chunk.name not in needs:
+            self._chunk = None
+        self._registry = KeyRegistry()
+        self._old_place, self._old_count = "", 0
+        self._old_hashes: NDArray[np.uint64] | None = None
+
+    @property
+    def needs(self) -> list[str]:
+        """Names of the attributes that identify a record."""
+        return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
+
+    def register(self, manifest: Manifest, text: bytes) -> None:
+        """Take in the keys of a dataset that is appended to.
+
+        Args:
+            manifest: of the dataset.
+            text: of the same.
+
+        Raises:
+            ShardReadError: a shard is damaged.
+        """
+        if self._key is None:
+            return
+        self._old_place = manifest.where
+        known = open_key_index(manifest.path, text, self.needs)
+        for hashes in self._stored_hashes(manifest, manifest.splits) if known is None else [known.through()]:
+            self._registry.add(hashes, self._old_count)
+            self._old_count += hashes.size
+        self._old_hashes = self._registry.hashes
+
+    def save(self, manifest: Manifest, added: Mapping[str, SplitInfo], *, hooks: bool) -> None:
+        """Keep the keys for the next append, where that is faster than to read them again.
+
+        Args:
+            manifest: what was published.
+            added: what it has besides the dataset that was appended to.
+            hooks: whether hooks of the class had a say, so that other keys may be stored than came.
+
+        Raises:
+            ShardReadError: a shard cannot be read.
+            ShardWriteError: the index could not be written.
+        """
+        if self._key is None or self._old_hashes is None or not pays(manifest):
+            return
+        hashes = self._registry.hashes
+        if hooks:
+            hashes = np.unique(np.concatenate([self._old_hashes, *self._stored_hashes(manifest, added)]))
+        write_key_index(manifest.path, manifest.to_json().encode(), self.needs, hashes)
+
+    @property
+    def hashes(self) -> NDArray[np.uint64] | None:
+        """The hashes of all keys, ascending; None for a class without a key field."""
+        return None if self._key is None else self._registry.hashes
+
+    def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Return a hash of the key of each record, the same in every process, and whether it has a key."""
+        identities = self._identities(records) if self._key is not None else [None] * len(records)
+        usable = np.array([identity is not None for identity in identities], np.bool_)
+        hashes = np.zeros(usable.size, np.uint64)
+        hashes[usable] = key_hashes([identity for identity in identities if identity is not None])
+        return hashes, usable
+
+    def add(self, hashes: NDArray[np.uint64]) -> int | None:
+        """Take in keys by what `hashes_of` gave; return the index of one that came before, or None."""
+        doubled = np.flatnonzero(self._registry.add(hashes, len(self._registry)) >= 0)
+        return int(doubled[0]) if doubled.size else None
+
+    def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
+        """Yield the keys in the shards of some splits, many at a time; those of chunks with their numbers.
+
+        Raises:
+            ShardReadError: a shard is damaged.
+        """
+        codec = RecordDecoder(manifest.schema.select(self.needs))
+        with explaining_replacement(manifest):
+            for data in _stored(manifest, splits):
+                known = self._identities(codec.decode_batch(data))
+                yield [identity for identity in known if identity is not None]
+
+    def _stored_hashes(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[NDArray[np.uint64]]:
+        return map(key_hashes, self.stored(manifest, splits))
+
+    def keep(self, records: Sequence[Any], positions: NDArray[np.int64]) -> list[int] | None:
+        """Return the indices of the records to keep, or None for all.
+
+        Args:
+            records: that came.
+            positions: of each, int64.
+
+        Raises:
+            DuplicateKeyError: a key came before, and that is an error.
+        """
+        if self._key is None:
+            return None
+        # A record without a key, or with one of another type, is reported when it is encoded.
+        hashes, has_key = self.hashes_of(records)
+        usable = np.flatnonzero(has_key)
+        positions = positions[usable]
+        earlier = self._registry.add(hashes[usable], positions + self._old_count)
+        doubled = np.flatnonzero(earlier >= 0)
+        if not doubled.size:
+            return None
+        if self._on_duplicate == "error":
+            first = int(doubled[0])
+            other = int(earlier[first]) - self._old_count
+            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_place} already"
+            raise DuplicateKeyError(
+                f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each, "
+                f"which leaves out {doubled.size} of the {usable.size} records that were looked at here",
+                position=int(positions[first]),
+                key=getattr(records[usable[first]], self._key.name),
+            )
+        kept: list[int] = np.delete(np.arange(len(records)), usable[doubled]).tolist()
+        return kept
+
+    def _identities(self, records: Sequence[Any]) -> list[Any]:
+        if self._chunk is None and self._key is not None:
+            with contextlib.suppress(AttributeError):
+                keys = list(map(attrgetter(self._key.name), records))
+                if set(map(type, keys)) == {str}:
+                    return keys
+        return list(map(self._identity, records))
+
+    def _identity(self, record: Any) -> Any:
+        value = getattr(record, self._key.name, None) if self._key is not None else None
+        if not isinstance(value, (str, bytes, int, float, np.generic)):
+            return None
+        return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))
+
+
+def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[bytes]]:
+    """Yield the serialized records of splits, many at a time: those of several shards together where they are small.
+
+    Many appends leave many small shards, of which decoding each by itself would take a millisecond.
+    """
+    waiting: list[bytes] = []
+    size = 0
+    shards = [(name, shard) for name, split in splits.items() for shard in split.shards]
+    manifest.fetch(shards)
+    for path in itertools.starmap(manifest.shard_path, shards):
+        check_frames(path, manifest.compression, manifest.path)
+        for part in RecordReader(path, manifest.compression):
+            waiting += part
+            size += sum(map(len, part))
+            if len(waiting) >= _DECODED or size >= _DECODED_BYTES:
+                yield waiting
+                waiting, size = [], 0
+    if waiting:
+        yield waiting

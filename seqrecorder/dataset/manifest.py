@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import hashlib
 import itertools
 import json
@@ -76,92 +75,6 @@ def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_LEAST = 1 << 16
-"""Bytes of a manifest that is worth it."""
-
-_BETWEEN = b'", "'
-_DIGEST_WIDTH = 64 + len(_BETWEEN)
-_COLUMN_HEAD = re.compile(rb' *"((?:lengths_)?sha256|histogram)": \["')
-_TAIL = re.compile(rb'"\],?')
-
-
-@attrs.frozen(slots=False, eq=False, repr=False)
-class TextColumn(Sequence[str]):
-    """Texts, of which none is made before one is asked for.
-
-    Attributes:
-        text: what stands between the first quotation mark and the last.
-        size: how many there are.
-    """
-
-    text: bytes
-    size: int
-
-    @classmethod
-    def of(cls, name: str, text: bytes) -> TextColumn | None:
-        """Return a column of that name, None where it must be parsed to know that it is one.
-
-        Of digests everything is looked at; of histograms, that there is nothing but numbers between marks.
-        """
-        if name == "histogram":
-            marks = text.translate(None, b"0123456789: ")
-            count = len(marks) // 3 + 1
-            return cls(text, count) if marks == b'","' * (count - 1) else None
-        count = (len(text) + len(_BETWEEN)) // _DIGEST_WIDTH
-        apart = all(text[64 + n :: _DIGEST_WIDTH] == _BETWEEN[n : n + 1] * (count - 1) for n in range(len(_BETWEEN)))
-        digits = len(text) - len(text.translate(None, b"0123456789abcdef"))
-        return cls(text, count) if apart and digits == 64 * count == len(text) - 4 * (count - 1) else None
-
-    @functools.cached_property
-    def items(self) -> list[str]:
-        """All of them.
-
-        Raises:
-            ManifestError: it is no column.
-        """
-        items: list[str] = self.text.decode().split('", "')
-        if len(items) != self.size:
-            try:
-                items = json.loads(f'["{self.text.decode()}"]')
-            except ValueError as error:
-                raise ManifestError(f"expected histograms, pairs of counts, got {self.text[:100]!r}: {error}") from None
-        return items
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.items[index]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.items)
-
-
-def without_columns(text: bytes) -> tuple[bytes, dict[tuple[str, int], TextColumn]]:
-    """Return the text of a manifest with a number in place of each column that can stay text, and these.
-
-    >>> text = ' "histogram": ["3:2", "1:1 5:1"],'.encode() + bytes([10]) + b'"steps": [6, 6]' + b" " * 2**16
-    >>> rest, columns = without_columns(text)
-    >>> rest.decode().split(), list(columns["histogram", 0])
-    (['"histogram":', '0,', '"steps":', '[6,', '6]'], ['3:2', '1:1 5:1'])
-
-    Returns:
-        The text, and the columns by their names and numbers.
-    """
-    columns: dict[tuple[str, int], TextColumn] = {}
-    parts, done, start = [], 0, 0
-    while len(text) > _LEAST and (end := text.find(b"\n", start)) >= 0:
-        head = _COLUMN_HEAD.match(text, start, end)
-        tail = head and _TAIL.match(text, text.rfind(b'"', start, end), end)
-        column = TextColumn.of(head[1].decode(), text[head.end() : tail.start()]) if head and tail else None
-        if head and tail and column is not None:
-            parts += [text[done : head.end() - 2], b"%d" % len(columns)]
-            done = tail.start() + 2
-            columns[head[1].decode(), len(columns)] = column
-        start = end + 1
-    return b"".join([*parts, text[done:]]), columns
-
-
 _MAGIC = b"SRSTAT01"
 _HEAD = len(_MAGIC) + 64
 
@@ -201,8 +114,6 @@ def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
             held.replace(STATISTICS, head + data, like=MANIFEST)
 
 
-_DIGESTS = ("sha256", "lengths_sha256")
-TEXTS = (*_DIGESTS, "histogram")
 _COUNTS = ("records", "steps", "bytes", "start", "step")
 _NO_BINS = bytes(range(128)).translate(None, b"0123456789: ")
 _NO_HEX = bytes(range(128)).translate(None, b"0123456789abcdef")
@@ -269,9 +180,9 @@ class ShardTable(Sequence[ShardInfo]):
     records: NDArray[np.int64]
     steps: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    sha256: Sequence[str]
-    lengths_sha256: Sequence[str]
-    histogram: Sequence[str]
+    sha256: list[str]
+    lengths_sha256: list[str]
+    histogram: list[str]
     start: NDArray[np.int64]
     step: NDArray[np.int64]
     together: str
@@ -287,20 +198,17 @@ class ShardTable(Sequence[ShardInfo]):
         """
         values: dict[str, Any] = {name: data[name] for name in COLUMNS}
         names, histograms, together = data["name"], data["histogram"], data["together"]
-        if set(map(type, values.values())) - {list, TextColumn} or len(set(map(len, values.values()))) != 1:
+        if set(map(type, values.values())) - {list} or len(set(map(len, values.values()))) != 1:
             raise ValueError("expected columns of shards, lists of one length")
         check_names(names, "shard")
         for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
             lengths_name(name)  # which raises where it is not a shard's
-        for each in _DIGESTS:
-            if not isinstance(values[each], TextColumn):
-                _check_digests(values[each])
+        for each in ("sha256", "lengths_sha256"):
+            _check_digests(values[each])
         for each in _COUNTS:
             values[each] = _counts(values[each])
         values["step"] = np.maximum(values["step"], 1)
-        if isinstance(histograms, list) and not (
-            set(map(type, histograms)) <= {str} and _only("".join(histograms), _NO_BINS)
-        ):
+        if set(map(type, histograms)) - {str} or not _only("".join(histograms), _NO_BINS):
             raise ValueError(f"expected histograms, pairs of counts, got {histograms!r:.100}")
         _numbers(together)
         return cls(**values, together=together)
@@ -318,7 +226,7 @@ class ShardTable(Sequence[ShardInfo]):
     def columns(self) -> dict[str, Any]:
         """Return the columns as lists, in the order of `COLUMNS`."""
         values = {name: getattr(self, name) for name in COLUMNS}
-        return values | {name: values[name].tolist() for name in _COUNTS} | {name: list(values[name]) for name in TEXTS}
+        return values | {name: values[name].tolist() for name in _COUNTS}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `parse` takes."""
@@ -722,6 +630,17 @@ class Manifest:
         return manifest_text(data, self.splits)
 
 
+def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
+    """Return all shards, with the names of their splits."""
+    return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+
+
+def files_of(manifest: Manifest) -> list[Wanted]:
+    """Return the shards, their lengths and the assets, in an order that does not depend on their names."""
+    assets = [Wanted(info.relative(name), info.sha256) for name, info in manifest.asset_infos.items()]
+    return [*(file for split, shard in shards_of(manifest) for file in shard.files(split)), *assets]
+
+
 _REASONS, _LONGEST_REASON = 3, 200  # a manifest stays small, whatever the data
 
 
@@ -747,17 +666,22 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
     )
 
 
-def is_too_deep(value: Any) -> bool:
-    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """Yield the values of metadata level by level: one more than `DEEPEST` levels at most."""
     level = [value]
-    for _ in range(DEEPEST + 1):
-        inner: list[Any] = []
-        for item in level:
-            inner += item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ()
-        if not inner:
-            return False
-        level = inner
-    return True
+    for _ in range(DEEPEST + 2):
+        if level:
+            yield level
+        level = [
+            inner
+            for item in level
+            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ())
+        ]
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    return sum(1 for _ in _levels(value)) > DEEPEST + 1
 
 
 # Its text -------------------------------------------------------------------------------------------------------------
@@ -812,8 +736,6 @@ def _sealed(text: str) -> str:
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
-
-_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
@@ -912,20 +834,14 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
     """
     file = path / MANIFEST
     try:
-        with _uncollected():
-            data = text.encode() if isinstance(text, str) else text
-            rest, apart = without_columns(data)
-            manifest = _manifest(rest, path, apart)
-            return manifest if not apart else _manifest(data, path, {})  # a user's own text may look like a column
+        return _manifest(text if isinstance(text, str) else text.decode(), path)
     except ManifestError as error:
         raise ManifestError(f"{file}: {error}", path=file) from None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ManifestError(f"{file}: damaged, or not a manifest: {error!r:.1000}", path=file) from None
 
 
-def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextColumn]) -> Manifest:
-    """Return the manifest of JSON in which numbers stand for columns, which are taken from those that are apart."""
-    text = json_text.decode()
+def _manifest(text: str, path: Path) -> Manifest:
     data = json.loads(text, parse_constant=_refuse_constant)
     if "\\u" in text and _SURROGATE.search(text):  # the first is found to be so a hundred times faster
         json.dumps(data, ensure_ascii=False).encode()
@@ -939,10 +855,11 @@ def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextCol
         raise ValueError("the schema does not have the fingerprint that stands beside it")
     check_names(data["splits"], "split")
     check_names(data["assets"], "asset")
+    _check_digests([info["sha256"] for info in data["assets"].values()])
     return Manifest(
         path=path,
         schema=schema,
-        splits={name: _split(name, split, apart) for name, split in data["splits"].items()},
+        splits={name: _split(name, split) for name, split in data["splits"].items()},
         compression=check_compression(data["compression"]),
         generation=_count(data["generation"]),
         skipped=_count(data["skipped"]),
@@ -950,23 +867,10 @@ def _manifest(json_text: bytes, path: Path, apart: dict[tuple[str, int], TextCol
         splitting=_splitting(data["splitting"]),
         metadata=_metadata(data["metadata"]),
         asset_infos={
-            name: AssetInfo(_digest(info["sha256"]), _count(info["generation"]))
-            for name, info in data["assets"].items()
+            name: AssetInfo(info["sha256"], _count(info["generation"])) for name, info in data["assets"].items()
         },
         url=origin_of(path),
     )
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Keep the garbage collector from going through millions of values, none of which is garbage, while they come."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _refuse_constant(name: str) -> Any:
@@ -974,17 +878,16 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _metadata(value: Any) -> Any:
-    if is_too_deep(value):
+    if _is_too_deep(value):
         raise ValueError(f"metadata of more than {DEEPEST} levels")
     return value
 
 
-def _split(name: str, data: Mapping[str, Any], apart: dict[tuple[str, int], TextColumn]) -> SplitInfo:
-    given = data["shards"]
-    if isinstance(given, dict):
-        given |= {each: apart.pop((each, given[each])) for each in TEXTS if isinstance(given[each], int)}
-        return SplitInfo(name, ShardTable.parse(given))
-    columns = {column: [shard[column] for shard in given] for column in COLUMNS}
+def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
+    shards = data["shards"]
+    if isinstance(shards, dict):
+        return SplitInfo(name, ShardTable.parse(shards))
+    columns = {column: [shard[column] for shard in shards] for column in COLUMNS}
     columns["histogram"] = list(map(bins_text, columns["histogram"]))
     return SplitInfo(name, tuple(ShardTable.parse(columns | {"together": ""})))
 
@@ -1033,16 +936,8 @@ def _hashes(text: Any) -> tuple[int, ...]:
     return tuple(int(text[start : start + 16], 16) for start in range(0, len(text), 16))
 
 
-def _digest(value: Any) -> str:
-    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise ValueError(f"expected a SHA-256 in hex, got {value!r}")
-    return value
-
-
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"expected a count, got {value!r}")
-    return value
+    return int(_counts([value])[0])
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
@@ -1084,15 +979,9 @@ def check_metadata(value: Any) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
-    if is_too_deep(value):
+    if _is_too_deep(value):
         raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
-    inner = [value]
-    while inner:
-        item = inner.pop()
-        if isinstance(item, dict):
-            strange = next((key for key in item if not isinstance(key, str)), None)
-            if strange is not None:
-                raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
-            inner += item.values()
-        elif isinstance(item, (list, tuple)):
-            inner += item
+    keys = (key for level in _levels(value) for item in level if isinstance(item, dict) for key in item)
+    strange = next((key for key in keys if not isinstance(key, str)), None)
+    if strange is not None:
+        raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")

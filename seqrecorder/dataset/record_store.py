@@ -9,7 +9,6 @@ import bisect
 import functools
 import hashlib
 import itertools
-import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +21,7 @@ from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_datas
 from seqrecorder.errors import DatasetError, OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import faults_around, most_open, writing
+from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
 from seqrecorder.storage.threads import ahead, scratch
@@ -267,16 +266,10 @@ def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
     """Write a file that is complete or absent: another thread may copy the same."""
-    unfinished = path.with_name(f"{path.name}.{threading.get_ident()}")
-    with writing("copy selected records to", path):
-        try:
-            with unfinished.open("wb") as file:
-                for part in parts:
-                    with faults_around("write", unfinished):
-                        file.write(part)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+    with replaced_file(path) as unfinished, unfinished.open("wb") as file:
+        for part in parts:
+            with faults_around("write", unfinished):
+                file.write(part)
 
 
 _MOST_OPEN = 64

@@ -42,27 +42,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord import Compression, Findings
 
 _LOG = logging.getLogger("seqrecorder")
 _SHOWN = 5
-
-
-@attrs.frozen(eq=False)
-class Written:
-    """What is known of a shard as it was written.
-
-    Attributes:
-        records: their number, `UNKNOWN` (-1) where nothing says so.
-        lengths: int64 (records, groups); None where they are not known.
-    """
-
-    records: int = UNKNOWN
-    lengths: NDArray[np.int64] | None = None
-
-
-_NOTHING = Written()
 
 
 @attrs.frozen
@@ -94,7 +79,8 @@ def recover_shard(
     compression: Compression,
     schema: Schema | None = None,
     layout: Layout | None = "steps",
-    written: Written = _NOTHING,
+    records: int = UNKNOWN,
+    written: NDArray[np.int64] | None = None,
     is_unique: bool = False,
 ) -> Recovered:
     """Copy the intact records of a shard to another file, in their order.
@@ -106,7 +92,8 @@ def recover_shard(
         compression: of the shard.
         schema: what its records hold; without one every record counts that its CRC vouches for.
         layout: how sequences lie in the messages; None detects it.
-        written: what is known of the shard as it was written.
+        records: how many were written, `UNKNOWN` (-1) where nothing says so.
+        written: their lengths, int64 (records, groups); None where they are not known.
         is_unique: whether no record was written twice, so that all that repeat are copies; see `_copies`.
 
     Raises:
@@ -118,7 +105,7 @@ def recover_shard(
         layout = layout or _detect_layout(shard.file, findings, schema)
         keys, lengths, reasons = _look(shard.file, findings, schema, layout)
         singles = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
-        excess = keys.size + len(singles) - written.records if written.records != UNKNOWN else 0
+        excess = keys.size + len(singles) - records if records != UNKNOWN else 0
         slots = np.delete(np.arange(keys.size + len(singles)), singles)
         seams = [loss.record + (loss.records != UNKNOWN) for loss in findings.losses]
         copies = _copies(keys, np.isin(slots, seams), None if is_unique else max(0, excess))
@@ -133,9 +120,9 @@ def recover_shard(
         finally:
             writer.abandon()
         losses = [*findings.losses, *_rejected(findings, slots, reasons), *_doubled(findings, slots, copies)]
-        numbered, positions = _numbered(losses, slots, copies, kept, records=written.records, size=shard.size)
-        if positions is not None and written.lengths is not None:
-            positions = positions if np.array_equal(table, written.lengths[positions]) else None
+        numbered, positions = _numbered(losses, slots, copies, kept, records=records, size=shard.size)
+        if positions is not None and written is not None:
+            positions = positions if np.array_equal(table, written[positions]) else None
         named = tuple(_with_bad_bytes(loss, shard.unreadable, compression) for loss in numbered)
     return Recovered(len(table), table, named, positions, bool(findings.losses), layout)
 
@@ -276,43 +263,17 @@ def _numbered(
     return numbered, positions
 
 
-@attrs.frozen
-class Expected:
-    """What a manifest says of a shard.
+def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int64] | None:
+    """Return the lengths of a shard's records as they were written, from the file beside it; None unless it is sound.
 
-    Attributes:
-        records: their number.
-        digest: SHA-256 of the file.
-        lengths_path: of its lengths.
-        lengths_digest: SHA-256 of these.
+    Args:
+        path: of the shard.
+        shard: what the manifest says of it.
+        groups: columns of the lengths.
     """
-
-    records: int
-    digest: str
-    lengths_path: Path
-    lengths_digest: str
-
-    def written(self, groups: int) -> Written:
-        """Return what is known of the shard as it was written, its lengths only where their file is sound."""
-        lengths = None
-        with contextlib.suppress(ShardReadError):
-            lengths = read_lengths(self.lengths_path, groups, self.records, self.lengths_digest)
-        return Written(self.records, lengths)
-
-
-@attrs.frozen
-class Repaired:
-    """The copy of a damaged shard.
-
-    Attributes:
-        path: of the copy.
-        lengths_path: of its lengths.
-        records: how many are in it.
-    """
-
-    path: Path
-    lengths_path: Path
-    records: int
+    with contextlib.suppress(ShardReadError):
+        return read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
+    return None
 
 
 @attrs.frozen
@@ -320,10 +281,10 @@ class _Reading:
     """How a shard is to be read."""
 
     compression: Compression
-    expected: Expected | None
+    shard: ShardInfo | None
     has_lengths: bool
-    fingerprint: str
     is_unique: bool
+    fingerprint: str
     schema: Schema | None = attrs.field(eq=False)
 
 
@@ -332,84 +293,96 @@ def without_damage(
     compression: Compression,
     *,
     schema: Schema | None = None,
-    expected: Expected | None = None,
+    shard: ShardInfo | None = None,
     is_unique: bool = False,
-) -> Repaired | None:
-    """Copy a shard without what is damaged, and log what was left out; return None where all is intact.
+) -> tuple[Path, int] | None:
+    """Copy a shard without what is damaged, and log what was left out.
 
     Args:
         path: of the shard.
         compression: of the shard.
         schema: of its records, for their lengths; None for shards of others.
-        expected: what the manifest says of it; None for shards of others.
+        shard: what the manifest says of it; None for shards of others.
         is_unique: see `recover_shard`.
+
+    Returns:
+        The copy, beside which its lengths are (`lengths_of_copy`), and how many records it has; None where all is
+        intact.
 
     Raises:
         ShardReadError: the shard is missing; or it is intact, and not the one that was written.
         ShardWriteError: there is no room for the copy.
     """
-    has_lengths = expected is None or _has_digest(expected.lengths_path, expected.lengths_digest)
+    has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     fingerprint = "" if schema is None else schema.fingerprint
-    reading = _Reading(compression, expected, has_lengths, fingerprint, is_unique, schema)
+    reading = _Reading(compression, shard, has_lengths, is_unique, fingerprint, schema)
     state = FileState.of(path)
     copy, losses = _copied(state, reading)
-    if copy is not None and not copy.path.exists():  # some systems remove temporary files that are old
+    if copy is not None and not copy[0].exists():  # some systems remove temporary files that are old
         copy, losses = _copy(state, reading)
     if losses:
         _report(path, losses)
     return copy
 
 
+def lengths_of_copy(copy: Path) -> Path:
+    """Return the path of the lengths of a copy of a damaged shard."""
+    return copy.with_name(f"{copy.name}.lengths")
+
+
 @remember(most=4096)
-def _copied(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
+def _copied(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     return _copy(state, reading)
 
 
-def _copy(state: FileState, reading: _Reading) -> tuple[Repaired | None, tuple[Loss, ...]]:
-    path, compression, expected = state.path, reading.compression, reading.expected
-    is_sound = _is_whole(path, compression) if expected is None else _has_digest(path, expected.digest)
+def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
+    path, shard, compression = state.path, reading.shard, reading.compression
+    is_sound = _is_whole(path, compression) if shard is None else _has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
-    groups = len(reading.schema.groups) if reading.schema is not None else 0
-    written = Written() if expected is None else expected.written(max(1, groups))
-    directory = scratch()
-    copy, lengths = directory / path.name, directory / f"{path.name}.lengths"
+    groups = 1 if reading.schema is None else max(1, len(reading.schema.groups))
+    written = None if shard is None else written_lengths(path, shard, groups)
+    copy = scratch() / path.name
     try:
         done = recover_shard(
             path,
             copy,
-            lengths,
+            lengths_of_copy(copy),
             compression=compression,
             schema=reading.schema,
+            records=UNKNOWN if shard is None else shard.records,
             written=written,
             is_unique=reading.is_unique,
         )
-        whole = expected is None or is_sound or (done.records == written.records and _has_digest(copy, expected.digest))
-        if not whole and not _may_be_ours(done, written, state.size, compression):
-            raise ShardReadError(
-                f"{path}: its SHA-256 is not the manifest's, and the records in it are whole, so they are not those "
-                f"that were written; {advice(path)}",
-                path=path,
-            )
+        if shard is not None and not is_sound:
+            whole = done.records == shard.records and _has_digest(copy, shard.sha256)
+            if not whole and not _may_be_ours(done, shard.records, written, state.size, compression):
+                raise ShardReadError(
+                    f"{path}: its SHA-256 is not the manifest's, and the records in it are whole, so they are not "
+                    f"those that were written; {advice(path)}",
+                    path=path,
+                )
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(copy.parent, ignore_errors=True)
         raise
-    return Repaired(copy, lengths, done.records), done.losses
+    return (copy, done.records), done.losses
 
 
-def _may_be_ours(done: Recovered, written: Written, size: int, compression: Compression) -> bool:
+def _may_be_ours(
+    done: Recovered, records: int, written: NDArray[np.int64] | None, size: int, compression: Compression
+) -> bool:
     """Check whether recovered records, which are not all that were written, may be some of them.
 
     A file that others put in the place of the shard is sound; a cut one may look so, and then lacks its end.
     """
-    if done.records == written.records:
+    if done.records == records:
         return compression is not None and done.is_damaged  # TensorFlow packs it in other bytes than others do
     if done.is_damaged or size == 0:
         return True
-    if written.lengths is None or not 0 < done.records < written.records:
+    if written is None or not 0 < done.records < records:
         return False
-    is_telling = bool((written.lengths != written.lengths[0]).any())
-    return is_telling and np.array_equal(done.lengths, written.lengths[: done.records])
+    is_telling = bool((written != written[0]).any())
+    return is_telling and np.array_equal(done.lengths, written[: done.records])
 
 
 def _has_digest(path: Path, digest: str) -> bool:

@@ -24,13 +24,14 @@ from seqrecorder.dataset.manifest import (
     Manifest,
     SplitInfo,
     dataset_at,
+    files_of,
     manifest_bytes,
     parse_manifest,
     read_manifest,
 )
 from seqrecorder.dataset.verify import require_fit
 from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, ManifestError, OptionError, ShardReadError
-from seqrecorder.storage.cache import Wanted, cached, fetch
+from seqrecorder.storage.cache import cached, fetch
 from seqrecorder.storage.files import (
     ASSETS,
     MANIFEST,
@@ -48,10 +49,11 @@ from seqrecorder.storage.threads import Progress, cleanup_when_terminated, in_th
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
+    from seqrecorder.storage.cache import Wanted
     from seqrecorder.storage.places import Item
     from seqrecorder.storage.tfrecord import Compression
 
@@ -221,7 +223,7 @@ class Destination:
         if text != self.text:
             old = self.standing(new.schema, overwrite=overwrite).manifest
             known = {*there, *(named(old) if old is not None else ())}
-            files = [pair for pair in zip(_files(new), _files(final), strict=True) if pair[1].name not in known]
+            files = [pair for pair in zip(files_of(new), files_of(final), strict=True) if pair[1].name not in known]
             self._send(files, directory, progress)
             if not self.place.put(self.name, text, expected=self.version):
                 Standing(self.text).raise_changed(self.place.url)
@@ -294,7 +296,7 @@ def push(
         OptionError: it is no URL, or of a scheme that is not known.
     """
     destination, manifest = Destination.of(url), read_manifest(source)
-    manifest.fetch_files(list(_files(manifest)))
+    manifest.fetch_files(files_of(manifest))
     require_fit(manifest)
     return destination.publish(manifest, manifest.path, overwrite=overwrite, progress=progress)
 
@@ -342,7 +344,7 @@ def pull(
     if (staging.destination / MANIFEST).is_file() and manifest_bytes(staging.destination) == final.to_json().encode():
         return final
     old = standing(staging.destination, final.schema, append=False, overwrite=overwrite, compression=final.compression)
-    pairs = list(zip(_files(remote), _files(final), strict=True))
+    pairs = list(zip(files_of(remote), files_of(final), strict=True))
     bar, guard = Progress(progress, f"fetching {there.place.url}", "bytes"), threading.Lock()
     bar.expect(remote.bytes)
 
@@ -420,15 +422,6 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     if not dry_run:
         place.remove(gone)
     return gone
-
-
-def _files(manifest: Manifest) -> Iterator[Wanted]:
-    """Yield the files that a manifest names, in an order that does not depend on their names."""
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            yield from shard.files(split.name)
-    for name, info in manifest.asset_infos.items():
-        yield Wanted(info.relative(name), info.sha256)
 
 
 def _is_fresh(item: Item | None, now: dt.datetime) -> bool:

@@ -16,8 +16,8 @@ import numpy as np
 
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest
-from seqrecorder.dataset.recovery import Expected, Written, recover_shard
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest, shards_of
+from seqrecorder.dataset.recovery import recover_shard, written_lengths
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -218,8 +218,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         for split in manifest.splits.values():
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
-        jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
-        for (name, shard), whole in ahead(functools.partial(_is_whole, manifest), jobs):
+        for (name, shard), whole in ahead(functools.partial(_is_whole, manifest), shards_of(manifest)):
             done, info, left = _salvage_shard(manifest, (name, shard), staging.path, infos[name], whole, known=known)
             shards.append(done)
             infos[name].append(info)
@@ -260,13 +259,11 @@ def _salvage_shard(
     expected = shard.records if known else UNKNOWN
     groups = max(1, len(manifest.schema.groups))
     if source is not None and source.exists():
-        lengths = source.with_name(shard.lengths_name)
-        of_shard = Expected(shard.records, shard.sha256, lengths, shard.lengths_sha256)
-        written = of_shard.written(groups) if known else Written()
-        if written.lengths is not None and whole.result():
+        written = written_lengths(source, shard, groups) if known else None
+        if written is not None and whole.result():
             with writing("copy shard", target), faults_around("write", target):
                 shutil.copyfile(source, target)
-                shutil.copyfile(lengths, lengths_target)
+                shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
             done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
             return done, _placed(shard, before), np.arange(shard.records)
         found = recover_shard(
@@ -275,6 +272,7 @@ def _salvage_shard(
             lengths_target,
             compression=manifest.compression,
             schema=manifest.schema,
+            records=expected,
             written=written,
             is_unique=manifest.schema.key_field is not None,
         )

@@ -22,8 +22,9 @@ from seqrecorder.dataset.manifest import (
     explaining_replacement,
     longest_of,
     read_manifest,
+    shards_of,
 )
-from seqrecorder.dataset.recovery import Expected, without_damage
+from seqrecorder.dataset.recovery import lengths_of_copy, without_damage
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, inside, is_url, lengths_name, sha256
@@ -187,10 +188,8 @@ class Origin:
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.path.parent.name, file.path.name) for file in self.files}
-        shards = [(split.name, shard) for split in self.manifest.splits.values() for shard in split.shards]
-        self.manifest.fetch(
-            [(split, shard) for split, shard in shards if (split, shard.name) in names], lengths_only=lengths_only
-        )
+        wanted = [(split, shard) for split, shard in shards_of(self.manifest) if (split, shard.name) in names]
+        self.manifest.fetch(wanted, lengths_only=lengths_only)
 
     def check_frames(self, file: ShardFile) -> None:
         """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.
@@ -395,25 +394,12 @@ class FileTable(Sequence[ShardFile]):
         """Paths of their lengths."""
         return list(map(lengths_name, self.path))
 
-    @property
-    def records(self) -> NDArray[np.int64]:
-        """Numbers of records."""
-        return self.shards.records[self.chosen]
-
-    @property
-    def bytes(self) -> NDArray[np.int64]:
-        """Sizes."""
-        return self.shards.bytes[self.chosen]
-
-    @property
-    def start(self) -> NDArray[np.int64]:
-        """Positions of the first records."""
-        return self.shards.start[self.chosen]
-
-    @property
-    def step(self) -> NDArray[np.int64]:
-        """Distances of two records."""
-        return self.shards.step[self.chosen]
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        """Return the numbers of records, the bytes, the starts or the steps."""
+        if name not in ("records", "bytes", "start", "step"):
+            raise AttributeError(name)
+        numbers: NDArray[np.int64] = getattr(self.shards, name)[self.chosen]
+        return numbers
 
     @property
     def runs(self) -> list[None]:
@@ -536,7 +522,7 @@ def resolve_dataset(
             lengths_sha256=shard.lengths_sha256,
         )
         if on_corrupt == "skip":
-            found.append(_without_damage(file, lengths_path, shard, manifest))
+            found.append(_without_damage(file, shard, manifest))
             continue
         found.append(file)
         if check != "none" and (manifest.url is None or check == "full"):
@@ -554,19 +540,19 @@ def resolve_dataset(
     return Origin(where, wanted, "steps", manifest.compression, tuple(found), manifest, check)
 
 
-def _without_damage(file: ShardFile, lengths_path: Path, shard: ShardInfo, manifest: Manifest) -> ShardFile:
-    expected = Expected(shard.records, shard.sha256, lengths_path, shard.lengths_sha256)
+def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
     schema, is_unique = manifest.schema, manifest.schema.key_field is not None
-    copy = without_damage(file.path, manifest.compression, schema=schema, expected=expected, is_unique=is_unique)
+    copy = without_damage(file.path, manifest.compression, schema=schema, shard=shard, is_unique=is_unique)
     if copy is None:
         return file
+    path, records = copy
     return attrs.evolve(
         file,
-        path=copy.path,
-        lengths_path=copy.lengths_path,
+        path=path,
+        lengths_path=lengths_of_copy(path),
         lengths_sha256=None,  # they were worked out anew
-        records=copy.records,
-        bytes=copy.path.stat().st_size,
+        records=records,
+        bytes=path.stat().st_size,
         step=1,  # records are not dealt to it any more
         is_damaged=True,
     )
@@ -583,7 +569,7 @@ def _resolve_bare(
     start, files, is_unique = 0, [], target.key_field is not None
     for given in paths:
         copy = without_damage(given, compression, is_unique=is_unique) if on_corrupt == "skip" else None
-        shard = given if copy is None else copy.path
+        shard = given if copy is None else copy[0]
         records = -1
         if check == "manifest":
             records = count_records(shard, compression)

@@ -1,4 +1,4 @@
-"""From a record's key to its split, and the search for keys that come twice.
+"""From a record to its split: by hash, by share of strata and groups, by chance and by time.
 
 A split depends on the seed and the key alone, so adding data never moves a record from one split to another.
 """
@@ -226,111 +226,6 @@ def _check_sum(shares: Mapping[str, float]) -> None:
         scale = math.fsum(share / largest for share in shares.values())
         advice = f"use { ({name: share / largest / scale for name, share in shares.items()})!r}"
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
-
-
-class KeyRegistry:
-    """Finds keys that come twice in a stream, in 12 bytes a key (16 from position 2**32 on).
-
-    It keeps hashes and positions in sorted runs of numpy arrays, each more than twice as long as the next,
-    and merges the runs that would break this rule (a log-structured merge). Small blocks cost
-    more for each key; while the two largest runs merge, the memory is double.
-
-    Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
-    n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
-
-    >>> registry = KeyRegistry()
-    >>> registry.add(np.array([7, 8, 7], np.uint64), 0)
-    array([-1, -1,  0])
-    >>> registry.add(np.array([9, 8], np.uint64), 3)
-    array([-1,  1])
-    >>> len(registry)
-    3
-    """
-
-    def __init__(self) -> None:
-        self._runs: list[tuple[NDArray[np.uint64], NDArray[Any]]] = []
-
-    def __len__(self) -> int:
-        """Return the number of distinct keys."""
-        return sum(len(hashes) for hashes, _ in self._runs)
-
-    @property
-    def hashes(self) -> NDArray[np.uint64]:
-        """The hashes of all keys, uint64, ascending."""
-        return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
-
-    def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Register a block of keys, and say for each whether and where it came before.
-
-        Args:
-            hashes: uint64 of shape (n,), a hash of each key; n of about 1,000 is best.
-            first_position: the position of the block's first key, when the others follow one by one; or the
-                positions of all, int64 of shape (n,). None is negative.
-
-        Returns:
-            int64 of shape (n,): -1 for a key that is new, else the position that was registered with its
-            first occurrence, be it in this block or before. Later occurrences are not registered.
-        """
-        positions = first_position
-        if not isinstance(positions, np.ndarray):
-            positions = positions + np.arange(len(hashes), dtype=np.int64)
-        earlier = np.full(len(hashes), -1, np.int64)
-        if not len(hashes):
-            return earlier
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        is_first = np.ones(len(order), np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-        firsts = order[is_first]
-        distinct = ordered[is_first]
-        known = self._lookup(distinct)
-        is_new = known < 0
-        if len(firsts) < len(order) or not is_new.all():
-            # What a later occurrence is told: the known position, else that of the block's first.
-            told = np.where(is_new, positions[firsts], known)
-            earlier[order] = told[np.cumsum(is_first) - 1]
-            earlier[firsts] = known
-        self._append(distinct[is_new], positions[firsts[is_new]])
-        return earlier
-
-    def _lookup(self, distinct: NDArray[np.uint64]) -> NDArray[np.int64]:
-        known = np.full(len(distinct), -1, np.int64)
-        for hashes, positions in self._runs:
-            at = np.searchsorted(hashes, distinct)
-            np.minimum(at, len(hashes) - 1, out=at)
-            found = np.flatnonzero(hashes[at] == distinct)
-            if len(found):
-                known[found] = positions[at[found]]
-        return known
-
-    def _append(self, hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
-        if not len(hashes):
-            return
-        narrow = positions.astype(np.uint32) if int(positions.max()) < 1 << 32 else positions
-        runs = self._runs
-        runs.append((hashes, narrow))
-        while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            # In lists, so that `_merge` holds the only references and can free the arrays early.
-            runs.append(_merge([*runs.pop()], [*runs.pop()]))
-
-
-def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
-    """Merge two sorted runs, given as lists that it empties: hashes first, then positions."""
-    few, many = sorted((one, other), key=lambda run: len(run[0]))
-    length = len(few[0]) + len(many[0])
-    places = np.searchsorted(many[0], few[0])
-    places += np.arange(len(places))
-    rest = np.ones(length, np.bool_)
-    rest[places] = False
-    merged: list[NDArray[Any]] = []
-    for _ in range(2):
-        # Each input is dropped as soon as its column is merged: this is where memory peaks.
-        source, into = few.pop(0), many.pop(0)
-        column = np.empty(length, np.result_type(source, into))
-        column[places] = source
-        column[rest] = into
-        merged.append(column)
-    return merged[0], merged[1]
 
 
 _FAR = 1 / 4  # of a share

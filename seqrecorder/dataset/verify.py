@@ -14,7 +14,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import bins_of, is_as_written, read_manifest, read_statistics, was_replaced
+from seqrecorder.dataset.manifest import bins_of, is_as_written, read_manifest, read_statistics, shards_of, was_replaced
 from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
     DatasetError,
@@ -180,19 +180,18 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
     Raises:
         ShardReadError: a file is missing, or not what the manifest says.
     """
-    for split in manifest.splits.values():
-        for shard in split.shards:
-            size = None if sizes is None else sizes[f"{split.name}/{shard.name}"]
-            for problem in _verify_shard(manifest, split.name, shard, None, size=size):
-                path = manifest.path / problem.path
-                raise ShardReadError(f"{path}: {problem.message}; nothing is published", path=path)
+    for split, shard in shards_of(manifest):
+        size = None if sizes is None else sizes[f"{split}/{shard.name}"]
+        for problem in _verify_shard(manifest, split, shard, None, size=size):
+            path = manifest.path / problem.path
+            raise ShardReadError(f"{path}: {problem.message}; nothing is published", path=path)
 
 
 def _with_shards(
     label: str, level: str, manifest: Manifest, problems: list[Problem], place: Place | None = None
 ) -> VerifyReport:
     """Return the report of a dataset whose shards are looked at too; at a URL some are fetched at a time, and go."""
-    jobs = [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
+    jobs = shards_of(manifest)
 
     def bring(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
         files = job[1].files(job[0])
@@ -366,8 +365,7 @@ def _verify_contents(
         if found or records != shard.records:
             walk = walk_frames(path, origin.compression)
             if walk.problem:
-                said = f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}"
-                found = [Problem(origin.where, said)]
+                found = [Problem(origin.where, str(walk))]
             elif walk.lengths.size != shard.records:
                 yield Problem(origin.where, f"expected {shard.records} records, got {walk.lengths.size}")
     except ShardReadError as error:
@@ -455,9 +453,7 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         return VerifyReport(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
     problems = []
     if walk.problem:
-        problems.append(
-            Problem(path.name, f"after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}")
-        )
+        problems.append(Problem(path.name, str(walk)))
     elif level == "full":
         try:
             RecordReader(path, compression, walk.window).read_all()

@@ -85,6 +85,7 @@ _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
     + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
 )
+_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # names with which all is well
 _SHARD_TAIL = re.compile(r"(?:-g([0-9]{4,}))?-[0-9]{5,}-of-[0-9]{5,}\.(?:tfrecord|lengths)")
 _CSV_TAIL = re.compile(r"(?:-g([0-9]{4,}))?\.csv")
 _INVISIBLE = {"Cc": "control", "Cf": "invisible", "Cs": "surrogate", "Zl": "control", "Zp": "control"}
@@ -143,8 +144,9 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
         OptionError: a name is no plain file name, or two are alike.
     """
     given = tuple(names)
-    if what == "shard" and _are_plain(given):
-        return given
+    ordinary = what == "shard" and all(isinstance(name, str) and _ORDINARY.fullmatch(name) for name in given)
+    if ordinary and len({*given}) == len(given):
+        return given  # of shards there may be a million
     seen: dict[str, str] = {}
     for name in given:
         folded = check_name(name, what).casefold()
@@ -155,25 +157,6 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
             )
         seen[folded] = name
     return tuple(seen.values())
-
-
-def _are_plain(names: Sequence[str]) -> bool:
-    """Check whether names are certain to be plain ones that differ; of shards there are many, looked at together."""
-    if set(map(type, names)) - {str} or max(map(len, names), default=0) > _COMPONENT_BYTES:
-        return False
-    together = "/".join([*names, ""])
-    folded = together.casefold()
-    starts = {start.casefold() for start in {name[:3] for name in names}}
-    return (
-        together.isascii()
-        and not folded.encode().translate(None, b"abcdefghijklmnopqrstuvwxyz0123456789_.-/")
-        and not starts.intersection(device[:3] for device in _WINDOWS_DEVICES)
-        and not any(start.startswith(".") for start in starts)
-        and "./" not in folded
-        and "" not in starts
-        and together.count("/") == len(names)
-        and len({*names} if folded == together else {*folded.split("/")} - {""}) == len(names)
-    )
 
 
 def shard_name(split: str, index: int, count: int | None, generation: int = 0) -> str:
@@ -1309,7 +1292,7 @@ def replaced_file(path: Any) -> Iterator[Path]:
     """
     file = local_path(path)
     # The ending stays, which may tell how it is packed.
-    part = file.with_name(f".{os.getpid()}.{file.name}")
+    part = file.with_name(f".{os.getpid()}-{threading.get_ident()}.{file.name}")
     with writing("write", file):
         try:
             yield part
@@ -1336,7 +1319,7 @@ def _open_packed(path: Path, mode: str) -> Any:
 
 
 _PIECE = 1 << 20  # bytes read at once
-_READ_STEP, _SYNC_STEP = 4 << 20, 8 << 20  # bytes that are waited for before the threads go after them
+_STEP = 8 << 20  # bytes that are worth a pass
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -1363,12 +1346,21 @@ def unsealed(document: Any) -> dict[str, Any]:
 
 
 class FileDigest:
-    """The SHA-256 of a file to which bytes are appended: of what is there whenever it is read on.
+    """The SHA-256 of a file, also while bytes are appended to it: each pass of a thread takes in what came since.
 
-    >>> import os
-    >>> digest = FileDigest(os.devnull)
-    >>> digest.finish()[:8]
-    'e3b0c442'
+    The bytes are read back, so that the digest is that of what the system gives to others. The same passes have them
+    written to the disk; a failure there, which the system tells only once, is kept for the writer.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shard")
+    ...     digest = FileDigest(path)
+    ...     with path.open("wb") as file:
+    ...         for count in range(1, 10):
+    ...             _ = file.write(bytes(1 << 20))
+    ...             digest.follow(count << 20)
+    ...     digest.finish()[:8]
+    'd2ee4703'
 
     Args:
         path: the file.
@@ -1377,14 +1369,39 @@ class FileDigest:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._state = hashlib.sha256()
-        self._read = 0
+        self._read = self._followed = 0
+        self._thread: threading.Thread | None = None
+        self._failure: OSError | None = None
 
-    def read_on(self) -> None:
-        """Take in what has not been taken in.
+    def follow(self, written: int) -> None:
+        """Begin a pass, once enough bytes for it were written and the last one is over.
+
+        Args:
+            written: about how many bytes were written so far.
 
         Raises:
-            OSError: the file is missing or cannot be read.
+            ShardWriteError: what was written before did not reach the disk.
         """
+        self._check()
+        if written - self._followed < _STEP or (self._thread is not None and self._thread.is_alive()):
+            return
+        self._followed = written
+        thread = threading.Thread(target=self._pass, name="seqrecorder-digest", daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
+            thread.start()
+            self._thread = thread
+
+    def _pass(self) -> None:
+        with contextlib.suppress(OSError):  # `finish` meets it again
+            self._read_on()
+        try:
+            start_sync(self._path)
+        except FileNotFoundError:  # `finish` meets that as well
+            return
+        except OSError as error:
+            self._failure = error
+
+    def _read_on(self) -> None:
         piece = memoryview(bytearray(_PIECE))
         with open_source(self._path, buffering=0) as file:
             file.seek(self._read)
@@ -1392,18 +1409,32 @@ class FileDigest:
                 self._state.update(piece[:size])
                 self._read += size
 
+    def _check(self) -> None:
+        if self._failure is not None:
+            with writing("sync", self._path):
+                raise self._failure
+
     def finish(self) -> str:
         """Return the 64 hexadecimal digits of the whole file, which is complete now.
 
         Raises:
             ShardReadError: it is missing or cannot be read.
+            ShardWriteError: what was written before did not reach the disk.
         """
+        self.wait()
+        self._check()
         try:
-            self.read_on()
+            self._read_on()
         except OSError as error:
             error.strerror = reason_at(self._path, error)
             raise error_at(ShardReadError, "read", self._path, error, "restore it from a copy") from error
         return self._state.hexdigest()
+
+    def wait(self) -> None:
+        """Wait until nothing reads the file."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
@@ -1423,106 +1454,3 @@ def sha256(path: str | os.PathLike[str]) -> str:
         ShardReadError: it is missing or cannot be read.
     """
     return FileDigest(path).finish()
-
-
-class Follower:
-    """Takes in the SHA-256 of a file to which bytes are appended, and has them written to the disk.
-
-    What is read is what the system will give to others, not what was meant to be written. The file is not synced by
-    this: that is for its writer, at the end. But a failure of the disk is told only once, so it is kept for the writer.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as directory:
-    ...     path = Path(directory, "shard")
-    ...     follower = Follower(path)
-    ...     with path.open("wb") as file:
-    ...         for count in range(1, 10):
-    ...             _ = file.write(bytes(1 << 20))
-    ...             follower.follow(count << 20)
-    ...     follower.finish()[:8]
-    'd2ee4703'
-
-    Args:
-        path: the file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._digest = FileDigest(path)
-        self._failure: OSError | None = None
-        self._tasks = (_Repeated(self._read_on, _READ_STEP), _Repeated(self._start_sync, _SYNC_STEP))
-
-    def follow(self, written: int) -> None:
-        """Go after what is new, once it is enough for a thread.
-
-        Args:
-            written: about how many bytes were written so far.
-
-        Raises:
-            ShardWriteError: what was written before did not reach the disk.
-        """
-        self._check()
-        for task in self._tasks:
-            task.reach(written)
-
-    def _read_on(self) -> None:
-        with contextlib.suppress(OSError):  # `finish` meets it again
-            self._digest.read_on()
-
-    def _start_sync(self) -> None:
-        try:
-            start_sync(self._path)
-        except FileNotFoundError:  # `finish` meets that as well
-            return
-        except OSError as error:
-            self._failure = error
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            with writing("sync", self._path):
-                raise self._failure
-
-    def finish(self) -> str:
-        """Return the SHA-256 of the file, which is complete now, in hexadecimal.
-
-        Raises:
-            ShardReadError: the file is missing or cannot be read.
-            ShardWriteError: what was written before did not reach the disk.
-        """
-        self.wait()
-        self._check()
-        return self._digest.finish()
-
-    def wait(self) -> None:
-        """Wait until nothing reads the file."""
-        for task in self._tasks:
-            task.wait()
-
-
-class _Repeated:
-    """What is done again and again in a thread, once there is enough more to do and the last time is over.
-
-    Args:
-        do: does it, and raises nothing.
-        step: bytes that are enough.
-    """
-
-    def __init__(self, do: Callable[[], None], step: int) -> None:
-        self._do, self._step = do, step
-        self._reached = 0
-        self._thread: threading.Thread | None = None
-
-    def reach(self, written: int) -> None:
-        if written - self._reached < self._step or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._reached = written
-        thread = threading.Thread(target=self._do, name="seqrecorder-follower", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
-            thread.start()
-            self._thread = thread
-
-    def wait(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None

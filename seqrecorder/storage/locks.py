@@ -205,7 +205,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 
 @contextlib.contextmanager
-def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
+def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
     """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
 
     `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
@@ -217,6 +217,7 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
 
     Args:
         directory: the dataset.
+        outer: what an outer block of this function gave for the dataset, which is given again; None for no such block.
 
     Yields:
         The directory.
@@ -224,6 +225,9 @@ def exclusive(directory: str | os.PathLike[str]) -> Iterator[Held]:
     Raises:
         DatasetNotFoundError: there is no such directory.
     """
+    if outer is not None:
+        yield outer
+        return
     directory = Path(directory)
     if directory.is_symlink():  # which is never the directory that is locked
         directory = Path(os.path.realpath(directory))
@@ -303,6 +307,27 @@ def unlock(descriptor: int | None) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.close(descriptor)
+
+
+def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
+    """Make a directory and lock it, so that `remove_abandoned` knows its owner to live.
+
+    Args:
+        new: makes a directory and returns its path.
+
+    Returns:
+        The directory, and what `lock` gave.
+    """
+    while True:
+        directory = new()
+        try:
+            with faults_around("lock", directory):
+                descriptor = lock(directory, wait=False)
+        except (FileNotFoundError, BlockingIOError):
+            continue  # somebody took it for abandoned in the moment before it was locked
+        if descriptor is None or is_at(descriptor, directory):
+            return directory, descriptor
+        unlock(descriptor)
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:

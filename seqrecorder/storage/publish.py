@@ -37,7 +37,7 @@ from seqrecorder.storage.files import (
     take_after,
     writing,
 )
-from seqrecorder.storage.locks import Held, exclusive, is_at, lock, remove_abandoned, unlock
+from seqrecorder.storage.locks import Held, exclusive, is_at, locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -442,7 +442,7 @@ class Staging:
         for home in homes:
             self._is_inside = home == self.destination
             try:
-                self._create_in(home)
+                self.path, self._descriptor = locked_directory(functools.partial(self._make_in, home))
             except OSError as error:
                 if home == homes[-1] or error.errno not in _NOT_WRITABLE:
                     raise
@@ -453,19 +453,11 @@ class Staging:
         self.take_after()  # what is made is no more open to others than what it shall replace
         self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
 
-    def _create_in(self, home: Path) -> None:
-        while True:
-            self.path = home / (self._prefix() + secrets.token_hex(8))
-            with faults_around("mkdir", self.path):
-                self.path.mkdir()
-            try:
-                with faults_around("lock", self.path):
-                    self._descriptor = lock(self.path, wait=False)
-            except (FileNotFoundError, BlockingIOError):
-                continue  # another writer took it for left over in the moment before it was locked
-            if self._descriptor is None or is_at(self._descriptor, self.path):
-                return
-            self._release()
+    def _make_in(self, home: Path) -> Path:
+        self.path = home / (self._prefix() + secrets.token_hex(8))
+        with faults_around("mkdir", self.path):
+            self.path.mkdir()
+        return self.path
 
     def _reaches(self) -> bool:
         """Check by an empty file whether the staging directory and the destination share a file system."""

@@ -25,8 +25,8 @@ from seqrecorder.errors import OptionError, ShardReadError, ShardWriteError, fir
 from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import (
     MANIFEST,
+    FileDigest,
     FileState,
-    Follower,
     PlacedFile,
     advice_on,
     error_at,
@@ -52,6 +52,7 @@ from seqrecorder.storage.tfrecord import (
     masked_crc32c_of_one,
     open_stream,
     unpacked_limit,
+    unreadable,
     walk_frames,
 )
 from seqrecorder.storage.threads import submit
@@ -254,13 +255,13 @@ class _Plain:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
-    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+    def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
             size = len(rest)
             total = size + max(0, min(count, left))
-            data = np.empty(total + ROOM, np.uint8)
+            data = np.empty(ahead + total + ROOM, np.uint8)[ahead:]
             data[:size] = np.frombuffer(rest, np.uint8)
             room = data.data[:-ROOM]
             while size < total and (more := file.readinto(room[size:])):
@@ -363,35 +364,26 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
     except zlib.error as error:
         raise DamageError(str(error)) from error
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+        raise unreadable(path, error) from error
 
 
 def _one_by_one(path: Path) -> Iterator[Messages]:
-    offset = 0
+    source = _Plain(path)
     while True:
-        with open_source(path, buffering=0) as file:
-            left = file.seek(0, 2) - offset - HEADER  # what a forged length asks for is not made room for
-            file.seek(offset)
-            header = file.read(HEADER)
-            if not header:
-                return
-            wanted = _missing(header)
-            if len(header) < HEADER or wanted > left:
-                raise DamageError("the file ends inside a record")
-            stop = wanted - FOOTER
-            # The content ends at a multiple of the width of every number. So does a buffer of numbers that is its last
-            # field, and so it also begins: an array can be a view of it.
-            ahead = -stop % _WIDEST
-            data = np.empty(ahead + wanted + ROOM, np.uint8)[ahead:]
-            done, room = 0, data.data[:wanted]
-            while done < wanted and (more := file.readinto(room[done:])):
-                done += more
-        data[done:] = 0
-        if masked_crc32c_of_one(data[:stop]) != int.from_bytes(room[stop:], "little"):
+        head, size = source.read(b"", HEADER)
+        if not size:
+            return
+        wanted = _missing(head[:size].tobytes())
+        stop = wanted - FOOTER
+        # The content ends at a multiple of the width of every number. So does a buffer of numbers that is its last
+        # field, and so it also begins: an array can be a view of it.
+        data, got = source.read(b"", wanted, -stop % _WIDEST)
+        if size < HEADER or got < wanted:
+            raise DamageError("the file ends inside a record")
+        if masked_crc32c_of_one(data[:stop]) != int.from_bytes(data[stop:wanted].tobytes(), "little"):
             raise DamageError("the CRC of a record or its length differs")
-        offset += HEADER + wanted
         yield Messages(data, np.zeros(1, np.int64), np.array([stop]))
-        del data, room  # while the next one is read, none is held
+        del data  # while the next one is read, none is held
 
 
 def whole_records(messages: Messages) -> int:
@@ -447,7 +439,7 @@ class ShardWriter:
     Attributes:
         records: how many were added.
         payload: their bytes, before compression.
-        follower: goes behind the file; gives its digest once it is closed.
+        digest: of the file; finished once that is closed.
     """
 
     def __init__(
@@ -457,7 +449,7 @@ class ShardWriter:
         self._compression = compression
         self.records = 0
         self.payload = 0
-        self.follower = Follower(path)
+        self.digest = FileDigest(path)
         self._rows: list[NDArray[np.int64]] = []
         self._waiting_rows = 0
         self._waiting: list[bytes] = []
@@ -499,7 +491,7 @@ class ShardWriter:
         self._rows.append(np.ascontiguousarray(lengths, "<i8"))
         self._waiting_rows += len(data)
         if self._stays_open:
-            self.follower.follow(self.payload)
+            self.digest.follow(self.payload)
             if self._waiting_rows >= _ROWS_WAITING:
                 self._append_rows()
         else:
@@ -521,7 +513,7 @@ class ShardWriter:
         data, self._waiting = self._waiting, []
         if data:
             self._write_now(data)
-            self.follower.follow(self.payload)
+            self.digest.follow(self.payload)
             self._append_rows()
 
     @property
@@ -559,7 +551,7 @@ class ShardWriter:
 
     def abandon(self) -> None:
         """Close the file without caring for its contents."""
-        self.follower.wait()
+        self.digest.wait()
         self._waiting = []
         self._leave()
         file, self._file = self._file, None
@@ -775,7 +767,7 @@ class SoughtShard:
         try:
             self._file = PlacedFile(path)
         except OSError as error:  # it went since
-            raise self._unreadable(error) from error
+            raise unreadable(self.path, error) from error
 
     @functools.cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -787,7 +779,7 @@ class SoughtShard:
         try:
             starts = frame_starts(self.path)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise unreadable(self.path, error) from error
         if starts is None:
             check_frames(self.path, None, self.dataset)  # which says what is wrong
         if starts is None or starts.size != self.records + 1:
@@ -856,7 +848,7 @@ class SoughtShard:
         try:
             data = self._file.read_at(start, count)
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise unreadable(self.path, error) from error
         if len(data) < count:
             raise ShardReadError(
                 f"{self.path}: ends at byte {start + len(data)}, where {self.size} are expected; "
@@ -864,9 +856,6 @@ class SoughtShard:
                 path=self.path,
             )
         return data
-
-    def _unreadable(self, error: OSError) -> ShardReadError:
-        return ShardReadError(f"{self.path}: cannot be read: {reason_at(self.path, error)}", path=self.path)
 
     def _damaged(self, row: int) -> ShardReadError:
         return ShardReadError(

@@ -523,12 +523,17 @@ def is_packed_with_zlib(path: Path) -> bool:
     return len(header) == HEADER and _length_is_genuine(header)
 
 
+def unreadable(path: Path, error: OSError) -> ShardReadError:
+    """Return the error of a shard that the system does not read, with the first bytes that it does not."""
+    return ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path)
+
+
 def _first_bytes(path: Path, count: int) -> bytes:
     try:
         with open_source(path) as file:
             return file.read(count)
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+        raise unreadable(path, error) from error
 
 
 def _length_is_genuine(header: bytes) -> bool:
@@ -549,22 +554,14 @@ class Walk:
     problem: str
     offset: int
 
+    def __str__(self) -> str:
+        return f"after {self.lengths.size} records, at byte {self.offset}, it {self.problem}"
+
     @property
     def window(self) -> int:
         """How many records to hold at once: no more than about 16 MiB of the largest."""
         largest = int(self.lengths.max(initial=1))
         return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
-
-
-def lengths_lead_to_end(path: Path) -> bool:
-    """Check whether the lengths of a plain shard's frames lead from its first byte to its last, whatever their CRCs.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    with open_source(path, buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        return size == max((end for *_, end in _hops(file, size, 0)), default=0)
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
@@ -631,7 +628,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
             with gzip.GzipFile(fileobj=file) as stream:
                 return _walk_stream(stream, min(_RECORD_LIMIT, unpacked_limit(size)))
     except OSError as error:
-        raise ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path) from error
+        raise unreadable(path, error) from error
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
@@ -843,11 +840,9 @@ def check_frames(path: Path, compression: Compression, hint: Path | str) -> None
 @remember(most=1 << 16)
 def _lengths_lead_to_end(state: FileState) -> bool:
     try:
-        return lengths_lead_to_end(state.path)
+        return frame_starts(state.path) is not None
     except OSError as error:
-        raise ShardReadError(
-            f"{state.path}: cannot be read: {reason_at(state.path, error)}", path=state.path
-        ) from error
+        raise unreadable(state.path, error) from error
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
@@ -864,10 +859,7 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
     """
     walk = walk_frames(path, compression)
     if walk.problem:
-        raise ShardReadError(
-            f"{path}: after {walk.lengths.size} records, at byte {walk.offset}, it {walk.problem}; {advice(hint)}",
-            path=path,
-        )
+        raise ShardReadError(f"{path}: {walk}; {advice(hint)}", path=path)
     if records >= 0 and walk.lengths.size != records:
         raise ShardReadError(f"{path}: expected {records} records, got {walk.lengths.size}; {advice(hint)}", path=path)
     return walk

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from seqrecorder.errors import OptionError
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.locks import is_at, lock, remove_abandoned, unlock
+from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -237,7 +237,7 @@ def scratch() -> Path:
 @functools.cache
 def _of_process(process: int) -> Path:
     _remove_left_over()
-    directory, descriptor = _locked()
+    directory, descriptor = locked_directory(lambda: Path(tempfile.mkdtemp(prefix=_PREFIX)))
 
     def remove() -> None:
         if os.getpid() == process:  # else a forked child, whose parent still reads
@@ -246,19 +246,6 @@ def _of_process(process: int) -> Path:
 
     atexit.register(remove)
     return directory
-
-
-def _locked() -> tuple[Path, int | None]:
-    """Return a new directory with its lock, None where there are no locks."""
-    while True:
-        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        try:
-            descriptor = lock(directory, wait=False)
-        except (FileNotFoundError, BlockingIOError):
-            continue  # another process took it for left over in the moment before it was locked
-        if descriptor is None or is_at(descriptor, directory):
-            return directory, descriptor
-        unlock(descriptor)
 
 
 def _remove_left_over() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -12,16 +14,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.generations import NOTHING, clean_destination, publish, standing
+from seqrecorder.dataset.generations import NOTHING, ChangedError, clean_destination, publish, standing
 from seqrecorder.dataset.generations import named as named_files
-from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, merged_hashes, open_key_index, pays
+from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, UniqueKeys, merged_hashes, open_key_index, pays
 from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,
     SplitInfo,
+    column,
     combined,
     first_reasons,
     read_manifest,
+    shards_of,
     write_assets,
 )
 from seqrecorder.dataset.splits import key_hashes
@@ -39,6 +43,7 @@ from seqrecorder.schema.display import number_of, some
 from seqrecorder.storage.files import (
     MANIFEST,
     faults_around,
+    generation_of,
     inside,
     is_url,
     link_file,
@@ -47,30 +52,31 @@ from seqrecorder.storage.files import (
     write_file,
     writing,
 )
+from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
-from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.part import HOOKS, IDENTITY, KEYS, OPENED, PART, UrlParts, checked_part
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import WriteOptions, tell_missed_shares
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from seqrecorder.dataset.generations import Standing
+    from seqrecorder.storage.locks import Held
 
 
 _RUN = 1 << 24  # hashes, which are sorted in memory
 
 
-def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) -> KeyIndexFile | None:
+def check_unique(parts: Sequence[Part], old: Standing, scratch: Path) -> KeyIndexFile | None:
     """Raise `DuplicateKeyError` where a key is in two parts.
 
     Args:
-        parts: what each wrote, by what messages call it.
+        parts: what each wrote.
         old: the dataset that they are added to, if any.
         scratch: a directory for temporary files, on the file system of the dataset; the caller removes them.
 
@@ -81,11 +87,12 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
         ShardReadError: a file is damaged.
         ShardWriteError: the disk is full, or failed.
     """
-    first = next(iter(parts.values()))
+    first = parts[0].manifest
     keys = UniqueKeys(first.schema, "error", needs=first.metadata[IDENTITY])
     if not keys.needs:
         return None
-    owners, files = [*parts.items()], [part.assets[KEYS] for part in parts.values()]
+    owners = [(f"part {part.name}", part.manifest) for part in parts]
+    files = [manifest.assets[KEYS] for _, manifest in owners]
     for (_, part), path, digest in zip(owners, files, in_threads(sha256, files), strict=True):
         if digest != part.asset_infos[KEYS].sha256:
             raise ShardReadError(f"{path}: not what was written; {advice(part.path)}", path=path)
@@ -104,7 +111,7 @@ def check_unique(parts: Mapping[str, Manifest], old: Standing, scratch: Path) ->
             if len(holders) > 1:
                 _check_hash(value, keys, holders)
         index.add(hashes if is_new.all() else hashes[is_new])
-    has_hooks = any(part.metadata.get(HOOKS, True) for part in parts.values())
+    has_hooks = any(part.manifest.metadata.get(HOOKS, True) for part in parts)
     return None if has_hooks else index
 
 
@@ -145,6 +152,7 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
 
 
 _LOG = logging.getLogger("seqrecorder")
+_TRIES = 9  # beside other appenders at a URL, where nobody can be kept out
 
 
 @attrs.frozen
@@ -154,17 +162,14 @@ class Part:
     Attributes:
         name: its number or name.
         manifest: of what the attempt wrote.
+        completed: when, in nanoseconds.
         opened: the digest of what stood at the destination, for each selection of its records that is in the part.
     """
 
     name: int | str
     manifest: Manifest
+    completed: int
     opened: tuple[str, ...] = ()
-
-    @property
-    def digests(self) -> dict[str, list[str]]:
-        """The SHA-256 of the shards of each split."""
-        return {name: [shard.sha256 for shard in split.shards] for name, split in self.manifest.splits.items()}
 
 
 def commit(
@@ -190,7 +195,9 @@ def commit(
     Records stand in the order of their parts. Of several attempts at one part, the one that was completed last counts.
     What attempts have left goes, also where they are still going on: these end with an error. One that is completed
     while this runs, too late to be committed, waits for the next call, and a warning tells. It may be killed at any
-    time and run again; then, and where the dataset was committed before, what stands there is returned.
+    time and run again; then, and where the dataset was committed before, what stands there is returned. With `append`,
+    it begins again where somebody else has appended meanwhile: in a directory once, since it keeps others out then; at
+    a URL up to nine times.
 
     Args:
         destination: as for `write_part`.
@@ -216,108 +223,134 @@ def commit(
     """
     options = WriteOptions.of({"overwrite": overwrite, "append": append, "metadata": metadata, "assets": assets})
     wanted = _wanted(expected)
-    if is_url(destination):
-        return _commit_at_url(UrlParts.of(str(destination)), wanted, options)
-    place = PartsDirectory.of(destination)
+    if not is_url(destination):
+        return _commit_in_directory(PartsDirectory.of(destination), wanted, options)
+    for _ in range(_TRIES if append else 0):
+        with contextlib.suppress(ChangedError):
+            return _commit_at_url(UrlParts.of(str(destination)), wanted, options)
+    return _commit_at_url(UrlParts.of(str(destination)), wanted, options)
+
+
+def _commit_in_directory(
+    place: PartsDirectory, wanted: int | list[int | str] | None, options: WriteOptions
+) -> Manifest:
+    may_be_done = not (options.append or options.overwrite)
     try:
         with cleanup_when_terminated(), place.locked():
-            if not _is_done(place, late=not (append or overwrite)):
-                _commit(place, wanted, options)
+            if not _is_done(place, late=may_be_done):
+                try:
+                    _commit(place, wanted, options)
+                except ChangedError:
+                    if not options.append:
+                        raise
+                    with exclusive(place.destination) as held:  # so that nobody is faster a second time
+                        _commit(place, wanted, options, held)
             place.remove()
     except DatasetNotFoundError:
         if place.path.exists():
             raise
         # Whoever was killed while removing them had published before.
-        done = place.finish_removal() or not (append or overwrite)
+        done = place.finish_removal() or may_be_done
         if not done or not (place.destination / MANIFEST).exists():
             raise DatasetNotFoundError(
                 f"there are no parts of {place.destination}: expected them in {place.path}"
-                + ("; a commit that ran before may have taken them" if append or overwrite else ""),
+                + ("" if may_be_done else "; a commit that ran before may have taken them"),
                 path=place.path,
             ) from None
     place.finish_removal()
     return read_manifest(place.destination)
 
 
-def _commit(place: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions) -> None:
-    """Publish the parts; they stay as they are."""
-    parts = _read_parts(place)
-    _check_expected(place, parts, expected)
-    first = parts[0].manifest
-    clean_destination(place.destination)
-    old = standing(
-        place.destination,
-        first.schema,
-        append=options.append,
-        overwrite=options.overwrite,
-        compression=first.compression,
-    )
-    earlier = old.manifest if options.append else None
-    _check_alike(parts, earlier)
-    _check_opened(place, parts, old, options)
+def _commit(
+    place: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions, held: Held | None = None
+) -> None:
+    """Publish the parts; they stay as they are. `held` is the destination, where it is locked already."""
+    if held is None:  # else publishing does it
+        clean_destination(place.destination)
+    parts, old = _fitting_parts(place, expected, options, functools.partial(standing, place.destination))
     for part in parts:
         require_fit(part.manifest)
     with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
-        named = {f"part {part.name}": part.manifest for part in parts}
-        index = check_unique(named, old if options.append else NOTHING, place.path)
-        manifest = attrs.evolve(
-            _joined(parts, old, earlier, staging.path),
-            path=staging.destination,
-            metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
-            asset_infos=write_assets(options.assets, staging.path, old.generation if earlier is not None else 0),
-        )
-        if earlier is not None:
-            manifest = combined(earlier, manifest)
-        place.note(_identity(manifest))
-        published = publish(staging, manifest, old, keep=earlier is not None)
+        index = check_unique(parts, old if options.append else NOTHING, place.path)
+        manifest = attrs.evolve(_whole(parts, old, options, staging.path), path=staging.destination)
+        place.note(_identity(manifest, old.generation))
+        published = publish(staging, manifest, old, keep=options.append, outer=held)
     tell_missed_shares(published)
     if index is not None and pays(published):
         try:
-            index.move(published.path, published.to_json().encode(), first.metadata[IDENTITY])
+            index.move(published.path, published.to_json().encode(), parts[0].manifest.metadata[IDENTITY], held)
         except DatasetError as error:  # what is there, is: the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
 def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
     """Publish the parts at a URL, whose shards stay where they are."""
-    late, attempts = not (options.append or options.overwrite), [read_manifest(path) for path, _ in place.attempts]
-    if not attempts and not _is_done(place, late=False) and not (late and place.whole.text is not None):
+    late = not (options.append or options.overwrite)
+    if not place.attempts and not (late and place.whole.text is not None):
         raise DatasetNotFoundError(
             f"there are no parts of {place.destination}: expected them in {place.path}"
             + ("" if late else "; a commit that ran before may have taken them")
         )
-    if attempts and not _is_done(place, late=late):
-        parts = _read_parts(place)
-        _check_expected(place, parts, expected)
-        first, directory = parts[0].manifest, scratch()
-        old = place.whole.standing(
-            first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression
-        )
-        earlier = old.manifest if options.append else None
-        _check_alike(parts, earlier)
-        _check_opened(place, parts, old, options)
+    published = None
+    if place.attempts and not _is_done(place, late=late):
+        parts, old = _fitting_parts(place, expected, options, place.whole.standing)
         place.check_files([part.manifest for part in parts])
-        named = {f"part {part.name}": part.manifest for part in parts}
-        check_unique(named, old if options.append else NOTHING, directory)
-        manifest = attrs.evolve(
-            _joined(parts, old, earlier, None),
-            path=directory,
-            metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
-            asset_infos=write_assets(options.assets, directory, 0),
-        )
-        if earlier is not None:
-            manifest = combined(earlier, manifest)
-        place.note(_identity(manifest))
+        directory = scratch()
+        check_unique(parts, old if options.append else NOTHING, directory)
+        manifest = _whole(parts, old, options, directory, stay=True)
         there = set[str]().union(*(named_files(part.manifest) for part in parts))
-        tell_missed_shares(place.whole.publish(manifest, directory, overwrite=not late, there=there))
-    published = read_manifest(place.destination)
-    place.remove(attempts, published)
+        published = place.whole.publish(manifest, directory, overwrite=not late, there=there)
+        tell_missed_shares(published)
+    published = published or read_manifest(place.destination)
+    place.remove(_taken(place, published, late=late), published)
     return published
 
 
-def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
-    """Return the parts in their order, each as the last attempt at it left it."""
-    attempts: dict[int | str, list[tuple[int, Path, Part]]] = {}
+def _fitting_parts(
+    place: PartsDirectory | UrlParts,
+    expected: int | list[int | str] | None,
+    options: WriteOptions,
+    stands: Callable[..., Standing],
+) -> tuple[list[Part], Standing]:
+    """Return the parts, in their order, and what stands at the destination, which fit each other.
+
+    Args:
+        place: the parts.
+        expected: as for `commit`.
+        options: of `commit`.
+        stands: `standing` of the destination.
+
+    Raises:
+        DatasetError: parts replace the dataset that their records are of, and that was changed since.
+    """
+    parts = _read_parts(place)
+    _check_expected(place, parts, expected)
+    first = parts[0].manifest
+    old = stands(first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression)
+    _check_alike(parts, old.manifest if options.append else None)
+    for digest in {digest for part in parts if options.overwrite for digest in part.opened}:
+        old.check_opened(digest, place.destination)
+    return parts, old
+
+
+def _whole(
+    parts: Sequence[Part], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
+) -> Manifest:
+    """Return the manifest of the dataset that the parts make, whose files come into a directory, unless they stay."""
+    earlier = old.manifest if options.append else None
+    generation = 0 if stay or earlier is None else old.generation
+    manifest = attrs.evolve(
+        _joined(parts, old, earlier, None if stay else directory),
+        path=directory,
+        metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
+        asset_infos=write_assets(options.assets, directory, generation),
+    )
+    return manifest if earlier is None else combined(earlier, manifest)
+
+
+def _read_attempts(place: PartsDirectory | UrlParts) -> list[Part]:
+    """Return what each attempt wrote."""
+    attempts = []
     for path, completed in place.attempts:
         manifest = read_manifest(path)
         try:
@@ -327,14 +360,48 @@ def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
             raise ManifestError(
                 f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
             ) from None
-        attempts.setdefault(name, []).append((completed, path, Part(name, manifest, opened)))
+        attempts.append(Part(name, manifest, completed, opened))
+    return attempts
+
+
+def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
+    """Check of each attempt whether a dataset has its shards, or those of a later attempt at its part.
+
+    An attempt without shards counts where the dataset has those of others.
+
+    Args:
+        place: the attempts.
+        there: what the dataset contains.
+        late: whether shards are told by their digests, so that attempts with the same contents count, too; else by
+            their names, which each attempt at a URL has of its own.
+    """
+
+    def marks(manifest: Manifest) -> set[tuple[str, str]]:
+        return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
+
+    ours, last = marks(there), dict[int | str, int]()
+    every = [(part, marks(part.manifest)) for part in _read_attempts(place)]
+    for part, shards in every:
+        if shards and shards <= ours:
+            last[part.name] = max(part.completed, last.get(part.name, part.completed))
+    return [
+        bool(last) and (shards <= ours or (part.name in last and part.completed <= last[part.name]))
+        for part, shards in every
+    ]
+
+
+def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
+    """Return the parts in their order, each as the last attempt at it left it."""
+    attempts: dict[int | str, list[Part]] = {}
+    for part in sorted(_read_attempts(place), key=operator.attrgetter("completed", "manifest.path")):
+        attempts.setdefault(part.name, []).append(part)
     if not attempts:
         raise DatasetNotFoundError(f"{place.path} holds no part that is complete", path=place.path)
     parts = []
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
-        *others, (_, _, last) = sorted(attempts[name], key=operator.itemgetter(0, 1))
+        *others, last = attempts[name]
         parts.append(last)
-        if any(other.digests != last.digests for _, _, other in others):
+        if any(_digests(other.manifest) != _digests(last.manifest) for other in others):
             _LOG.warning(
                 "%s: %s attempts at part %s have different contents; the one that was completed last counts",
                 place.destination,
@@ -385,14 +452,6 @@ def _check_expected(
             f"{said}, with {more} as well; remove from {place.path} what an earlier job has left, and commit again",
             path=place.path,
         )
-
-
-def _check_opened(
-    place: PartsDirectory | UrlParts, parts: Sequence[Part], old: Standing, options: WriteOptions
-) -> None:
-    """Raise `DatasetError` where parts replace the dataset that their records are of, and that was changed since."""
-    for digest in {digest for part in parts if options.overwrite for digest in part.opened}:
-        old.check_opened(digest, place.destination)
 
 
 def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
@@ -458,14 +517,20 @@ def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, stag
     )
 
 
-def _identity(manifest: Manifest) -> str:
-    """Return what tells a dataset from every other that stood, or will stand, at its place."""
-    shards = {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
-    return hashlib.sha256(json.dumps([manifest.generation, manifest.fingerprint, shards]).encode()).hexdigest()
+def _identity(manifest: Manifest, generation: int) -> str:
+    """Return a text that tells what a generation brought to a dataset, whatever came after it."""
+    shards = [(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)]
+    ours = [shard for shard in shards if generation_of(*shard[:2]) == generation]
+    return f"{generation} {hashlib.sha256(json.dumps(ours).encode()).hexdigest()}"
+
+
+def _digests(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the SHA-256 of the shards of each split."""
+    return {name: column(split.shards, "sha256") for name, split in manifest.splits.items()}
 
 
 def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
-    """Whether what stands at the destination is made of the parts, which is noted then.
+    """Check whether what stands at the destination is made of the parts, which is noted then.
 
     Args:
         place: the parts.
@@ -475,12 +540,15 @@ def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
         there = read_manifest(place.destination)
     except DatasetError:
         return False
-    if place.noted() == _identity(there):
-        return True
-    known = {(name, shard.sha256) for name, split in there.splits.items() for shard in split.shards}
-    parts = _read_parts(place) if late else []
-    found = {(name, digest) for part in parts for name, digests in part.digests.items() for digest in digests}
-    done = bool(found) and found <= known
-    if done:
-        place.note(_identity(there))
+    if isinstance(place, PartsDirectory):
+        noted = place.noted() or ""
+        generation = int(noted.partition(" ")[0] or -1)
+        if 0 <= generation <= there.generation and noted == _identity(there, generation):
+            return True
+        if not late:
+            return False
+    taken = _taken(place, there, late=late)
+    done = all(taken or [False]) if late else any(taken)
+    if done and isinstance(place, PartsDirectory):
+        place.note(_identity(there, there.generation))
     return done

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
+    from seqrecorder.dataset.keys import UniqueKeys
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.threads import Progress
-    from seqrecorder.writing.keys import UniqueKeys
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
 
 
@@ -937,7 +937,7 @@ class Placement:
             DuplicateKeyError: a key came before, and that is an error.
             RecordError: a record has no time.
         """
-        kept = self._keys.keep(sources)
+        kept = self._keys.keep(sources.records, sources.positions)
         in_time = self._router.keep(sources if kept is None else sources.only(kept))
         if in_time is not None:
             kept = in_time if kept is None else [kept[place] for place in in_time]

@@ -17,7 +17,8 @@ from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import cut
 from seqrecorder.dataset.generations import named
-from seqrecorder.dataset.manifest import parse_manifest, read_manifest
+from seqrecorder.dataset.keys import UniqueKeys
+from seqrecorder.dataset.manifest import parse_manifest, read_manifest, shards_of
 from seqrecorder.dataset.remote import PARTS, Destination
 from seqrecorder.dataset.splits import Balanced
 from seqrecorder.dataset.verify import require_fit
@@ -37,7 +38,6 @@ from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.writing.columns import Block, ColumnSource, Sources, TableRecords
 from seqrecorder.writing.intake import LifeCycle, check_params
-from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import WriteOptions, Writer, shows_options, stream_of
 
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from seqrecorder.writing.writer import WriteKeywords
 
 
-_RECORD = f"{PARTS}committed"
 _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
 
 
@@ -81,7 +80,7 @@ class UrlParts:
     def of(cls, url: str) -> UrlParts:
         """Return those at a URL."""
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
-        names = {name: item for name, item in whole.place.items().items() if _is_part(name)}
+        names = {name: item for name, item in whole.place.items().items() if name.startswith(PARTS)}
 
         def bring(name: str) -> None:
             text = whole.place.read(name)
@@ -116,47 +115,39 @@ class UrlParts:
         """
         place = self.whole.place
         listed, sizes = place.items(), dict[str, int]()
-        for part in parts:
-            for split in part.splits.values():
-                for file in (file for shard in split.shards for file in shard.files(split.name)):
-                    size = listed[file.name].bytes if file.name in listed else place.size(file.name)
-                    if size is None or (file.bytes and size != file.bytes):
-                        raise DatasetNotFoundError(
-                            f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
-                            f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
-                            path=place.at(file.name),
-                        )
-                    sizes[file.name] = size
+        for file in (file for part in parts for split, shard in shards_of(part) for file in shard.files(split)):
+            size = listed[file.name].bytes if file.name in listed else place.size(file.name)
+            if size is None or (file.bytes and size != file.bytes):
+                raise DatasetNotFoundError(
+                    f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
+                    f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
+                    path=place.at(file.name),
+                )
+            sizes[file.name] = size
 
         def check_lengths(part: Manifest) -> None:
-            shards = [(split.name, shard) for split in part.splits.values() for shard in split.shards]
-            part.fetch(shards, lengths_only=True)
+            part.fetch(shards_of(part), lengths_only=True)
             require_fit(part, sizes)
 
         in_threads(check_lengths, parts)  # each waits for the place
 
-    def note(self, identity: str) -> None:
-        """Remember what is about to be published, and of which attempts."""
-        text = "\n".join([identity, *self.known]).encode()
-        self.whole.place.put(_RECORD, text, expected=self.whole.place.version(_RECORD))
+    def remove(self, taken: Sequence[bool], published: Manifest) -> None:
+        """Remove the manifests of attempts that are committed, and their files that are not of the dataset.
 
-    def noted(self) -> str | None:
-        """Return what `note` was given last, if that was of these attempts, or of such as are removed by now."""
-        identity, *names = (self.whole.place.read(_RECORD) or b"").decode().splitlines() or [""]
-        return identity if identity and (not self.known or self.known.keys() & set(names)) else None
-
-    def remove(self, attempts: Sequence[Manifest], published: Manifest) -> None:
-        """Remove the manifests of the attempts that were committed, and their files that are not of the dataset.
+        Args:
+            taken: of each attempt, whether it is.
+            published: what the dataset contains.
 
         Raises:
             DatasetError: there are other attempts, that came since an earlier commit was killed.
         """
-        place, files = self.whole.place, set[str]()
-        noted = (place.read(_RECORD) or b"").decode().splitlines()[1:] or list(self.known)
-        names = [name for name in self.known if name in noted]  # another commit may have noted others, too
-        for name, attempt in zip(self.known, attempts, strict=True):
-            files |= named(attempt) if name in names else set()
-        place.remove([*sorted(files - named(published)), *names, _RECORD])
+        ours, files, names = named(published), set[str](), list[str]()
+        for name, (path, _) in itertools.compress(self.known.items(), taken):
+            shards = named(read_manifest(path))
+            files |= shards - ours
+            # What proves that the others are committed goes last.
+            names.insert(len(names) if shards & ours else 0, name)
+        self.whole.place.remove([*sorted(files), *names])
         others = sorted(self.known.keys() - set(names))
         if others:
             raise DatasetError(
@@ -165,10 +156,6 @@ class UrlParts:
                 "`seqrecorder clean --parts`",
                 path=self.destination,
             )
-
-
-def _is_part(name: str) -> bool:
-    return name.startswith(PARTS) and name != _RECORD
 
 
 _TOGETHER = 1024
@@ -267,10 +254,9 @@ class PartWriter(Writer):
         for name in _WHOLE:
             if options.get(name) is not None:
                 raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
-        if options.get("stats"):
-            raise OptionError("write_part: stats=True is for datasets that one process writes; leave it out")
-        if options.get("csv"):
-            raise OptionError("write_part: csv=True is for datasets that one process writes; leave it out")
+        for name in ("stats", "csv"):
+            if options.get(name):
+                raise OptionError(f"write_part: {name}=True is for datasets that one process writes; leave it out")
         parts = None if is_url(destination) else PartsDirectory.of(destination)
         place = destination if parts is None else parts.destination
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
@@ -358,9 +344,8 @@ def write_pieces(
     options: WriteOptions,
 ) -> Manifest:
     """Write one part of records that are encoded already; takes and raises what `write_part` does."""
-    given = attrs.asdict(options, recurse=False)
     kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
-    keywords: Any = {name: given[name] for name in kept}
+    keywords: Any = {name: getattr(options, name) for name in kept}
     writer = PartWriter(destination, schema, part, **keywords)
     left = iter(pieces)
     with writer:

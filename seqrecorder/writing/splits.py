@@ -377,7 +377,7 @@ class EarlyUploads:
 
     def _send(self, given: tuple[str, str, ShardWriter]) -> ShardFiles:
         split, name, shard = given
-        digests = shard.follower.finish(), sha256(shard.lengths_path)
+        digests = shard.digest.finish(), sha256(shard.lengths_path)
         name = unique_name(name, *digests, self._destination.label)
         files = ShardFiles(name, shard.path.stat().st_size, *digests)
         for path, remote in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
@@ -400,15 +400,6 @@ _SPILL_BATCH = 1024
 _SPILL_BYTES = 64 << 20  # for each split
 _SURROGATES = "surrogatepass"  # plain fields may hold any text
 _PLACE_COLUMNS = ("shard", "index", "steps")
-
-
-@attrs.frozen
-class _Summary:
-    """What the manifest says of a shard that is closed."""
-
-    records: int
-    steps: int
-    histogram: tuple[tuple[int, int], ...]
 
 
 class SplitWriter:
@@ -441,7 +432,7 @@ class SplitWriter:
         self._sent: list[Future[ShardFiles]] = []  # of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
-        self._summaries: list[_Summary] = []  # of the first shards: those that are closed
+        self._closed: list[ShardInfo] = []  # the first shards, without what their files say
         self._filled = 0
         self._csv: Path | None = None
         self._lines: list[str] = []
@@ -567,9 +558,8 @@ class SplitWriter:
 
     def _summarize(self) -> None:
         """Close the first shard that is open, so that no more files are open than are written to."""
-        table = self._shards[len(self._summaries)].close(self.options.groups)
-        steps = table[:, 0]
-        self._summaries.append(_Summary(len(table), int(steps.sum()), tuple(histogram(steps))))
+        steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
+        self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", tuple(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
         """Close all files and return what the split contains.
@@ -581,32 +571,20 @@ class SplitWriter:
             items = self._spill.drain()
             while batch := list(itertools.islice(items, _SPILL_BATCH)):
                 self._place_spilled(batch)
-        while len(self._summaries) < len(self._shards):
+        while len(self._closed) < len(self._shards):
             self._summarize()
         self._write_lines()
         infos, filled = [], self.start
-        for index, (files, summary) in enumerate(zip(self._finish_files(), self._summaries, strict=True)):
-            dealt = self.options.shards is not None
-            infos.append(
-                ShardInfo(
-                    name=files.name,
-                    records=summary.records,
-                    steps=summary.steps,
-                    bytes=files.bytes,
-                    sha256=files.sha256,
-                    lengths_sha256=files.lengths_sha256,
-                    histogram=summary.histogram,
-                    start=self.start + index if dealt else filled,
-                    step=len(self._shards) if dealt else 1,
-                )
-            )
-            filled += summary.records
+        for index, (files, info) in enumerate(zip(self._finish_files(), self._closed, strict=True)):
+            start, step = (filled, 1) if self.options.shards is None else (self.start + index, len(self._shards))
+            infos.append(attrs.evolve(info, **attrs.asdict(files), start=start, step=step))
+            filled += info.records
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[ShardFiles]:
         """Give all shards their names, and wait for those that are sent."""
         left = self._shards[len(self._sent) :]
-        digests = in_threads(lambda shard: shard.follower.finish(), left)
+        digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
         paths = [self._name_finally(index) for index in range(len(self._sent), len(self._shards))]
         kept = [

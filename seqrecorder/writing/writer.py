@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 import attrs
 
 from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
+from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combined, write_assets
 from seqrecorder.dataset.remote import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
@@ -33,7 +34,6 @@ from seqrecorder.storage.tfrecord import check_compression
 from seqrecorder.storage.threads import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.writing.columns import ColumnSource
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream, check_params
-from seqrecorder.writing.keys import UniqueKeys
 from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions
 from seqrecorder.writing.workers import PoolEncoder
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 
 import attrs
@@ -15,7 +16,6 @@ from seqrecorder.dataset.manifest import (
     ShardInfo,
     ShardTable,
     SplitInfo,
-    TextColumn,
     bins_of,
     column,
     is_as_written,
@@ -48,7 +48,6 @@ def test_a_table_is_the_shards(many: sr.Manifest) -> None:
     found = parse_manifest(text, many.path)
     table, shards = found.splits["train"].shards, many.splits["train"].shards
     assert isinstance(table, ShardTable)
-    assert {type(column) for column in (table.sha256, table.lengths_sha256, table.histogram)} == {TextColumn}
     assert found == many
     assert is_as_written(text)
     assert found.to_json() == text == attrs.evolve(many, splits={"train": SplitInfo("train", tuple(table))}).to_json()
@@ -125,8 +124,8 @@ def test_histograms_that_are_none(many: sr.Manifest, text: str) -> None:
         ("histogram", "2", "é", "histograms, pairs"),
     ],
 )
-def test_columns_that_stay_text(many: sr.Manifest, name: str, old: str, new: str, problem: str | None) -> None:
-    """Columns as they are written stay text, of which any edit that leaves a column gives that, and others an error."""
+def test_edited_columns(many: sr.Manifest, name: str, old: str, new: str, problem: str | None) -> None:
+    """Any edit of a column's text that leaves its values gives the same shards, and every other an error."""
     text = many.to_json()
     before, column_, rest = text.partition(f'"{name}": [')
     edited = f"{before}{column_}{rest.replace(old, new, 1)}"
@@ -137,17 +136,10 @@ def test_columns_that_stay_text(many: sr.Manifest, name: str, old: str, new: str
         list(parse_manifest(edited, many.path).splits["train"].shards)
 
 
-def test_what_looks_like_a_column(many: sr.Manifest) -> None:
-    """What users wrote into a manifest is theirs, even where it looks like a column, and a number is no column."""
-    metadata = {"mine": {"histogram": ["1:2", "3:4"]}}
-    text = attrs.evolve(many, metadata=metadata).to_json()
-    edited = text.replace('"histogram": [\n    "1:2",\n    "3:4"\n   ]', '\n    "histogram": ["1:2", "3:4"]\n   ')
-    assert edited != text
-    found = parse_manifest(edited, many.path)
-    assert found.metadata == metadata
-    assert found.splits == many.splits
-    before, _, rest = text.partition('"histogram": ["')
-    with pytest.raises(sr.ManifestError, match="histogram"):
+def test_a_number_is_no_column(many: sr.Manifest) -> None:
+    """Where a list of histograms is expected, a number is refused."""
+    before, _, rest = many.to_json().partition('"histogram": ["')
+    with pytest.raises(sr.ManifestError, match="columns of shards, lists of one length"):
         parse_manifest(f'{before}"histogram": 0{rest[rest.index("]") + 1 :]}', many.path)
 
 
@@ -176,16 +168,17 @@ def test_a_dataset_with_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sr.info(tmp_path / "salvaged").records == 50
 
 
-def test_names_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names of shards that are looked at all at once are taken or refused as one by one."""
+def test_ordinary_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of shards that are not looked at closely are those that a close look takes."""
     draw = random.Random(3)
-    parts = ["a", "B", "b", "con", "COM1", ".", "-", "_", "/", " ", "é", "\n", "x" * 250, "0"]
-    lists = [["".join(draw.choices(parts, k=draw.randrange(4))) for _ in range(draw.randrange(4))] for _ in range(3000)]
-    plain = [given for given in lists if names._are_plain(given)]
-    assert 900 < len(plain) < 1500
-    assert not names._are_plain([5])  # type: ignore[list-item]  # as a manifest may have it
-    monkeypatch.setattr(names, "_are_plain", lambda _: False)
-    assert all(names.check_names(given, "shard") == tuple(given) for given in plain)
+    parts = ["a", "B", "b", "con", "COM1", ".", "-", "-", "_", "/", " ", "é", "\n", "x" * 90, "0"]
+    texts = ["".join(draw.choices(parts, k=draw.randrange(1, 5))) + ".tfrecord" for _ in range(6000)]
+    ordinary = [text for text in texts if names._ORDINARY.fullmatch(text)]
+    assert 50 < len(set(ordinary)) < len(ordinary)
+    with pytest.raises(sr.OptionError, match="differ by more than case"):
+        names.check_names(["a-0.tfrecord", "a-0.tfrecord"], "shard")
+    monkeypatch.setattr(names, "_ORDINARY", re.compile("(?!)"))
+    assert names.check_names(dict.fromkeys(ordinary), "shard") == tuple(dict.fromkeys(ordinary))
 
 
 def test_written_order_of_many_groups() -> None:

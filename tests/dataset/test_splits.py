@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqrecorder.dataset.splits import KeyRegistry, Ratios, key_hash, key_hashes
+from seqrecorder.dataset.keys import KeyRegistry
+from seqrecorder.dataset.splits import Ratios, key_hash, key_hashes
 from seqrecorder.errors import OptionError
 
 NAN = float("nan")

@@ -9,7 +9,7 @@ import pytest
 import seqrecorder as sr
 from seqrecorder.storage import files as file_state
 from seqrecorder.storage import tfrecord as preflight
-from seqrecorder.storage.tfrecord import lengths_lead_to_end
+from seqrecorder.storage.tfrecord import frame_starts
 
 
 @sr.record
@@ -25,9 +25,9 @@ def walked(monkeypatch):
 
     def follow(path):
         names.append(path.name)
-        return lengths_lead_to_end(path)
+        return frame_starts(path)
 
-    monkeypatch.setattr(preflight, "lengths_lead_to_end", follow)
+    monkeypatch.setattr(preflight, "frame_starts", follow)
     return names
 
 

@@ -177,8 +177,7 @@ def test_two_commits_at_a_url(request):
     sr.write_part([note("a-1")], url, 0)
     one = UrlParts.of(url)
     sr.write_part([note("b-2")], url, 1)
-    UrlParts.of(url).note("of the other one")
-    one.remove([sr.info(path) for path, _ in one.attempts], sr.info(one.attempts[0][0]))
+    one.remove([True], sr.info(one.attempts[0][0]))
     assert [sr.info(path).metadata["part"] for path, _ in UrlParts.of(url).attempts] == [1]
 
 

@@ -10,7 +10,7 @@ import pytest
 from seqrecorder.errors import ShardReadError, ShardWriteError
 from seqrecorder.storage import files
 from seqrecorder.storage import files as digests
-from seqrecorder.storage.files import FileDigest, Follower, sha256, sync_file
+from seqrecorder.storage.files import FileDigest, sha256, sync_file
 from seqrecorder.storage.threads import in_threads
 
 
@@ -34,49 +34,38 @@ def test_many(tmp_path):
     assert caught.value.errno == errno.ENOENT
 
 
-def test_a_file_that_grows(tmp_path):
-    """Read on or not, the checksum is that of all bytes that are there in the end."""
-    digest = FileDigest(tmp_path / "x")
-    with (tmp_path / "x").open("wb", buffering=0) as file:
-        for part in (b"one", b"", b"two"):
-            file.write(part)
-            digest.read_on()
-        file.write(b"three")
-    assert digest.finish() == hashlib.sha256(b"onetwothree").hexdigest()
-
-
 @pytest.mark.parametrize("step", [1, 1000, 3 << 20, 9 << 20])
 def test_a_file_that_is_followed(tmp_path, step):
     """The checksum of a file that was followed while it was written is that of its bytes, however it grew."""
     data = bytes(range(256)) * (12 if step == 1 else 80_000)
     path = tmp_path / "x"
-    follower = Follower(path)
+    digest = FileDigest(path)
     with path.open("wb", buffering=0 if step > 1 else 1000) as file:
         for start in range(0, len(data), step):
             file.write(data[start : start + step])
-            follower.follow(start + step)
-    assert follower.finish() == hashlib.sha256(data).hexdigest()
+            digest.follow(start + step)
+    assert digest.finish() == hashlib.sha256(data).hexdigest()
 
 
 def test_a_file_that_goes_while_it_is_followed(tmp_path):
     """An error of reading is met again, and raised, at the end; nobody reads after `wait`."""
-    follower = Follower(tmp_path / "absent")
-    follower.follow(1 << 30)
-    follower.wait()
+    digest = FileDigest(tmp_path / "absent")
+    digest.follow(1 << 30)
+    digest.wait()
     with pytest.raises(ShardReadError, match="absent"):
-        follower.finish()
+        digest.finish()
 
 
 def test_bytes_are_brought_to_the_disk_while_more_are_written(tmp_path, monkeypatch):
     """Of every so many bytes the file is synced once; of fewer never."""
     path, synced = tmp_path / "x", []
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(digests, "_SYNC_STEP", 10)
+    monkeypatch.setattr(digests, "_STEP", 10)
     monkeypatch.setattr(digests, "start_sync", synced.append)
-    follower = Follower(path)
+    digest = FileDigest(path)
     for written in (9, 10, 19, 20, 50):
-        follower.follow(written)
-        follower.wait()
+        digest.follow(written)
+        digest.wait()
     assert synced == [path] * 3
 
 
@@ -84,7 +73,7 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
     """What the thread met is raised as soon as more is written, and at the end, though a sync succeeds then."""
     path = tmp_path / "x"
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(digests, "_SYNC_STEP", 10)
+    monkeypatch.setattr(digests, "_STEP", 10)
     real, left = os.fsync, [OSError(errno.EIO, "Input/output error")]
 
     def fsync(descriptor):
@@ -94,15 +83,15 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(files, "_call_to_write", lambda: lambda *_: -1)  # which has failed
-    follower = Follower(path)
-    follower.follow(50)
-    follower.wait()
+    digest = FileDigest(path)
+    digest.follow(50)
+    digest.wait()
     sync_file(path)
     with pytest.raises(ShardWriteError, match=r"cannot sync .*x': Input/output error") as caught:
-        follower.follow(100)
+        digest.follow(100)
     assert caught.value.errno == errno.EIO
     with pytest.raises(ShardWriteError, match="Input/output error"):
-        follower.finish()
+        digest.finish()
 
 
 @pytest.mark.parametrize("call", [None, lambda *_: -1])

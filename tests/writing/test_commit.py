@@ -10,9 +10,9 @@ import pytest
 from faults import names
 
 import seqrecorder as sr
+from seqrecorder.dataset import keys as unique_keys
 from seqrecorder.storage.files import KEY_INDEX
 from seqrecorder.writing import commit as part_keys
-from seqrecorder.writing import keys as unique_keys
 from seqrecorder.writing import part as write_part
 
 

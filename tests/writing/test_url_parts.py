@@ -1,16 +1,25 @@
 """Parts of a dataset at a URL."""
 
+import contextlib
 import logging
 import os
 import signal
+import threading
 
 import pytest
 from places import Disk
 from written_records import Item, items
 
 import seqrecorder as sr
+from seqrecorder.storage import places
 from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
 from seqrecorder.storage.places import Place
+
+
+@sr.record
+class Line:
+    text: str = sr.context(str)
+
 
 OPTIONS = {"splits": {"train": 0.8, "eval": 0.2}, "seed": 1}
 
@@ -179,3 +188,110 @@ def test_a_commit_that_is_killed_is_run_again(disk, append, step):
         assert not [name for name in kept(url) if name.startswith(".parts")]
         number += step
     assert number > 20
+
+
+def texts(place):
+    return sorted(record.text for record in sr.read_records(place, schema=Line))
+
+
+def stop_before_removal(name, path):
+    if name == "before_delete" or (name == "before_rename" and path.endswith(".parts")):
+        raise KeyboardInterrupt(path)
+
+
+@pytest.fixture(params=["directory", "URL"])
+def place(request, tmp_path, url):
+    """Give a dataset of one record without a key, and a part to be added to it."""
+    where = url if request.param == "URL" else str(tmp_path / "corpus")
+    sr.write([Line("a")], where)
+    sr.write_part([Line("b")], where, 0, append=True)
+    return where
+
+
+def test_parts_are_added_once_though_others_append(place):
+    """Where a commit is killed behind its publication, and another record comes, the next call adds nothing twice."""
+    with on_fault_point(stop_before_removal), pytest.raises(KeyboardInterrupt):
+        sr.commit(place, append=True)
+    sr.write([Line("c")], place, append=True)
+    assert sr.commit(place, append=True).records == 3
+    assert texts(place) == ["a", "b", "c"]
+    assert sr.verify(place).ok
+
+
+def test_parts_are_added_once_beside_another_commit(url, monkeypatch):
+    """Two commits see different parts; both are killed, one behind its publication: no part is added twice."""
+    monkeypatch.setattr(places, "_PUBLISHING", contextlib.nullcontext())  # as of two processes
+    sr.write([Line("a")], url)
+    sr.write_part([Line("b")], url, 0, append=True)
+
+    def stop_other(name, path):
+        if name == "before_put" and path.endswith("corpus/manifest.json"):
+            raise KeyboardInterrupt(path)
+
+    def go_between(name, path):
+        stop_before_removal(name, path)
+        if name == "before_put" and path.endswith("corpus/manifest.json"):
+            with on_fault_point(lambda *_: None):
+                sr.write_part([Line("c")], url, 1, append=True)
+            with on_fault_point(stop_other), pytest.raises(KeyboardInterrupt):
+                sr.commit(url, append=True)
+
+    with on_fault_point(go_between), pytest.raises(KeyboardInterrupt):
+        sr.commit(url, append=True)
+    assert texts(url) == ["a", "b"]
+    with pytest.raises(sr.DatasetError, match="is committed, by a run that was killed"):
+        sr.commit(url, append=True)
+    assert sr.commit(url, append=True).records == 3
+    assert texts(url) == ["a", "b", "c"]
+
+
+def test_an_attempt_that_another_replaced_is_not_added_by_itself(url):
+    """Killed at any request while it removes attempts, a commit leaves none that the next one takes for new."""
+    for number in range(8):
+        where = f"{url}-{number}"
+        sr.write([Line("a")], where)
+        for text in ("old", "new"):
+            sr.write_part([Line(text)], where, 0, append=True)
+        left = iter(range(number))
+
+        def stop(name, path, left=left):
+            if name == "before_delete" and next(left, None) is None:
+                raise KeyboardInterrupt(path)
+
+        with on_fault_point(stop), contextlib.suppress(KeyboardInterrupt):
+            sr.commit(where, append=True)
+        with contextlib.suppress(sr.DatasetNotFoundError):  # nothing was left
+            sr.commit(where, append=True)
+        assert texts(where) == ["a", "new"]
+
+
+def test_a_commit_ends_beside_those_who_append_all_the_time(place):
+    """Whoever appends between each look of `commit` at the dataset and its publication does not keep it from ending."""
+    appended, waiting = [], []
+
+    def append():
+        with contextlib.suppress(sr.DatasetError):  # it was slower
+            sr.write([Line("c")], place, append=True)
+            appended.append("c")
+
+    def be_faster(name, path):
+        ours = threading.current_thread() is threading.main_thread()
+        if place.startswith("memory:") and name == "before_list" and len(appended) < 6:
+            with on_fault_point(lambda *_: None):
+                append()
+        elif name == "before_link" and ours and not appended:
+            append()
+        elif name == "before_link" and ours and not waiting:
+            waits = threading.Event()
+            waiting.append((threading.Thread(target=append), waits))
+            waiting[0][0].start()
+            assert waits.wait(60)
+        elif name == "before_lock" and path == place and not ours:
+            waiting[0][1].set()  # until `commit` lets it
+
+    with on_fault_point(be_faster):
+        assert sr.commit(place, append=True).records > 2
+    for thread, _ in waiting:
+        thread.join()
+    assert appended
+    assert texts(place) == ["a", "b", *appended]

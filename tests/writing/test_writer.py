@@ -18,12 +18,12 @@ from written_records import Clip, Item, items
 
 import seqrecorder as sr
 from seqrecorder.codec import encode as pieces
+from seqrecorder.dataset import keys as unique_keys
 from seqrecorder.storage import shard
 from seqrecorder.storage import shard as shard_files
 from seqrecorder.storage.files import on_fault_point
 from seqrecorder.storage.tfrecord import walk_frames
 from seqrecorder.writing import intake as record_source
-from seqrecorder.writing import keys as unique_keys
 
 
 def keys(path: Path, split: str) -> list[str]:
@@ -587,7 +587,7 @@ class Keyed:
 @pytest.mark.parametrize("together", [3, 1024])
 def test_append_finds_duplicates_in_every_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int) -> None:
     """However many keys are read together, a key of any shard is found; and damage is named."""
-    monkeypatch.setattr(unique_keys, "_TOGETHER", together)
+    monkeypatch.setattr(unique_keys, "_DECODED", together)
     path = tmp_path / "lines"
     sr.write([Keyed(f"0-{n}") for n in range(5)], path)
     for generation in range(1, 5):

@@ -15,8 +15,8 @@ from seqrecorder.storage.tfrecord import (
     HEADER,
     check_compression,
     detect_compression,
+    frame_starts,
     frames,
-    lengths_lead_to_end,
     masked_crc32c,
     walk_frames,
 )
@@ -148,12 +148,13 @@ def test_lengths_lead_to_the_end(tmp_path, lengths):
     file = tmp_path / "shard"
     data = framed(*lengths)
     file.write_bytes(data)
-    assert lengths_lead_to_end(file)
+    ends = np.cumsum([0, *(length + HEADER + FOOTER for length in lengths)])
+    assert frame_starts(file).tolist() == ends.tolist()
     file.write_bytes(data + b"\0")
-    assert not lengths_lead_to_end(file)
+    assert frame_starts(file) is None
     if data:
         file.write_bytes(data[:-1])
-        assert not lengths_lead_to_end(file)
+        assert frame_starts(file) is None
 
 
 @pytest.mark.parametrize("most", [0, 1, 255, 256, 257, 511, 512, 513, 4096, 4097])
