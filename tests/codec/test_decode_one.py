@@ -8,8 +8,7 @@ import tensorflow as tf
 from strategies import CASES, class_of, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.codec.decode_one import SingleDecoder
+from seqrecorder.codec.decode import RecordDecoder, SingleDecoder
 
 
 @sr.record(kw_only=True)
