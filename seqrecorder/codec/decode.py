@@ -24,6 +24,7 @@ from seqrecorder.codec.flat_values import (
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
 from seqrecorder.codec.layouts import describe_message, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
+from seqrecorder.schema.conversion import Mismatch, SparseVector
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
 from seqrecorder.wire.read import (
@@ -695,7 +696,7 @@ class SingleDecoder:
         try:
             context, lists = message_spans(data)
             values = [read(data, lists if is_list else context, context) for is_list, read in self._readers]
-        except (WireError, Broken, UnicodeDecodeError):
+        except (WireError, Broken, Mismatch, UnicodeDecodeError):
             return None
         for group in self._groups:
             sizes = {len(values[place]) for place in group if values[place] is not None}
@@ -761,7 +762,8 @@ def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name = field.feature.encode()
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        values, _ = _elements(field, [feature_values(data, *_span_of(features, name), kind)[0]])
+        held = feature_values(data, *_span_of(features, name), kind)[0]
+        values = _from_octets(field, held) if kind == "float" else _elements(field, [held])[0]
         _require(values.size % field.count == 0 if field.is_ragged else values.size == field.count)
         return values.reshape((-1,) * field.is_ragged + field.rest)
 
@@ -798,7 +800,7 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
         values = steps.read(data, *_span_of(features, name))
         if kind == "bytes":
             return objects(values)
-        return declared(field, np.array(values, np.int64), _ONE_ROW, _ONE_ROW)
+        return declared(field, np.array(values, np.int64), _ALL, _ALL)
 
     return read
 
@@ -813,8 +815,7 @@ def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
         start, stop = _span_of(features, name)
         matrix = equal_steps(data, start, stop, width, kind) if is_wide else None
         if matrix is not None:
-            octets = matrix.tobytes()
-            return _elements(field, [[octets] if kind == "bytes" else octets])[0].reshape(-1, *field.rest)
+            return _from_octets(field, matrix.tobytes()).reshape(-1, *field.rest)
         steps = list_values(data, start, stop, kind)
         values, counts = _elements(field, steps)
         if field.packed:
@@ -842,14 +843,15 @@ def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
         indices, counts = packed_int64(where)
         values, sizes = _elements(field, what)
         _require(np.array_equal(counts, sizes))
-        indices, values = _ascending(field, indices, values, counts, counts)
-        steps = np.array([len(where)]) if field.is_list else None
-        return scatter(field, Column(values, steps=steps, counts=counts, indices=indices))[0]
+        if not field.is_list:
+            return SparseVector(indices, values, field.sparse or 0)
+        return scatter(field, Column(values, steps=np.array([len(where)]), counts=counts, indices=indices))[0]
 
     return read
 
 
-_ONE_ROW = np.zeros(1, np.int64)
+_ALL = np.array([1 << 62])
+"""Counts of the elements of features, for errors: whichever is wrong, the first feature holds it."""
 
 
 def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -857,24 +859,27 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
     kind = kind_of(field)
     if kind == "int64":
         numbers, counts = packed_int64(features)
-        return declared(field, numbers, counts, counts), counts
-    if field.element.is_text:
-        items = [bytes(item) for feature in features for item in feature]
-        texts = objects(list(map(bytes.decode, items)) if field.element.name == "str" else items)
-        return texts, np.fromiter(map(len, features), np.int64, len(features))
-    if kind == "bytes":
+        return declared(field, numbers, _ALL, _ALL), counts
+    if kind == "bytes" and not field.element.is_text:
         _require(all(len(feature) == 1 for feature in features))
         features = [feature[0] for feature in features]
     sizes = np.fromiter(map(len, features), np.int64, len(features))
-    counts, rest = np.divmod(sizes, field.element.itemsize if kind == "bytes" else FLOAT_BYTES)
-    _require(not rest.any())
-    octets: Any = features[0] if len(features) == 1 else b"".join(features)
+    if field.element.is_text:
+        items = [bytes(item) for feature in features for item in feature]
+        return objects(list(map(bytes.decode, items)) if field.element.name == "str" else items), sizes
+    width = field.element.itemsize if kind == "bytes" else FLOAT_BYTES
+    _require(not (sizes % width).any())
+    octets = features[0] if len(features) == 1 else b"".join(features)
+    return _from_octets(field, octets), sizes // width
+
+
+def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
+    """Return the elements in float32 numbers, or in a buffer; of a large record's own memory a view."""
+    _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
     if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
         octets = bytearray(octets)  # which may be changed
     flat = np.frombuffer(octets, np.uint8)
-    if kind == "bytes":
-        return from_buffer(field, flat, sizes, sizes), counts
-    return declared(field, viewed(flat, "<f4"), counts, counts), counts
+    return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, viewed(flat, "<f4"), _ALL, _ALL)
 
 
 class RecordDecoder:

@@ -191,33 +191,23 @@ class Reader:
 
     def _read_some(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         field, kind = self.field, kind_of(self.field)
-        # A feature of several texts is not as short ones of one are.
-        if kind == "bytes" and (field.element.is_text and (field.shape or field.is_ragged)):
+        several = field.element.is_text and (field.shape or field.is_ragged) and kind == "bytes"
+        known = None if several else step_payloads(lists, kind)
+        if known is not None and kind == "bytes":
+            return self._single_items(*known)
+        if known is not None:
+            (places, each), strange = known, None
+        else:
             features, each, unusual = parts(lists)
             check(unusual)
             places, strange = payloads(features, kind)
-        else:
-            places, each, unusual = step_payloads(lists, kind)
-            strange = None
-            if kind == "bytes" and unusual.any():  # perhaps a step has several values, or none
-                features, each, unusual = parts(lists)
-                check(unusual)
-                places, strange = payloads(features, kind)
-                unusual = np.zeros(len(lists), bool)
-            elif kind == "bytes":
-                return self._single_items(places, each)
-            check(unusual)
         owners = np.repeat(np.arange(len(lists)), each)
-        if strange is not None and strange.any():
-            which = np.zeros(len(lists), bool)
-            which[owners[strange]] = True
-            check(which)
 
         def check_steps(bad: NDArray[np.bool_]) -> None:
-            which = np.zeros(len(lists), bool)
-            which[owners[bad]] = True
-            check(which)
+            check(np.isin(np.arange(len(lists)), owners[bad]))
 
+        if strange is not None:
+            check_steps(strange)
         reader = Reader(field, self._rows[owners], **self._kept)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 

@@ -20,13 +20,11 @@ import numpy as np
 from seqrecorder.wire.byte_rows import (
     FEATURE_TAG,
     MASKS,
-    ROOM,
     WORD,
     Messages,
     Spans,
     bounds,
     feature_header,
-    integers,
     varint,
     words_of,
 )
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 _LONG = 0x80
 _ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
 _VARINT32 = 5  # bytes
-_FEW = 24  # messages so few that each is walked over by itself
-_LARGE_PART = 512  # mean bytes of parts that are walked over one by one
 _HEAD = 6  # bytes before the values of a short step: three tags and lengths
 _SHORT = 0x7F - _HEAD  # bytes of the values of such
 
@@ -167,92 +163,52 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
-    """Return where the length-delimited fields 1 are that spans consist of, how many of each, and which are broken."""
-    data, size = spans.data, len(spans)
-    counts, broken = np.zeros(size, np.int64), np.zeros(size, bool)
-    numbers = np.flatnonzero(spans.starts < spans.stops)
-    place, stop = spans.starts[numbers], spans.stops[numbers]
-    found: list[tuple[Any, Any, Any]] = []
-    while numbers.size > _FEW:
-        sizes, first = _sizes(data, place + 1)
-        last = first + sizes
-        fits = (data[place] == _ONE) & (last <= stop)
-        broken[numbers[~fits]] = True
-        found.append((numbers[fits], first[fits], last[fits]))
-        going = fits & (last < stop)
-        numbers, place, stop = numbers[going], last[going], stop[going]
-    for number, start, end in zip(numbers.tolist(), place.tolist(), stop.tolist(), strict=True):
-        firsts, lasts = _parts_of_one(data, start, end)
-        broken[number] |= firsts is None
-        if firsts is not None:
-            found.append((np.full(len(firsts), number), firsts, lasts))
-    if not found:
-        return Spans(data, counts[:0], counts[:0]), counts, broken
-    owners, starts, stops = (np.concatenate([np.asarray(one[i], np.int64) for one in found]) for i in range(3))
-    order = np.argsort(owners, kind="stable") if len(found) > 1 else np.arange(owners.size)
-    return Spans(data, starts[order], stops[order]), np.bincount(owners, minlength=size), broken
+    """Find the length-delimited fields 1 that spans consist of.
 
-
-def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[Any, Any]:
-    """Return where the parts of one span begin and end; nothing where it is broken."""
-    firsts, lasts, place = _walked(data, start, stop, _FEW)
-    while place < stop and firsts is not None:
-        if place - start > _LARGE_PART * len(firsts):
-            more, ends, place = _walked(data, place, stop, _FEW)
-        else:
-            (more, ends), place = _chained(data, place, stop), stop
-        firsts = None if more is None else [*firsts, *more]
-        lasts += ends
-    return firsts, lasts
-
-
-def _walked(data: NDArray[np.uint8], start: int, stop: int, most: int) -> tuple[list[int] | None, list[int], int]:
-    """Return the first parts of a span, one after the other, and the place behind them."""
-    octets = data[start:stop].data
-    place, end = 0, len(octets)
-    firsts: list[int] = []
-    lasts: list[int] = []
-    while place < end and len(firsts) < most:
-        if octets[place] != _ONE:
-            return None, [], stop
-        size = shift = 0
-        while True:
-            place += 1
-            if place >= end or shift > 7 * (_VARINT32 - 1):
-                return None, [], stop
-            size |= (octets[place] & 0x7F) << shift
-            shift += 7
-            if octets[place] < _LONG:
-                break
-        place += 1 + size
-        if place > end:
-            return None, [], stop
-        firsts.append(start + place - size)
-        lasts.append(start + place)
-    return firsts, lasts, start + place
-
-
-def _chained(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
-    """Return all parts of a span: those among all that could begin in it which the first one leads to.
-
-    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until one is the end.
+    Returns:
+        Their bounds, how many each span has, and which spans consist of something else.
     """
-    begins = np.flatnonzero(data[start:stop] == _ONE)
-    sizes, first = _sizes(data, begins + (start + 1))
-    last = first + sizes
+    filled = np.flatnonzero(spans.sizes > 0)
+    begins, stops = spans.starts[filled], spans.stops[filled]
+    sizes, first = _sizes(spans.data, begins + 1)
+    is_whole = (spans.data[begins] == _ONE) & (first + sizes == stops)
+    if not is_whole.all():
+        return _several_parts(spans)
+    counts = np.zeros(len(spans), np.int64)
+    counts[filled] = 1
+    return Spans(spans.data, first, stops), counts, np.zeros(len(spans), bool)
+
+
+def _several_parts(spans: Spans) -> tuple[Spans, Places, Flags]:
+    """Find parts among all places where one could begin: those that the first one of a span leads to.
+
+    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until all are at an end.
+    """
+    data, edges = spans.joined(), bounds(spans.sizes)
+    total = int(edges[-1])
+    begins = np.flatnonzero(data[:total] == _ONE)
+    owners = np.repeat(np.arange(len(spans)), np.diff(np.searchsorted(begins, edges)))
+    sizes, first = _sizes(data, begins + 1)
+    last, stops = first + sizes, edges[1:][owners]
     end, nowhere = begins.size, begins.size + 1
-    numbers = np.full(stop - start + 2, nowhere)
-    numbers[begins], numbers[stop - start] = np.arange(end), end
-    leads = np.append(numbers[np.minimum(last - start, stop - start + 1)], [end, nowhere])
+    numbers = np.full(total + 1, nowhere)
+    numbers[begins] = np.arange(end)
+    leads = np.append(numbers.take(np.minimum(last, total)), [end, nowhere])
+    leads[:end][last > stops] = nowhere
+    leads[:end][last == stops] = end
+    filled = np.flatnonzero(spans.sizes > 0)
+    ahead = numbers[edges[filled]]
     reached = np.zeros(end + 2, bool)
-    reached[numbers[0]] = True
-    while not reached[end:].any():
-        reached[leads[reached]] = True
-        leads = leads[leads]
-    if reached[nowhere]:
-        return None, []
-    found = reached[:end]
-    return first[found].tolist(), last[found].tolist()
+    reached[ahead] = True
+    while (ahead < end).any():
+        reached[leads.compress(reached)] = True
+        ahead, leads = leads[ahead], leads.take(leads)
+    broken = np.zeros(len(spans), bool)
+    broken[filled[ahead == nowhere]] = True
+    chosen = reached[:end] & ~broken[owners]
+    counts = np.bincount(owners[chosen], minlength=len(spans))
+    shift = np.repeat(spans.starts - edges[:-1], counts)
+    return Spans(spans.data, first[chosen] + shift, last[chosen] + shift), counts, broken
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Places, Places] | None:
@@ -284,10 +240,12 @@ def octets_at(data: NDArray[np.uint8], places: Places, width: int) -> NDArray[np
     return rows[places].view(np.uint8)
 
 
-def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
-    """Return where the packed numbers of every feature of lists are, how many each list has, and which is unusual.
+def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places] | None:
+    """Find the packed numbers of every feature of lists, or of kind `bytes` the one value of each.
 
-    Of kind `bytes` it is the values, of which each feature has one.
+    Returns:
+        Their bounds, in a buffer of their own, and how many each list has; None where a feature is broken or of another
+        kind, or holds several values or none.
     """
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
@@ -297,36 +255,25 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
     counts = np.diff(ends)
     # Lists lie one behind the other here: each step begins where the one before it ends, and so does each list.
     all_edges = np.append(begins, edges[-1])
-    leads = stops == all_edges[1:]
-    at_edges = all_edges[ends] == edges
+    leads, at_edges = stops == all_edges[1:], all_edges[ends] == edges
     if leads.all() and at_edges.all():
-        return Spans(data, first, stops), counts, np.zeros(len(lists), bool)
-    fits = at_edges[:-1] & at_edges[1:]
-    some = np.flatnonzero(counts)
-    fits[some] &= np.logical_and.reduceat(leads, ends[:-1][some])
-    fits &= (counts > 0) | (np.diff(edges) == 0)
-    others = np.flatnonzero(~fits)
-    features, other_counts, unusual = parts(Spans(data, edges[others], edges[others + 1]))
+        return Spans(data, first, stops), counts
+    owners = np.repeat(np.arange(len(lists)), counts)
+    is_short = at_edges[:-1] & at_edges[1:]
+    is_short[owners[~leads]] = False
+    others = np.flatnonzero(~is_short)
+    features, counts[others], unusual = parts(Spans(data, edges[others], edges[others + 1]))
     values, strange = payloads(features, kind)
+    if unusual.any() or strange.any():
+        return None
     if kind == "bytes":
-        items, each, broken = parts(values)
-        strange |= broken | (each != 1)
-        values = items
-    owners = np.repeat(np.arange(others.size), other_counts)
-    unusual[owners[strange]] = True
-    if unusual.any():
-        bad = np.zeros(len(lists), bool)
-        bad[others[unusual]] = True
-        return Spans(data, first[:0], stops[:0]), counts, bad
-    counts[others] = other_counts
-    good = np.repeat(fits, np.diff(ends))
-    starts = np.concatenate([first[good], values.starts])
+        values, each, unusual = parts(values)
+        if unusual.any() or (each != 1).any():
+            return None
+    chosen = is_short[owners]
+    starts = np.concatenate([first[chosen], values.starts])
     order = np.argsort(starts, kind="stable")
-    return (
-        Spans(data, starts[order], np.concatenate([stops[good], values.stops])[order]),
-        counts,
-        np.zeros(len(lists), bool),
-    )
+    return Spans(data, starts[order], np.concatenate([stops[chosen], values.stops])[order]), counts
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
@@ -393,18 +340,17 @@ def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
     Raises:
         WireError: the bytes are no message.
     """
-    context: FeatureSpans = {}
-    lists: FeatureSpans = {}
+    found: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
     place, end = 0, len(data)
     while place < end:
-        tag = data[place]
-        if tag in (_ONE, _TWO):
+        features = found.get(data[place])
+        if features is None:
+            place = _skip(data, place, end)
+        else:
             start, stop = _span(data, place + 1, end)
             place = min(stop, end)
-            _find_entries(data, start, place, context if tag == _ONE else lists)
-        else:
-            place = _skip(data, place, end)
-    return context, lists
+            _find_entries(data, start, place, features)
+    return found[_ONE], found[_TWO]
 
 
 def _find_entries(data: bytes, place: int, end: int, out: FeatureSpans) -> None:
@@ -458,7 +404,11 @@ def _span(data: bytes, place: int, end: int) -> tuple[int, int]:
 
 def _octets(data: bytes, place: int, end: int) -> tuple[int, int]:
     """Return the bounds of the bytes behind a length, which end within `end`."""
-    start, stop = _span(data, place, end)
+    start = place + 1
+    if start >= end or data[place] >= _LONG:
+        start, stop = _span(data, place, end)
+    else:  # as nearly all, without a call
+        stop = start + data[place]
     if stop > end:
         raise WireError("fewer bytes than there should be")
     return start, stop
@@ -557,14 +507,20 @@ def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.i
     (array([  1, 300]), array([2, 0]))
 
     Raises:
-        WireError: a row ends inside a number, or one is longer than an int64.
+        WireError: the last row ends inside a number, or one is longer than an int64.
     """
-    edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
-    octets = np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8)
-    values, counts, is_open = integers(Spans(octets, edges[:-1], edges[1:]))
-    if is_open.any():
+    octets, lengths = np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
+    if not (octets >= _LONG).any():
+        return octets.astype(np.int64), lengths
+    ends = np.flatnonzero(octets < _LONG) + 1
+    starts = np.append(0, ends)[:-1]
+    sizes = ends - starts
+    counts = np.diff(np.searchsorted(ends, bounds(lengths), side="right"))
+    if sizes.sum() < octets.size or int(sizes.max()) > _MOST_BYTES:
         raise WireError("a number that does not end")
-    return values, counts
+    groups = (octets & 0x7F).astype(np.uint64)
+    groups <<= (7 * (np.arange(octets.size) - np.repeat(starts, sizes))).astype(np.uint64)
+    return np.bitwise_or.reduceat(groups, starts).view(np.int64), counts
 
 
 def one_int64(octets: bytes) -> int:
@@ -576,6 +532,8 @@ def one_int64(octets: bytes) -> int:
     Raises:
         WireError: they are not one.
     """
+    if len(octets) == 1:
+        return octets[0]
     value, end = _varint(octets, 0, len(octets))
     if end != len(octets):
         raise WireError("one number is expected")
