@@ -746,8 +746,10 @@ def _is_whole(field: Field) -> bool:
 
 
 def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
-    _require(name in features)
-    return features[name]
+    span = features.get(name)
+    if span is None:
+        raise WireError("a feature is missing")
+    return span
 
 
 def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
@@ -773,13 +775,14 @@ def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name, kind, element = field.feature.encode(), kind_of(field), field.element
     limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
+    texts: dict[str, Callable[[bytes], Any]] = {"str": bytes.decode, "bytes": bytes}
+    as_text = texts.get(element.name)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
         held = feature_values(data, *_span_of(features, name), kind)[0]
-        if element.is_text:
+        if as_text is not None:
             _require(len(held) == 1)
-            text = bytes(held[0])
-            return text.decode() if element.name == "str" else text
+            return as_text(bytes(held[0]))
         if limits is not None and kind == "int64":
             value = one_int64(held)
             _require(limits.min <= value <= limits.max)
