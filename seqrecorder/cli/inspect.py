@@ -19,7 +19,7 @@ from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.foreign.infer import EXAMPLE, SEQUENCE_EXAMPLE, array_of, infer_profile, profile
 from seqrecorder.storage.shard import peek
 from seqrecorder.storage.tfrecord import detect_compression, walk_frames
-from seqrecorder.wire.read import message_of
+from seqrecorder.wire.read import read_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.selection import Selection
     from seqrecorder.sources.foreign.infer import FeatureDescription
     from seqrecorder.storage.tfrecord import Compression
+    from seqrecorder.wire.read import Message
 
 _PEEKED = 1000
 _PEEKED_BYTES = 64 << 20
@@ -159,14 +160,13 @@ def _head_of_shard(path: Path, count: int, schema: object) -> Head:
     if described.message not in (EXAMPLE, SEQUENCE_EXAMPLE):
         raise ShardReadError(f"{path}: {described.problem or described.message}", path=path)
     samples = peek(path, described.compression, min(count, described.records))
-    return Head(str(path), described.records, tuple(_raw(message_of(data)) for data in samples))
+    return Head(str(path), described.records, tuple(_raw(read_message(data)) for data in samples))
 
 
 def _as_mapping(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in Schema.of(record).fields}
 
 
-def _raw(message: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {name: array_of(message.context.feature[name]) for name in sorted(message.context.feature)}
-    lists = message.feature_lists.feature_list
-    return values | {name: [array_of(step) for step in lists[name].feature] for name in sorted(lists)}
+def _raw(message: Message) -> dict[str, Any]:
+    values: dict[str, Any] = {name: array_of(message.context[name]) for name in sorted(message.context)}
+    return values | {name: [array_of(step) for step in message.lists[name]] for name in sorted(message.lists)}

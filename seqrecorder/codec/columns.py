@@ -207,7 +207,7 @@ def _collected(field: Field, values: list[Any]) -> Column | None:
 def _scalars(field: Field, values: list[Any]) -> Column | None:
     element = field.element
     if element.is_text:
-        return Column(_objects(values))
+        return Column(objects(values))
     kinds = set(map(type, values))
     if element.is_time or kinds - {bool if element.name == "bool" else element.numpy.type}:
         if not element.is_time or {getattr(value, "dtype", None) for value in values} - {element.numpy}:
@@ -294,7 +294,8 @@ def with_texts(field: Field, column: Column) -> Column | None:
     return attrs.evolve(column, features=features)
 
 
-def _objects(values: list[Any]) -> NDArray[Any]:
+def objects(values: list[Any]) -> NDArray[Any]:
+    """Return an array of objects, which may be sequences themselves."""
     array = np.empty(len(values), object)
     array[:] = values
     return array

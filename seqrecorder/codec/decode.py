@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from typing import TYPE_CHECKING, Any
@@ -9,23 +10,37 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, scatter
-from seqrecorder.codec.decode_one import (
-    SingleDecoder,
+from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, objects, scatter
+from seqrecorder.codec.flat_values import (
+    FLOAT_BYTES,
+    Broken,
+    Reader,
+    Values,
+    declared,
+    from_buffer,
+    kind_of,
+    viewed,
 )
-from seqrecorder.codec.flat_values import Broken, Reader, Values, describe_message, has_feature, kind_of, require_bounds
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
+from seqrecorder.codec.layouts import describe_message, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
+from seqrecorder.schema.conversion import Mismatch, SparseVector
 from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
 from seqrecorder.wire.read import (
-    NoMessageError,
-    canonical,
+    Steps,
+    WireError,
     entries,
+    equal_steps,
+    feature_values,
     halves,
-    message_of,
+    list_values,
+    message_spans,
+    one_int64,
+    packed_int64,
     parts,
     payloads,
+    usual_form,
 )
 
 if TYPE_CHECKING:
@@ -34,11 +49,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Builder
-    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
-
-    Converter = Callable[[bytes], NDArray[Any]]
+    from seqrecorder.wire.read import FeatureSpans
 
 
 @attrs.frozen
@@ -435,26 +449,23 @@ class ColumnDecoder:
                 return columns
 
     def _decode(self, messages: Messages) -> dict[str, Column]:
-        try:
-            return self._columns(messages)
-        except _UnusualError as error:
-            numbers = error.numbers
-        remade: set[int] = set()
+        rewritten = np.zeros(len(messages), bool)
         while True:
-            rows = []
-            for number in numbers.tolist():
-                try:
-                    rows.append(canonical(messages[number], self._context, self._lists))
-                except NoMessageError as error:
-                    raise Broken(number, "", str(error)) from None
-            messages = messages.replaced(numbers, rows)
-            remade.update(numbers.tolist())
             try:
                 return self._columns(messages)
             except _UnusualError as error:
                 numbers = error.numbers
-                if not remade.isdisjoint(numbers.tolist()):  # pragma: no cover - there is a bug here
-                    raise AssertionError("a message was put into canonical form, and is not in it") from None
+            if rewritten[numbers].any():
+                again = int(numbers[rewritten[numbers]][0])
+                raise Broken(again, "", "numbers of at most 10 bytes are expected")
+            messages = messages.replaced(numbers, [self._usual_form(messages, n) for n in numbers.tolist()])
+            rewritten[numbers] = True
+
+    def _usual_form(self, messages: Messages, number: int) -> bytes:
+        try:
+            return usual_form(messages[number], self._context, self._lists)
+        except WireError as error:
+            raise Broken(number, "", str(error)) from None
 
     def _columns(self, messages: Messages) -> dict[str, Column]:
         context, lists, unusual = halves(messages)
@@ -624,6 +635,256 @@ def _ascending(
     return indices, values
 
 
+# One record ----------------------------------------------------------------------------------------------------------
+
+_STORAGES = ("auto", "raw", "packed", "buffer")
+_LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs
+_SHORT = 1 << 12  # bytes that are copied, lest they keep a large record
+
+
+def _require(ok: object) -> None:
+    """Leave a record to the batch decoder unless something is so."""
+    if not ok:
+        raise WireError("the batch decoder is to look at it")
+
+
+class SingleDecoder:
+    """Decodes single records of one schema: what a selection gives by position, and `Schema.decode`.
+
+    Numpy over a single short record costs more than the record: 20 to 70 times as much. Here each field has a function
+    of its own, and what is wrong with a record is left to `ColumnDecoder`.
+
+    >>> import seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> schema = sr.Schema.of(Word)
+    >>> SingleDecoder(schema).decode(schema.encode(Word("to")))
+    Word(text='to')
+
+    Args:
+        schema: the fields.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._build = builder(schema)
+        self._known = all(field.storage in _STORAGES for field in schema.fields)
+        self.gives_views = all(map(_is_whole, schema.fields))
+        self._readers = [(field.is_list, _optional(field, _value_reader(field))) for field in schema.fields]
+        self._groups = [
+            [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
+            for group in schema.groups
+        ]
+
+    def decode(self, data: bytes) -> Any:
+        """Return the record, or None where the batch decoder is to look at it."""
+        if type(data) is not bytes or len(data) > _LARGEST:
+            return None
+        values = self._values(data)
+        return None if values is None else self._build([[value] for value in values])[0]
+
+    def values_of_large(self, data: memoryview) -> list[Any] | None:
+        """Return the values of a large record, arrays as views of it where they can be; None as above.
+
+        Only records whose long values are one buffer each are looked at.
+        """
+        return self._values(data) if self.gives_views and len(data) > _LARGEST else None
+
+    def _values(self, data: Any) -> list[Any] | None:
+        if not self._known:
+            return None
+        try:
+            context, lists = message_spans(data)
+            values = [read(data, lists if is_list else context, context) for is_list, read in self._readers]
+        except (WireError, Broken, Mismatch, UnicodeDecodeError):
+            return None
+        for group in self._groups:
+            sizes = {len(values[place]) for place in group if values[place] is not None}
+            if len(sizes) > 1:
+                return None
+        return values
+
+
+def _optional(
+    field: Field, read: Callable[[bytes, FeatureSpans], Any]
+) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
+    """Return the function of a message, the features of a field's kind and the context to its value or None."""
+    if not field.may_lack:
+        return lambda data, features, _: read(data, features)
+    presence, names = (field.presence or "").encode(), [name.encode() for name in value_features(field)]
+
+    def value(data: bytes, features: FeatureSpans, context: FeatureSpans) -> Any:
+        is_held = any(name in features for name in names)
+        if not is_held and not (field.optional and presence in context):
+            return _absent(field)
+        if not field.optional:
+            return read(data, features)
+        stated = one_int64(feature_values(data, *_span_of(context, presence), "int64")[0])
+        if stated == 1:
+            return read(data, features)
+        _require(not stated and not is_held)  # perhaps an empty value beside it, perhaps a contradiction
+        return None
+
+    return value
+
+
+def _absent(field: Field) -> Any:
+    """Return what a record has that was written before the field came."""
+    if not field.has_default:
+        return None
+    _require(not (field.is_list or field.shape or field.sparse is not None))
+    value = field.exact(field.default)
+    return bool(value) if field.element.name == "bool" else value
+
+
+def _is_whole(field: Field) -> bool:
+    """Check whether a field is a buffer of numbers of fixed width, or a number or text alone."""
+    if field.sparse is not None or (field.is_list and (field.is_ragged or not field.packed)):
+        return False
+    alone = not field.is_list and not field.shape
+    return alone or (not field.element.is_text and (field.buffered or field.element.wire == "float"))
+
+
+def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
+    span = features.get(name)
+    if span is None:
+        raise WireError("a feature is missing")
+    return span
+
+
+def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    """Return the function that gives a field's value from a message and the features of its kind."""
+    if field.sparse is not None:
+        return _sparse_reader(field)
+    kind = kind_of(field)
+    if field.is_list:
+        return _step_reader(field) if field.is_single and kind != "float" else _list_reader(field)
+    if not field.shape:
+        return _scalar_reader(field)
+    name = field.feature.encode()
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        held = feature_values(data, *_span_of(features, name), kind)[0]
+        values = _from_octets(field, held) if kind == "float" else _elements(field, [held])[0]
+        _require(values.size % field.count == 0 if field.is_ragged else values.size == field.count)
+        return values.reshape((-1,) * field.is_ragged + field.rest)
+
+    return read
+
+
+def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    name, kind, element = field.feature.encode(), kind_of(field), field.element
+    limits = np.iinfo(element.numpy) if element.numpy.kind in "iu" and element.name != "uint64" else None
+    texts: dict[str, Callable[[bytes], Any]] = {"str": bytes.decode, "bytes": bytes}
+    as_text = texts.get(element.name)
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        held = feature_values(data, *_span_of(features, name), kind)[0]
+        if as_text is not None:
+            _require(len(held) == 1)
+            return as_text(bytes(held[0]))
+        if limits is not None and kind == "int64":
+            value = one_int64(held)
+            _require(limits.min <= value <= limits.max)
+            return element.numpy.type(value)
+        values, _ = _elements(field, [held])
+        _require(values.size == 1)
+        return bool(values[0]) if element.name == "bool" else values[0]
+
+    return read
+
+
+def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    """Return the reader of a list of one integer or text a step."""
+    name, kind = field.feature.encode(), field.element.wire
+    steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        values = steps.read(data, *_span_of(features, name))
+        if kind == "bytes":
+            return objects(values)
+        return declared(field, np.array(values, np.int64), _ALL, _ALL)
+
+    return read
+
+
+def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    """Return the reader of a list of vectors, floats or buffers, ragged or not, a feature each or all in one."""
+    name, kind = field.feature.encode(), kind_of(field)
+    width = field.count * (field.element.itemsize if field.buffered else FLOAT_BYTES)
+    is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        start, stop = _span_of(features, name)
+        matrix = equal_steps(data, start, stop, width, kind) if is_wide else None
+        if matrix is not None:
+            return _from_octets(field, matrix.tobytes()).reshape(-1, *field.rest)
+        steps = list_values(data, start, stop, kind)
+        values, counts = _elements(field, steps)
+        if field.packed:
+            _require(len(steps) == 1 and values.size % field.count == 0)
+        elif field.is_ragged:
+            _require(not (counts % field.count).any())
+            units = values.reshape(-1, *field.rest)
+            return scatter(field, Column(units, steps=np.array([len(steps)]), counts=counts // field.count))[0]
+        else:
+            _require((counts == field.count).all())
+        return values.reshape(-1, *field.rest)
+
+    return read
+
+
+def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
+    names = [name.encode() for name in value_features(field)]
+
+    def read(data: bytes, features: FeatureSpans) -> Any:
+        pairs = [(_span_of(features, name), kind) for name, kind in zip(names, ("int64", kind_of(field)), strict=True)]
+        if field.is_list:
+            where, what = (list_values(data, *span, kind) for span, kind in pairs)
+        else:
+            where, what = ([feature_values(data, *span, kind)[0]] for span, kind in pairs)
+        indices, counts = packed_int64(where)
+        values, sizes = _elements(field, what)
+        _require(np.array_equal(counts, sizes))
+        if not field.is_list:
+            return SparseVector(indices, values, field.sparse or 0)
+        return scatter(field, Column(values, steps=np.array([len(where)]), counts=counts, indices=indices))[0]
+
+    return read
+
+
+_ALL = np.array([1 << 62])
+"""Counts of the elements of features, for errors: whichever is wrong, the first feature holds it."""
+
+
+def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the elements that features hold (see `feature_values`), one after the other, and how many each holds."""
+    kind = kind_of(field)
+    if kind == "int64":
+        numbers, counts = packed_int64(features)
+        return declared(field, numbers, _ALL, _ALL), counts
+    if kind == "bytes" and not field.element.is_text:
+        _require(all(len(feature) == 1 for feature in features))
+        features = [feature[0] for feature in features]
+    sizes = np.fromiter(map(len, features), np.int64, len(features))
+    if field.element.is_text:
+        items = [bytes(item) for feature in features for item in feature]
+        return objects(list(map(bytes.decode, items)) if field.element.name == "str" else items), sizes
+    width = field.element.itemsize if kind == "bytes" else FLOAT_BYTES
+    _require(not (sizes % width).any())
+    octets = features[0] if len(features) == 1 else b"".join(features)
+    return _from_octets(field, octets), sizes // width
+
+
+def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
+    """Return the elements in float32 numbers, or in a buffer; of a large record's own memory a view."""
+    _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
+    if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
+        octets = bytearray(octets)  # which may be changed
+    flat = np.frombuffer(octets, np.uint8)
+    return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, viewed(flat, "<f4"), _ALL, _ALL)
+
+
 class RecordDecoder:
     """Decodes the records of one schema.
 
@@ -645,7 +906,8 @@ class RecordDecoder:
         self, schema: Schema, layout: Layout = "steps", *, joined: bool = False, checks_only: bool = False
     ) -> None:
         keep_freed_memory()
-        require_bounds(schema.fields, layout)
+        if layout != "steps":  # which holds all bounds
+            require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
         self._columns = ColumnDecoder(schema, layout, joined=joined, checks_only=checks_only)
@@ -711,11 +973,13 @@ class RecordDecoder:
 
     def _failure(self, data: bytes, error: Broken) -> RecordError:
         """Return the error of a record that cannot be decoded: it names all fields that are missing."""
-        first, message = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", message_of(data)
+        first, spans = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", None
+        with contextlib.suppress(WireError):
+            spans = message_spans(data)
         missing = [
             FieldProblem(field.name, (), f"the {field.kind} {field.feature!r}, or a default in the class", "nothing")
             for field in self.schema.fields
-            if message is not None and not field.may_lack and not has_feature(message, field, self.layout)
+            if spans is not None and not field.may_lack and lacks_features(spans, field, self.layout)
         ]
         if missing:
             return RecordError(first, position=error.record, problems=missing)

@@ -116,6 +116,7 @@ _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
 
 # Raised by what is not in the form that records hold, or is None.
 _UNEXPECTED = (AttributeError, TypeError, ValueError)
+_DEEPEST = 32  # lists in lists; what is deeper is no value of a record
 
 
 # Cutting --------------------------------------------------------------------------------------------------------------
@@ -268,13 +269,13 @@ def _one_by_one(record: Any, names: Sequence[str]) -> int:
         return 0
 
 
-def _size(value: Any) -> int:
+def _size(value: Any, depth: int = 0) -> int:
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return _text_size(value.ravel().tolist())
         return int(value.nbytes)
-    if isinstance(value, (list, tuple)):
-        return sum(map(_size, value))
+    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
+        return sum(_size(item, depth + 1) for item in value)
     if isinstance(value, SparseVector):
         return _size(value.indices) + _size(value.values)
     return len(value) if isinstance(value, (str, bytes)) else _SCALAR

@@ -1,28 +1,25 @@
-"""The layouts of messages and their parsing specs, and the values of one field's features, flat and checked."""
+"""The values of one field's features in many messages, flat and checked, in numpy."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import check_threads_of_tensorflow
+from seqrecorder.codec.columns import check_threads_of_tensorflow, objects
 from seqrecorder.codec.elements import decode_images
 from seqrecorder.codec.encode import tensor_header
-from seqrecorder.codec.graph_ops import wire_filler, wire_type
-from seqrecorder.errors import FieldProblem, OptionError, SchemaMismatchError, did_you_mean
-from seqrecorder.schema.field import feature_names, value_features
+from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
-from seqrecorder.wire.read import fixed_steps, message_of, octets_at, parts, payloads, step_payloads, step_pieces
+from seqrecorder.wire.read import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
-    from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
     Check = Callable[[NDArray[np.bool_]], None]
@@ -41,99 +38,6 @@ class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an err
     def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
         super().__init__(message)
         self.record, self.field, self.message, self.problem = record, field, message, problem
-
-
-Spec = tuple[dict[str, Any], dict[str, Any]]
-"""What the op is asked for: context features and feature lists, by name."""
-
-Layout = Literal["steps", "packed", "example"]
-"""How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
-Feature of a flat `tf.train.Example`."""
-
-
-def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
-    """Raise `OptionError` for steps whose bounds a layout cannot hold."""
-    names = [field.name for field in fields if field.is_list and (field.is_ragged or field.sparse is not None)]
-    if layout != "steps" and names:
-        raise OptionError(
-            f"{where}layout {layout!r} cannot hold the bounds of ragged or sparse steps ({', '.join(names)}); "
-            "if there is one feature per step, say layout='steps'"
-        )
-
-
-class Specs:
-    """The specs of one schema and layout.
-
-    Args:
-        schema: the fields.
-        layout: how sequences lie in the messages.
-        cropped: the alignment groups of whose sequences not all steps are wanted.
-        flattened: the fields that are wanted flat, whatever the op could do.
-    """
-
-    def __init__(
-        self, schema: Schema, layout: Layout, cropped: Container[str] = (), flattened: Container[str] = ()
-    ) -> None:
-        self.schema, self.cropped, self.flattened = schema, cropped, flattened
-        self.layout: Layout = layout
-
-    def padded_by_op(self, field: Field) -> bool:
-        """Check whether the op pads a feature list by itself."""
-        by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
-        return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
-
-    def whole_by_op(self, field: Field) -> bool:
-        """Check whether the op gives a context field by itself, with its default in the records that lack it."""
-        return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
-
-    def in_one_feature(self, field: Field) -> bool:
-        """Check whether a sequence is one Feature, or one to a FeatureList."""
-        return self.layout != "steps" or field.packed
-
-    def public(self) -> Spec:
-        """Return context and sequence features for TensorFlow's own parse functions."""
-        import tensorflow as tf
-
-        context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
-        # Lists, so that specs can be compared; a signalling NaN survives in arrays only.
-        for name, spec in context.items():
-            if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
-                context[name] = spec._replace(default_value=spec.default_value.tolist())
-        return context, lists
-
-    def flat(self) -> Spec:
-        """Return the features that give every field flat."""
-        return self._build(lambda _: False, padded=False)
-
-    def batch(self) -> Spec:
-        """Return the features of the fastest way to a padded batch."""
-        return self._build(self.whole_by_op)
-
-    def _build(self, whole: Any, *, padded: bool = True) -> Spec:
-        import tensorflow as tf
-
-        context: dict[str, Any] = {}
-        lists: dict[str, Any] = {}
-        for field in self.schema.fields:
-            target = lists if field.is_list and self.layout != "example" else context
-            kind = wire_type(field)
-            if field.sparse is not None:
-                target[f"{field.feature}/indices"] = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-                target[f"{field.feature}/values"] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
-            elif whole(field):
-                default = wire_filler(field) if field.may_lack else None
-                target[field.feature] = tf.io.FixedLenFeature(field.rest, kind, default)
-            elif padded and self.padded_by_op(field):
-                target[field.feature] = tf.io.FixedLenSequenceFeature(field.rest, kind, allow_missing=field.may_lack)
-            else:
-                target[field.feature] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
-            if field.presence and self.layout == "steps":
-                context[field.presence] = tf.io.FixedLenFeature((), tf.int64, -1)
-        return context, lists
-
-
-def _in_shape(field: Field) -> bool:
-    return field.sparse is None and not field.is_ragged and not field.in_items
 
 
 def from_buffer(
@@ -212,113 +116,7 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
     return images
 
 
-_NAMES_SHOWN = 12
-PEEKED = 8
-"""How many records are looked at to detect a layout."""
-
-
-def has_feature(message: Any, field: Field, layout: Layout) -> bool:
-    """Check whether a message holds the features of a field's values at all, be they empty."""
-    return message is not None and all(name in _place(message, field, layout) for name in value_features(field))
-
-
-def _place(message: Any, field: Field, layout: Layout) -> Any:
-    """Return the features, or feature lists, among which a field is."""
-    in_lists = field.is_list and layout != "example"
-    return message.feature_lists.feature_list if in_lists else message.context.feature
-
-
-def describe_message(data: bytes) -> str:
-    """Return what a serialized message holds, in words for an error."""
-    message = message_of(data)
-    if message is None:
-        return "the bytes are neither a SequenceExample nor an Example"
-    context, lists = message.context.feature, message.feature_lists.feature_list
-    if not context and not lists:
-        return "the message is empty"
-    if not lists:
-        names = _list_names(context)
-        return f"the message has the context features {names} and no feature lists (a flat tf.train.Example?)"
-    return f"the message has the context features {_list_names(context)} and the feature lists {_list_names(lists)}"
-
-
-def _list_names(features: Any) -> str:
-    names = sorted(features)
-    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "") if names else "(none)"
-
-
-def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layout:
-    """Return how sequences lie in some serialized messages.
-
-    Raises:
-        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
-        OptionError: the layout cannot be told.
-    """
-    found = [message_of(data) for data in samples]
-    messages = [message for message in found if message is not None]
-    if len(messages) < len(found):
-        raise SchemaMismatchError(f"{where}: {describe_message(samples[found.index(None)])}")
-    layout = likely_layout(messages, schema)
-    check_layout(samples, schema, layout, where)
-    return layout
-
-
-def likely_layout(messages: Sequence[Any], schema: Schema) -> Layout:
-    """Return the layout that some messages show, `steps` where they show none."""
-    lists = [field for field in schema.fields if field.is_list]
-    if lists and messages and not any(message.feature_lists.feature_list for message in messages):
-        return "example"
-    sizes = [size for message in messages for size in _sizes(message, lists)]
-    is_packed = any(features == 1 and values > 1 for features, values in sizes)
-    return "packed" if is_packed and all(features < 2 for features, _ in sizes) else "steps"  # noqa: PLR2004
-
-
-def _sizes(message: Any, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield the features, and the values in the first feature, of each feature list that can show packing."""
-    for field in lists:
-        held = message.feature_lists.feature_list.get(field.feature)
-        if held is None or field.is_ragged or field.packed or field.sparse is not None:
-            continue
-        kind = held.feature[0].WhichOneof("kind") if held.feature else None
-        if kind:
-            items = getattr(held.feature[0], kind).value
-            if field.buffered and kind == "bytes_list":
-                yield len(held.feature), sum(map(len, items)) / (field.element.itemsize * field.count)
-            else:
-                yield len(held.feature), len(items) / (1 if field.in_items else field.count)
-
-
-def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
-    """Raise unless some serialized messages hold the required fields of a schema, in a layout.
-
-    Raises:
-        SchemaMismatchError: a required field is missing from all of them; the message says what there is.
-        OptionError: ragged steps in a layout that cannot hold their bounds.
-    """
-    require_bounds(schema.fields, layout, f"{where}: ")
-    messages = [message for message in map(message_of, samples) if message is not None]
-    problems = []
-    for field in schema.fields:
-        if field.may_lack:
-            continue
-        in_lists = field.is_list and layout != "example"
-        held = [_place(message, field, layout) for message in messages]
-        for name in feature_names(field):
-            if held and not any(name in features for features in held):
-                everywhere = {key for m in messages for key in [*m.context.feature, *m.feature_lists.feature_list]}
-                hint = did_you_mean(name, everywhere - {name})
-                if name in everywhere:
-                    hint = f" (it is there as a {'context feature' if in_lists else 'feature list'})"
-                problems.append(f"{field.name}: no {field.kind} {name!r}{hint}")
-    if problems:
-        raise SchemaMismatchError(
-            f"{where} cannot be read as {schema.name}: {describe_message(samples[0])}; name the features as in the "
-            "data (`name=`), or declare defaults or optional=True for:",
-            problems,
-        )
-
-
-_FLOAT_BYTES = 4
+FLOAT_BYTES = 4
 _HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16
 _LARGE_LIST = 1 << 20  # bytes
@@ -372,7 +170,7 @@ class Reader:
         """
         field = self.field
         kind = kind_of(field)
-        width = field.count * (_FLOAT_BYTES if kind == "float" else field.element.itemsize)
+        width = field.count * (FLOAT_BYTES if kind == "float" else field.element.itemsize)
         if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
             found = fixed_steps(lists, width, kind)
             if found is not None:
@@ -385,7 +183,7 @@ class Reader:
                 if field.buffered:
                     values = from_buffer(field, flat, width * ones, owners)
                 else:
-                    values = _declared(field, flat.view("<f4"), field.count * ones, owners)
+                    values = declared(field, flat.view("<f4"), field.count * ones, owners)
                 return Values(values.reshape(-1, *field.rest), ones), each
         if len(lists) and int(lists.sizes.max()) > _LARGE_LIST:
             return self._read_in_pieces(lists, check)
@@ -393,33 +191,23 @@ class Reader:
 
     def _read_some(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         field, kind = self.field, kind_of(self.field)
-        # A feature of several texts is not as short ones of one are.
-        if kind == "bytes" and (field.element.is_text and (field.shape or field.is_ragged)):
+        several = field.element.is_text and (field.shape or field.is_ragged) and kind == "bytes"
+        known = None if several else step_payloads(lists, kind)
+        if known is not None and kind == "bytes":
+            return self._single_items(*known)
+        if known is not None:
+            (places, each), strange = known, None
+        else:
             features, each, unusual = parts(lists)
             check(unusual)
             places, strange = payloads(features, kind)
-        else:
-            places, each, unusual = step_payloads(lists, kind)
-            strange = None
-            if kind == "bytes" and unusual.any():  # perhaps a step has several values, or none
-                features, each, unusual = parts(lists)
-                check(unusual)
-                places, strange = payloads(features, kind)
-                unusual = np.zeros(len(lists), bool)
-            elif kind == "bytes":
-                return self._single_items(places, each)
-            check(unusual)
         owners = np.repeat(np.arange(len(lists)), each)
-        if strange is not None and strange.any():
-            which = np.zeros(len(lists), bool)
-            which[owners[strange]] = True
-            check(which)
 
         def check_steps(bad: NDArray[np.bool_]) -> None:
-            which = np.zeros(len(lists), bool)
-            which[owners[bad]] = True
-            check(which)
+            check(np.isin(np.arange(len(lists)), owners[bad]))
 
+        if strange is not None:
+            check_steps(strange)
         reader = Reader(field, self._rows[owners], **self._kept)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
@@ -477,17 +265,17 @@ class Reader:
                 return self.of_items(items, counts, any_number=any_number)
             values: Any = self.texts(items, np.repeat(self._rows, counts))
         elif kind == "float":
-            counts, rest = np.divmod(places.sizes, _FLOAT_BYTES)
+            counts, rest = np.divmod(places.sizes, FLOAT_BYTES)
             check(rest > 0)
             size = int(places.sizes.sum())
             if self._left_out:
-                values = np.broadcast_to(np.zeros((), np.float32), size // _FLOAT_BYTES)
+                values = np.broadcast_to(np.zeros((), np.float32), size // FLOAT_BYTES)
             else:
-                values = _declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
+                values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
-            values = _declared(field, numbers, counts, self._rows)
+            values = declared(field, numbers, counts, self._rows)
         if not any_number:
             self._require(counts, field.count, required=required)
             return Values(_shaped(field, values), (counts > 0).astype(np.int64))
@@ -549,14 +337,13 @@ class Reader:
             items: where they are.
             rows: their records; None where each is of its own row.
         """
-        out = np.empty(len(items), object)
         if not len(items):
-            return out
+            return objects([])
         is_str = self.field.element.name == "str"
         if self._joined and (blob := _joined_texts(items, is_str=is_str)) is not None:
             return blob
         try:
-            out[:] = _split(items, is_str=is_str)
+            return objects(_split(items, is_str=is_str))
         except UnicodeDecodeError:
             view = items.data.data
             for place, (start, stop) in enumerate(zip(items.starts.tolist(), items.stops.tolist(), strict=True)):
@@ -567,7 +354,7 @@ class Reader:
                     expected = "UTF-8 (declare bytes for other text)"
                     problem = FieldProblem(self.field.name, (), expected, str(error))
                     raise Broken(int(row), self.field.name, f"{expected} is expected", problem) from None
-        return out
+            raise
 
 
 class _Gathered:
@@ -586,7 +373,7 @@ class _Gathered:
         self._all: NDArray[Any] | None = None
         self._done = 0
         if not (field.is_ragged or field.element.is_text or field.storage in ("png", "jpeg")):
-            least = field.element.itemsize if field.in_items else _FLOAT_BYTES if field.element.wire == "float" else 1
+            least = field.element.itemsize if field.in_items else FLOAT_BYTES if field.element.wire == "float" else 1
             self._all = np.empty((size // (_HEAD + least * field.count), *field.rest), field.element.numpy)
 
     def add(self, values: NDArray[Any]) -> None:
@@ -640,7 +427,7 @@ def _split(items: Spans, *, is_str: bool) -> list[Any]:
     return [bytes(octets[start:stop]) for start, stop in pairs]
 
 
-def _declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[Any]:
+def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[Any]:
     """Return wire values as the declared dtype, keeping every bit of those that were stored.
 
     Args:

@@ -13,7 +13,6 @@ import attrs
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.decode import agreed, fixed_values, held_features, of_graphs, presence_of, with_absent
 from seqrecorder.codec.elements import decode_images, tensor_buffers
-from seqrecorder.codec.flat_values import Specs, require_bounds
 from seqrecorder.codec.graph_ops import (
     MARGINS,
     Padding,
@@ -41,14 +40,15 @@ from seqrecorder.codec.graph_ops import (
     with_shape,
     without_margins,
 )
+from seqrecorder.codec.layouts import Specs, require_bounds
 from seqrecorder.errors import SchemaError
 from seqrecorder.schema.field import DEFAULT_GROUP, value_features
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from seqrecorder.codec.flat_values import Layout, Spec
     from seqrecorder.codec.graph_ops import Crop, Derivation
+    from seqrecorder.codec.layouts import Layout, Spec
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 

@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.encode import RecordEncoder
-from seqrecorder.wire.read import Unusual, message_spans
+from seqrecorder.wire.read import WireError, message_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +97,7 @@ def content_digest(schema: Schema, data: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     try:
         context, lists = message_spans(data)
-    except Unusual:  # of others' writing: then equal is what has the same bytes
+    except WireError:  # of others' writing: then equal is what has the same bytes
         digest.update(data)
         return digest.digest()
     for features in (context, lists):

@@ -16,7 +16,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.codec.flat_values import PEEKED, likely_layout
+from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.files import FileState, remember, sha256
 from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
@@ -33,7 +33,6 @@ from seqrecorder.storage.tfrecord import (
 )
 from seqrecorder.storage.threads import scratch
 from seqrecorder.wire.byte_rows import Messages
-from seqrecorder.wire.read import message_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord import Compression, Findings
@@ -133,7 +132,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
     samples = [row for batch in read_found(file, findings.starts[first], findings.lengths[first]) for row in batch]
     if schema is None or not samples:
         return None
-    return likely_layout([message for message in map(message_of, samples) if message is not None], schema)
+    return likely_layout(samples, schema)
 
 
 def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:

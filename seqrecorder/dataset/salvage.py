@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.storage.tfrecord import Compression
 
 

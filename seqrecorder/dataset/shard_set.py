@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.codec.flat_values import PEEKED, check_layout, detect_layout
+from seqrecorder.codec.layouts import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.manifest import (
     ShardTable,
     bins_of,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.storage.tfrecord import Compression
 

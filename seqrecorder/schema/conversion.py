@@ -38,7 +38,10 @@ class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordErr
 
 def describe(value: object) -> str:
     """Return the type and the beginning of a value."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = "that is nested too deeply to be shown"
     limit = 60
     return f"{type(value).__name__} {text if len(text) <= limit else text[:limit] + '...'}"
 
@@ -385,7 +388,9 @@ def _unmasked(value: np.ma.MaskedArray[Any, Any], element: ElementType) -> NDArr
     return np.where(mask, np.array(np.nan, element.numpy), exact)
 
 
-def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementType) -> NDArray[Any]:
+def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementType, depth: int = 1) -> NDArray[Any]:
+    if depth > _DIMENSIONS:
+        raise Mismatch(f"at most {_DIMENSIONS} dimensions", "more")
     if not value:
         return np.empty((0,), element.numpy)
     if not set(map(type, value)) - _PLAIN:
@@ -398,7 +403,8 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
         try:
             if not is_nested:
                 raise Mismatch("a sequence, as its neighbours", describe(item))
-            rows.append(exact_array(item, element))
+            is_list = isinstance(item, (list, tuple, range))
+            rows.append(_from_nested(item, element, depth + 1) if is_list else exact_array(item, element))
         except Mismatch as problem:
             raise problem.inside(position) from None
         if rows[-1].shape != rows[0].shape:

@@ -3,9 +3,8 @@
 numpy has no copy of ragged rows, so rows are copied as blocks of one width, in ascending order, through views whose
 elements overlap: what a block writes beyond the end of its row is overwritten by the row behind it.
 
-That is faster, for short rows, than a matrix compressed by a mask, an index for each byte, or a slice for each row; the
-latter wins for rows of kilobytes, where memory is the limit. Rows become `bytes` fastest through `BytesIO.read`, which
-copies them twice: large ones are sliced.
+That is faster, for short rows, than a matrix compressed by a mask, an index for each byte, or a slice for each row.
+Rows become `bytes` fastest through `BytesIO.read`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK = 128
-_LARGE_ROW = 4096  # mean bytes from which rows are copied one by one
+_LARGE_ROW = 4096  # mean bytes from which rows are joined as bytes objects, which saves a copy
 
 
 @attrs.frozen(eq=False)
@@ -154,8 +153,6 @@ def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
 
 def split_rows(blob: Blob) -> list[bytes]:
     """Return the rows as bytes objects."""
-    if blob.data.size > _LARGE_ROW * len(blob):
-        return list(map(bytes, _views(blob)))
     return list(map(io.BytesIO(blob.data.tobytes()).read, blob.lengths.tolist()))
 
 
@@ -172,7 +169,7 @@ def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     """Return rows that are each made of the next `counts[i]` rows."""
-    if counts.size == 1:  # of very many rows, whose bounds would take much memory
+    if counts.size == 1:  # of a record that is encoded alone, perhaps of very many rows
         return Blob(rows.data, np.array([rows.data.size]))
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
@@ -193,10 +190,7 @@ def interleave(parts: Sequence[Blob]) -> Blob:
     """
     lengths = np.stack([part.lengths for part in parts], 1)
     size = int(lengths.sum())
-    if size > _LARGE_ROW * lengths.size:
-        data = _copied_one_by_one(parts, lengths, size)
-    else:
-        data = _copied_in_blocks(parts, lengths, size)
+    data = _copied_in_blocks(parts, lengths, size)
     return Blob(data, total_lengths(parts))  # faster than `lengths.sum(1)`
 
 
@@ -271,18 +265,6 @@ def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
     """Return a view of `width` bytes from every byte on."""
     view: NDArray[np.void] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
     return view
-
-
-def _copied_one_by_one(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    out = np.empty(size, np.uint8)
-    targets = (np.cumsum(lengths) - lengths.reshape(-1)).reshape(lengths.shape)
-    for column, part in enumerate(parts):
-        source = np.cumsum(part.lengths) - part.lengths
-        view, data = out.data, np.ascontiguousarray(part.data).data
-        rows = zip(targets[:, column].tolist(), source.tolist(), part.lengths.tolist(), strict=True)
-        for start, begin, length in rows:
-            view[start : start + length] = data[begin : begin + length]
-    return out
 
 
 ROOM = 160
@@ -411,9 +393,7 @@ LARGEST_IN_A_BYTE = 0x7F
 _WORD = 8  # bytes
 _ROW = 16  # bytes: the longest varint has 10, and what stands before it at most 6
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
-_ITEM = f"V{_ROW}"  # rows as items, which are placed five times as fast as rows of a matrix
 _KNOWN = 1 << 15
-_MANY = 1 << 20
 
 
 @attrs.frozen
@@ -478,39 +458,13 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
         head: what stands before each.
     """
     values = np.ascontiguousarray(values, np.int64).reshape(-1)
-    return _varints(values, head) if values.size <= _MANY else _in_parts(values, head)
-
-
-def _in_parts(values: NDArray[np.int64], head: Head) -> Blob:
-    """Return varints of many values, part by part: their rows take 16 bytes each, whatever comes of them."""
-    starts = range(0, values.size, _MANY)
-    total = sum(int(widths(values[start : start + _MANY])[0].sum()) for start in starts) + head.size * values.size
-    data, lengths, stop = np.empty(total, np.uint8), np.empty(values.size, np.int64), 0
-    for start in starts:
-        part = _varints(values[start : start + _MANY], head)
-        data[stop : stop + part.data.size] = part.data
-        lengths[start : start + _MANY] = part.lengths
-        stop += part.data.size
-    return Blob(data, lengths)
-
-
-def _varints(values: NDArray[np.int64], head: Head) -> Blob:
-    unsigned = values.view(np.uint64)
-    largest = int(unsigned.max(initial=0))
+    largest = int(values.view(np.uint64).max(initial=0))
     if largest <= LARGEST_IN_A_BYTE:
         return of_matrix(_known(head, head.size + 1)[0].take(values, axis=0))
-    if largest < _KNOWN:
+    if largest < _KNOWN:  # looked up in half the time
         rows, lengths = _known(head)
         return of_prefixes(rows.take(values, axis=0), lengths.take(values))
-    large = np.flatnonzero(unsigned >= np.uint64(_KNOWN))
-    if 2 * large.size > values.size:
-        return of_prefixes(*_computed(values, head))
-    known, known_lengths = _known(head)
-    # Those that are too large take the last row, and then their own.
-    rows, lengths = known.take(values, axis=0, mode="clip"), known_lengths.take(values, mode="clip")
-    others, lengths[large] = _computed(values[large], head)
-    rows.view(_ITEM)[large] = others.view(_ITEM)
-    return of_prefixes(rows, lengths)
+    return of_prefixes(*_computed(values, head))
 
 
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
@@ -567,8 +521,6 @@ def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -
 
 _NUMBER_BYTES = 10
 
-_PIECE = 1 << 20  # bytes
-
 _TOPS = np.uint64(0x8080_8080_8080_8080)
 
 _LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(WORD + 1)], np.uint64)
@@ -595,36 +547,24 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
             return _compact(words), np.ones(sizes.size, np.int64), nothing_wrong
     octets, edges = spans.joined(), bounds(sizes)
     total = int(edges[-1])
-    ends = octets[:total] < _LONG
-    is_open = nothing_wrong
+    last = np.flatnonzero(octets[:total] < _LONG)
     filled = np.flatnonzero(sizes)
-    is_open[filled] = ~ends[edges[1:][filled] - 1]
-    if ends.all():
+    is_open = nothing_wrong
+    is_open[filled] = octets[edges[1:][filled] - 1] >= _LONG
+    if last.size == total:
         return octets[:total].astype(np.int64), sizes, is_open
-    counts = np.zeros(sizes.size, np.int64)
-    if total > _PIECE + LARGE_SPAN * sizes.size:
-        counts[:] = [np.count_nonzero(ends[i:j]) for i, j in itertools.pairwise(edges.tolist())]
-    else:
-        counts[filled] = np.add.reduceat(ends, edges[:-1][filled], dtype=np.int64)
-    values = np.empty(int(counts.sum()), np.uint64)
-    done = place = 0
-    while done < values.size:  # in pieces, so that what that takes stays in the cache
-        last = np.flatnonzero(ends[place : place + _PIECE]) + place
-        if not last.size:  # as many bytes without an end are no number
-            last = np.array([place + int(ends[place:].argmax())])
-        first = np.concatenate([[place], last[:-1] + 1])
-        lengths = last - first + 1
-        longest = int(lengths.max())
-        some = words_of(octets, min(longest, WORD))[first]
-        words = _compact(some & MASKS.astype(some.dtype)[np.minimum(lengths, WORD)]).view(np.uint64)
-        for more in range(WORD, min(longest, _NUMBER_BYTES)):
-            longer = np.flatnonzero(lengths > more)
-            words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
-        too_long = first[lengths > _NUMBER_BYTES]
-        is_open[np.searchsorted(edges, too_long, side="right") - 1] = True
-        values[done : done + last.size] = words
-        done, place = done + last.size, int(last[-1]) + 1
-    return values.view(np.int64), counts, is_open
+    counts = np.diff(np.searchsorted(last, edges))
+    first = np.append(0, last + 1)[:-1]
+    lengths = last - first + 1
+    longest = int(lengths.max(initial=1))
+    some = words_of(octets, min(longest, WORD))[first]
+    words = _compact(some & MASKS.astype(some.dtype)[np.minimum(lengths, WORD)]).view(np.uint64)
+    for more in range(WORD, min(longest, _NUMBER_BYTES)):
+        longer = np.flatnonzero(lengths > more)
+        words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)
+    too_long = first[lengths > _NUMBER_BYTES]
+    is_open[np.searchsorted(edges, too_long, side="right") - 1] = True
+    return words.view(np.int64), counts, is_open
 
 
 def _compact(words: NDArray[Any]) -> NDArray[np.int64]:

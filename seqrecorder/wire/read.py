@@ -5,13 +5,15 @@ operation reads the same byte of all. Where messages lie one behind the other, a
 from the bytes that begin each, and taken if they lead from the first byte to the last: that is then the one way to read
 them.
 
-What is read is as protobuf's own serializers write it: each message once, keys before values, numbers packed. Functions
-say of which messages that is not so, and `seqrecorder.wire.read` puts these into that form.
+What is read so is as protobuf's own serializers write it: each message once, keys before values, numbers packed. The
+functions return which messages are not; the reader of one message at a time, in the second half, takes every form that
+TensorFlow's parser takes, and `usual_form` writes such messages again.
 """
+
+# ruff: noqa: PLR1730 - the reader of single messages calls no `min`, which takes a tenth of its time
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
 _LONG = 0x80
 _ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
 _VARINT32 = 5  # bytes
-_FEW = 24  # messages so few that each is walked over by itself
-_LARGE_PART = 512  # mean bytes of parts that are walked over one by one
 _HEAD = 6  # bytes before the values of a short step: three tags and lengths
 _SHORT = 0x7F - _HEAD  # bytes of the values of such
 
@@ -165,92 +165,52 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
-    """Return where the length-delimited fields 1 are that spans consist of, how many of each, and which are broken."""
-    data, size = spans.data, len(spans)
-    counts, broken = np.zeros(size, np.int64), np.zeros(size, bool)
-    numbers = np.flatnonzero(spans.starts < spans.stops)
-    place, stop = spans.starts[numbers], spans.stops[numbers]
-    found: list[tuple[Any, Any, Any]] = []
-    while numbers.size > _FEW:
-        sizes, first = _sizes(data, place + 1)
-        last = first + sizes
-        fits = (data[place] == _ONE) & (last <= stop)
-        broken[numbers[~fits]] = True
-        found.append((numbers[fits], first[fits], last[fits]))
-        going = fits & (last < stop)
-        numbers, place, stop = numbers[going], last[going], stop[going]
-    for number, start, end in zip(numbers.tolist(), place.tolist(), stop.tolist(), strict=True):
-        firsts, lasts = _parts_of_one(data, start, end)
-        broken[number] |= firsts is None
-        if firsts is not None:
-            found.append((np.full(len(firsts), number), firsts, lasts))
-    if not found:
-        return Spans(data, counts[:0], counts[:0]), counts, broken
-    owners, starts, stops = (np.concatenate([np.asarray(one[i], np.int64) for one in found]) for i in range(3))
-    order = np.argsort(owners, kind="stable") if len(found) > 1 else np.arange(owners.size)
-    return Spans(data, starts[order], stops[order]), np.bincount(owners, minlength=size), broken
+    """Find the length-delimited fields 1 that spans consist of.
 
-
-def _parts_of_one(data: NDArray[np.uint8], start: int, stop: int) -> tuple[Any, Any]:
-    """Return where the parts of one span begin and end; nothing where it is broken."""
-    firsts, lasts, place = _walked(data, start, stop, _FEW)
-    while place < stop and firsts is not None:
-        if place - start > _LARGE_PART * len(firsts):
-            more, ends, place = _walked(data, place, stop, _FEW)
-        else:
-            (more, ends), place = _chained(data, place, stop), stop
-        firsts = None if more is None else [*firsts, *more]
-        lasts += ends
-    return firsts, lasts
-
-
-def _walked(data: NDArray[np.uint8], start: int, stop: int, most: int) -> tuple[list[int] | None, list[int], int]:
-    """Return the first parts of a span, one after the other, and the place behind them."""
-    octets = data[start:stop].data
-    place, end = 0, len(octets)
-    firsts: list[int] = []
-    lasts: list[int] = []
-    while place < end and len(firsts) < most:
-        if octets[place] != _ONE:
-            return None, [], stop
-        size = shift = 0
-        while True:
-            place += 1
-            if place >= end or shift > 7 * (_VARINT32 - 1):
-                return None, [], stop
-            size |= (octets[place] & 0x7F) << shift
-            shift += 7
-            if octets[place] < _LONG:
-                break
-        place += 1 + size
-        if place > end:
-            return None, [], stop
-        firsts.append(start + place - size)
-        lasts.append(start + place)
-    return firsts, lasts, start + place
-
-
-def _chained(data: NDArray[np.uint8], start: int, stop: int) -> tuple[list[int] | None, list[int]]:
-    """Return all parts of a span: those among all that could begin in it which the first one leads to.
-
-    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until one is the end.
+    Returns:
+        Their bounds, how many each span has, and which spans consist of something else.
     """
-    begins = np.flatnonzero(data[start:stop] == _ONE)
-    sizes, first = _sizes(data, begins + (start + 1))
-    last = first + sizes
+    filled = np.flatnonzero(spans.sizes > 0)
+    begins, stops = spans.starts[filled], spans.stops[filled]
+    sizes, first = _sizes(spans.data, begins + 1)
+    is_whole = (spans.data[begins] == _ONE) & (first + sizes == stops)
+    if not is_whole.all():
+        return _several_parts(spans)
+    counts = np.zeros(len(spans), np.int64)
+    counts[filled] = 1
+    return Spans(spans.data, first, stops), counts, np.zeros(len(spans), bool)
+
+
+def _several_parts(spans: Spans) -> tuple[Spans, Places, Flags]:
+    """Find parts among all places where one could begin: those that the first one of a span leads to.
+
+    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until all are at an end.
+    """
+    data, edges = spans.joined(), bounds(spans.sizes)
+    total = int(edges[-1])
+    begins = np.flatnonzero(data[:total] == _ONE)
+    owners = np.repeat(np.arange(len(spans)), np.diff(np.searchsorted(begins, edges)))
+    sizes, first = _sizes(data, begins + 1)
+    last, stops = first + sizes, edges[1:][owners]
     end, nowhere = begins.size, begins.size + 1
-    numbers = np.full(stop - start + 2, nowhere)
-    numbers[begins], numbers[stop - start] = np.arange(end), end
-    leads = np.append(numbers[np.minimum(last - start, stop - start + 1)], [end, nowhere])
+    numbers = np.full(total + 1, nowhere)
+    numbers[begins] = np.arange(end)
+    leads = np.append(numbers.take(np.minimum(last, total)), [end, nowhere])
+    leads[:end][last > stops] = nowhere
+    leads[:end][last == stops] = end
+    filled = np.flatnonzero(spans.sizes > 0)
+    ahead = numbers[edges[filled]]
     reached = np.zeros(end + 2, bool)
-    reached[numbers[0]] = True
-    while not reached[end:].any():
-        reached[leads[reached]] = True
-        leads = leads[leads]
-    if reached[nowhere]:
-        return None, []
-    found = reached[:end]
-    return first[found].tolist(), last[found].tolist()
+    reached[ahead] = True
+    while (ahead < end).any():
+        reached[leads.compress(reached)] = True
+        ahead, leads = leads[ahead], leads.take(leads)
+    broken = np.zeros(len(spans), bool)
+    broken[filled[ahead == nowhere]] = True
+    chosen = reached[:end] & ~broken[owners]
+    counts = np.bincount(owners[chosen], minlength=len(spans))
+    shift = np.repeat(spans.starts - edges[:-1], counts)
+    return Spans(spans.data, first[chosen] + shift, last[chosen] + shift), counts, broken
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Places, Places] | None:
@@ -282,10 +242,12 @@ def octets_at(data: NDArray[np.uint8], places: Places, width: int) -> NDArray[np
     return rows[places].view(np.uint8)
 
 
-def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
-    """Return where the packed numbers of every feature of lists are, how many each list has, and which is unusual.
+def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places] | None:
+    """Find the packed numbers of every feature of lists, or of kind `bytes` the one value of each.
 
-    Of kind `bytes` it is the values, of which each feature has one.
+    Returns:
+        Their bounds, in a buffer of their own, and how many each list has; None where a feature is broken or of another
+        kind, or holds several values or none.
     """
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
@@ -295,36 +257,25 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places, Flags]:
     counts = np.diff(ends)
     # Lists lie one behind the other here: each step begins where the one before it ends, and so does each list.
     all_edges = np.append(begins, edges[-1])
-    leads = stops == all_edges[1:]
-    at_edges = all_edges[ends] == edges
+    leads, at_edges = stops == all_edges[1:], all_edges[ends] == edges
     if leads.all() and at_edges.all():
-        return Spans(data, first, stops), counts, np.zeros(len(lists), bool)
-    fits = at_edges[:-1] & at_edges[1:]
-    some = np.flatnonzero(counts)
-    fits[some] &= np.logical_and.reduceat(leads, ends[:-1][some])
-    fits &= (counts > 0) | (np.diff(edges) == 0)
-    others = np.flatnonzero(~fits)
-    features, other_counts, unusual = parts(Spans(data, edges[others], edges[others + 1]))
+        return Spans(data, first, stops), counts
+    owners = np.repeat(np.arange(len(lists)), counts)
+    is_short = at_edges[:-1] & at_edges[1:]
+    is_short[owners[~leads]] = False
+    others = np.flatnonzero(~is_short)
+    features, counts[others], unusual = parts(Spans(data, edges[others], edges[others + 1]))
     values, strange = payloads(features, kind)
+    if unusual.any() or strange.any():
+        return None
     if kind == "bytes":
-        items, each, broken = parts(values)
-        strange |= broken | (each != 1)
-        values = items
-    owners = np.repeat(np.arange(others.size), other_counts)
-    unusual[owners[strange]] = True
-    if unusual.any():
-        bad = np.zeros(len(lists), bool)
-        bad[others[unusual]] = True
-        return Spans(data, first[:0], stops[:0]), counts, bad
-    counts[others] = other_counts
-    good = np.repeat(fits, np.diff(ends))
-    starts = np.concatenate([first[good], values.starts])
+        values, each, unusual = parts(values)
+        if unusual.any() or (each != 1).any():
+            return None
+    chosen = is_short[owners]
+    starts = np.concatenate([first[chosen], values.starts])
     order = np.argsort(starts, kind="stable")
-    return (
-        Spans(data, starts[order], np.concatenate([stops[good], values.stops])[order]),
-        counts,
-        np.zeros(len(lists), bool),
-    )
+    return Spans(data, starts[order], np.concatenate([stops[chosen], values.stops])[order]), counts
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
@@ -363,192 +314,234 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Places:
     return np.flatnonzero(like)
 
 
+# One message ---------------------------------------------------------------------------------------------------------
+
 FeatureSpans = dict[bytes, tuple[int, int]]
 
-_VARINT_BYTES = 10
-_KEY, _VALUE, _FEATURE, _LIST = 0x0A, 0x12, 0x0A, 0x0A
-_CONTEXT, _LISTS = 0x0A, 0x12
 _MOST_KNOWN = 1 << 16
+_MOST_BYTES = 10  # of a number
+_LENGTH_MASK, _INT64_MASK = (1 << 32) - 1, (1 << 64) - 1
+_SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of numbers that are not packed
+_FLOAT_BYTES = 4
+_SHORT_OF_BYTES = "fewer bytes than there should be"
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
+_EMPTY_FEATURE = 2  # bytes of a list without values
 _LEAST_ENTRY = 4  # bytes of an entry whose name and value are empty
 
 
-class Unusual(Exception):  # noqa: N818 - no error: a full parser is to look at it
-    """A message that is not as this library writes it."""
+class WireError(Exception):
+    """Bytes that are no message as TensorFlow's parser takes it, or not as the reader of single ones expects it."""
 
 
 def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
-    r"""Return where the context features and the feature lists of a message are, by name.
+    r"""Find the context features and the feature lists of a message by name, as TensorFlow's parser does.
+
+    Of several of one name the last counts; fields that the message does not have are skipped.
 
     >>> message_spans(b"\n\x07\n\x05\n\x01a\x12\x00")
     ({b'a': (9, 9)}, {})
 
     Raises:
-        Unusual: see the module.
+        WireError: the bytes are no message.
     """
-    context: FeatureSpans = {}
-    lists: FeatureSpans = {}
-    place, end, seen = 0, len(data), 0
+    found: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
+    place, end = 0, len(data)
     while place < end:
-        tag = data[place]
-        if tag <= seen or tag not in (_CONTEXT, _LISTS):
-            raise Unusual
-        seen = tag
-        start, place = _span(data, place + 1, end)
-        _entries(data, start, place, context if tag == _CONTEXT else lists)
-    return context, lists
+        features = found.get(data[place])
+        if features is None:
+            place = _skip(data, place, end)
+        else:
+            start, stop = _span(data, place + 1, end)
+            place = min(stop, end)
+            _find_entries(data, start, place, features)
+    return found[_ONE], found[_TWO]
 
 
-def _entries(data: bytes, place: int, end: int, out: FeatureSpans) -> None:
+def _find_entries(data: bytes, place: int, end: int, out: FeatureSpans) -> None:
     while place < end:
         start, stop = _span(data, place + 1, end)
-        if data[place] != _KEY or stop - start < _LEAST_ENTRY or data[start] != _KEY:
-            raise Unusual
+        if stop > end:
+            stop = end
+        if data[place] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
+            raise WireError("the bytes are no map of names to features")
         size = data[start + 1]
         name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
-        key = bytes(data[name:after])
-        if after >= stop or data[after] != _VALUE or key in out:
-            raise Unusual
-        first, last = _span(data, after + 1, stop)
-        if last != stop:
-            raise Unusual
-        out[key] = (first, last)
-        place = stop
+        if after >= stop or data[after] != _TWO:
+            raise WireError("a name without a feature")
+        first, place = _span(data, after + 1, stop)
+        if place != stop:
+            raise WireError("a name or a feature that comes twice")
+        out[bytes(data[name:after])] = first, stop
+
+
+def _skip(data: bytes, place: int, end: int) -> int:
+    """Return the place behind a field that the message does not have."""
+    tag, place = _varint(data, place, end)
+    kind = tag & 7
+    if kind == _VARINT:
+        return _varint(data, place, end)[1]
+    if kind == _DELIMITED:
+        return min(_span(data, place, end)[1], end)
+    if kind not in (_FIXED64, _FIXED32):
+        raise WireError("a field of a kind that no message has")
+    place += 8 if kind == _FIXED64 else 4
+    if place > end:
+        raise WireError(_SHORT_OF_BYTES)
+    return place
+
+
+def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
+    """Read a number of up to 64 bits; return it and the place behind it."""
+    value = shift = 0
+    end = min(end, place + _MOST_BYTES)
+    while place < end:
+        octet = data[place]
+        place += 1
+        value |= (octet & 0x7F) << shift
+        if octet < _LONG:
+            return value & _INT64_MASK, place
+        shift += 7
+    raise WireError("a number that does not end")
 
 
 def _span(data: bytes, place: int, end: int) -> tuple[int, int]:
-    """Return where the bytes behind a length begin and end."""
-    if place >= end:
-        raise Unusual
-    size = data[place]
-    place += 1
-    if size >= _LONG:
-        size &= 0x7F
-        shift = 7
-        while True:
-            if place >= end or shift > 28:  # noqa: PLR2004 - no message has more than 2 GiB
-                raise Unusual
-            byte = data[place]
-            place += 1
-            size |= (byte & 0x7F) << shift
-            if byte < _LONG:
-                break
-            shift += 7
-    stop = place + size
-    if stop > end:
-        raise Unusual
-    return place, stop
+    """Return the bounds of the bytes behind a length; they may reach beyond `end`."""
+    if place < end and data[place] < _LONG:
+        return place + 1, place + 1 + data[place]
+    size, place = _varint(data, place, end)
+    return place, place + (size & _LENGTH_MASK)
 
 
-def feature_payload(data: bytes, start: int, stop: int, kind: str) -> tuple[int, int]:
-    """Return where the packed values of an int64 or float feature are; nothing where it holds none.
+def feature_values(data: bytes, place: int, end: int, kind: str) -> tuple[Any, int]:
+    """Read a feature, which may hold its numbers packed or not.
+
+    Args:
+        data: the message.
+        place: of the feature.
+        end: of what the feature may take.
+        kind: of its list.
+
+    Returns:
+        Of kind `bytes` a list of the values, else the bytes of the packed numbers; and the place behind them.
 
     Raises:
-        Unusual: see the module; or its values are of another kind.
+        WireError: it is no feature, or one of another kind.
     """
-    if start == stop:
-        return start, start
-    if data[start] != FEATURE_TAG[kind]:
-        raise Unusual
-    inner, end = _span(data, start + 1, stop)
-    if end != stop:
-        raise Unusual
-    if inner == end:
-        return inner, inner
-    if data[inner] != _LIST:
-        raise Unusual
-    first, last = _span(data, inner + 1, end)
-    if last != end:
-        raise Unusual
-    return first, last
+    if place == end:
+        return ([] if kind == "bytes" else b""), place
+    if data[place] != FEATURE_TAG[kind]:
+        raise WireError(f"a feature of another kind than {kind}, or no feature")
+    place, stop = _span(data, place + 1, end)
+    if kind == "bytes":
+        return _read_items(data, place, min(stop, end)), min(stop, end)
+    if place == stop:
+        return b"", place
+    if stop > end:
+        stop = end
+    if place == stop or data[place] != _ONE:
+        return _unpacked(data, place, stop, kind), stop
+    first, place = _span(data, place + 1, stop)
+    if place > stop:
+        place = stop
+    if (place - first) % _FLOAT_BYTES if kind == "float" else data[place - 1] >= _LONG and place > first:
+        raise WireError("a number that does not end")
+    return data[first:place], place
 
 
-def feature_items(data: bytes, start: int, stop: int) -> list[bytes]:
-    """Return the values of a bytes feature; raises what `feature_payload` does."""
-    if start == stop:
-        return []
-    if data[start] != FEATURE_TAG["bytes"]:
-        raise Unusual
-    place, end = _span(data, start + 1, stop)
-    if end != stop:
-        raise Unusual
+def _read_items(data: bytes, place: int, stop: int) -> list[bytes]:
     items = []
-    while place < end:
-        if data[place] != _LIST:
-            raise Unusual
-        first, place = _span(data, place + 1, end)
+    while place < stop:
+        if data[place] != _ONE:
+            raise WireError("a list of bytes with something else in it")
+        first, place = _span(data, place + 1, stop)
+        if place > stop:
+            raise WireError(_SHORT_OF_BYTES)
         items.append(data[first:place])
     return items
 
 
-def list_features(data: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """Return where each feature of a feature list is.
+def _unpacked(data: bytes, place: int, stop: int, kind: str) -> bytes:
+    """Pack the numbers of a list that has a tag before each."""
+    numbers: list[bytes] = []
+    while not numbers or place < stop:
+        if place >= stop or data[place] != _SINGLE[kind]:
+            raise WireError(f"a list of {kind} with something else in it")
+        after = place + 1 + _FLOAT_BYTES if kind == "float" else _varint(data, place + 1, stop)[1]
+        if after > stop:
+            raise WireError("a number that does not end")
+        numbers.append(data[place + 1 : after])
+        place = after
+    return b"".join(numbers)
+
+
+def list_values(data: bytes, place: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
+    """Read each feature of a feature list, by `feature_values` unless something else is to read it.
+
+    A feature is over where its list is, whatever its own length says: so TensorFlow's parser has it.
+    """
+    out = []
+    while place < end:
+        if data[place] != _ONE:
+            raise WireError("a feature list with something else in it")
+        start, stop = _span(data, place + 1, end)
+        size, stop, last = stop - start, min(stop, end), 0
+        if size == _EMPTY_FEATURE:
+            stop, last = _span(data, start + 1, end)
+        if size == 1 or stop < last:
+            raise WireError("a feature that ends too early")
+        values, place = read(data, start, stop, kind)
+        out.append(values)
+    return out
+
+
+def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
+    """Return the values of a feature list, all of so many bytes, as rows of a matrix; None where they are not so."""
+    header = feature_header(width, kind, wrapped=True)
+    if (stop - start) % (len(header) + width):
+        return None
+    rows = np.frombuffer(data, np.uint8, stop - start, start).reshape(-1, len(header) + width)
+    is_right = (rows[:, : len(header)] == np.frombuffer(header, np.uint8)).all()
+    return rows[:, len(header) :] if is_right else None
+
+
+def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    r"""Return the numbers of rows of packed varints, and how many each row has.
+
+    >>> packed_int64([b"\x01\xac\x02", b""])
+    (array([  1, 300]), array([2, 0]))
 
     Raises:
-        Unusual: see the module.
+        WireError: the last row ends inside a number, or one is longer than an int64.
     """
-    spans = []
-    place = start
-    while place < stop:
-        if data[place] != _FEATURE:
-            raise Unusual
-        first, place = _span(data, place + 1, stop)
-        spans.append((first, place))
-    return spans
+    octets, lengths = np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
+    if not (octets >= _LONG).any():
+        return octets.astype(np.int64), lengths
+    ends = np.flatnonzero(octets < _LONG) + 1
+    starts = np.append(0, ends)[:-1]
+    sizes = ends - starts
+    counts = np.diff(np.searchsorted(ends, bounds(lengths), side="right"))
+    if sizes.sum() < octets.size or int(sizes.max()) > _MOST_BYTES:
+        raise WireError("a number that does not end")
+    groups = (octets & 0x7F).astype(np.uint64)
+    groups <<= (7 * (np.arange(octets.size) - np.repeat(starts, sizes))).astype(np.uint64)
+    return np.bitwise_or.reduceat(groups, starts).view(np.int64), counts
 
 
-def equal_payloads(data: bytes, start: int, stop: int, kind: str) -> NDArray[np.uint8] | None:
-    """Return the packed values of each feature of a feature list as a matrix, a row each; None where they differ.
+def one_int64(octets: bytes) -> int:
+    r"""Return the one number of packed varints.
 
-    They are equally long, behind the same header; of bytes features with one value, the rows are these values.
-    """
-    if start == stop or data[start] != _FEATURE:
-        return None
-    first, end = _span(data, start + 1, stop)
-    width = end - start
-    if (stop - start) % width:
-        return None
-    if kind == "bytes":
-        items = feature_items(data, first, end)
-        inner = end - len(items[0]) if len(items) == 1 else end
-    else:
-        inner, _ = feature_payload(data, first, end, kind)
-    rows = np.frombuffer(data, np.uint8, stop - start, start).reshape(-1, width)
-    head = inner - start
-    return rows[:, head:] if inner < end and (rows[:, :head] == rows[0, :head]).all() else None
-
-
-def varint_values(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
-    r"""Return the int64 numbers of packed varints.
-
-    >>> varint_values(np.frombuffer(b"\x01\xac\x02", np.uint8))
-    array([  1, 300])
+    >>> one_int64(b"\xac\x02")
+    300
 
     Raises:
-        Unusual: one does not end, or is longer than an int64.
+        WireError: they are not one.
     """
-    if not octets.size:
-        return np.empty(0, np.int64)
-    ends = octets < _LONG
-    if ends.all():
-        return octets.astype(np.int64)
-    if not ends[-1]:
-        raise Unusual
-    last = np.flatnonzero(ends)
-    first = np.empty_like(last)
-    first[0] = 0
-    first[1:] = last[:-1] + 1
-    sizes = last - first + 1
-    longest = int(sizes.max())
-    if longest > _VARINT_BYTES:
-        raise Unusual
-    values = (octets[first] & 0x7F).astype(np.uint64)
-    for place in range(1, longest):
-        here = sizes > place
-        part = (octets[first[here] + place] & 0x7F).astype(np.uint64)
-        if place == _VARINT_BYTES - 1 and (part > 1).any():
-            raise Unusual
-        values[here] |= part << np.uint64(7 * place)
-    return values.view(np.int64)
+    if len(octets) == 1:
+        return octets[0]
+    value, end = _varint(octets, 0, len(octets))
+    if end != len(octets):
+        raise WireError("one number is expected")
+    return value - (value >> 63 << 64)
 
 
 class Steps:
@@ -564,12 +557,10 @@ class Steps:
 
     def __init__(self, kind: str, decode: Callable[[bytes], Any] | None) -> None:
         self._kind, self._decode = kind, decode
-        sizes = range(_HEAD - 1, _LONG)
-        self._heads = {n: bytes((_FEATURE, n, FEATURE_TAG[kind], n - 2, _LIST, n - 4)) for n in sizes}
         self._known: dict[bytes, Any] = {}
 
     def read(self, data: bytes, start: int, stop: int) -> list[Any]:
-        """Return what the steps hold; raises `Unusual` where one holds not one value."""
+        """Return the values of the steps; raises `WireError` where one holds not one value."""
         known, values, place = self._known, [], start
         while place < stop - 1:
             after = place + 2 + data[place + 1]
@@ -580,73 +571,28 @@ class Steps:
             values.append(value)
             place = after
         if place != stop:
-            raise Unusual
+            raise WireError("a step that does not end")
         return values
 
     def _learn(self, data: bytes, place: int, stop: int) -> tuple[Any, int]:
-        if data[place] != _FEATURE:
-            raise Unusual
         first, after = _span(data, place + 1, stop)
-        size = after - first
-        if _HEAD - 2 < size < _LONG and data[place : place + _HEAD] == self._heads[size]:  # one value, as we write it
-            value: Any = data[place + _HEAD : after]
-            if self._kind == "int64":
-                value = _short_varint(value) if size <= _HEAD + 2 else self._one(data, first, after)
-        else:
-            value = self._one(data, first, after)
+        found, end = feature_values(data, first, after, self._kind)
+        if data[place] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(found) != 1):
+            raise WireError("one value a step is expected")
+        value: Any = one_int64(found) if self._kind == "int64" else found[0]
         if self._decode is not None:
             value = self._decode(value)
-        if size < _LONG:
+        if after - first < _LONG:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[data[place:after]] = value
         return value, after
 
-    def _one(self, data: bytes, first: int, after: int) -> Any:
-        """Return the one value of a feature."""
-        if self._kind == "bytes":
-            items: Any = feature_items(data, first, after)
-        else:
-            inner, end = feature_payload(data, first, after, self._kind)
-            items = varint_values(np.frombuffer(data[inner:end], np.uint8)).tolist()
-        if len(items) != 1:
-            raise Unusual
-        return items[0]
 
+def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, str]) -> bytes:
+    r"""Write some features of a message again as this library writes them, whatever form they have.
 
-def _short_varint(octets: bytes) -> int:
-    """Return the number of a varint of a few bytes.
-
-    Raises:
-        Unusual: it is not one that ends with the bytes.
-    """
-    value = shift = 0
-    for octet in octets[:-1]:
-        if octet < _LONG:
-            raise Unusual
-        value |= (octet & 0x7F) << shift
-        shift += 7
-    if octets[-1] >= _LONG:
-        raise Unusual
-    return value | octets[-1] << shift
-
-
-_FIELD_1, _FIELD_2 = 0x0A, 0x12
-_SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of numbers that are not packed
-_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
-_MOST_BYTES = 10
-_FLOAT_BYTES = 4
-_EMPTY_FEATURE = 2  # bytes of a list without values
-
-
-class NoMessageError(Exception):
-    """Bytes that are no SequenceExample, or one whose feature is of another kind."""
-
-
-def canonical(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, str]) -> bytes:
-    r"""Return the message with some features alone, as this library writes it.
-
-    >>> canonical(b"\x18\x05\n\x09\n\x07\n\x01a\x12\x02\x1a\x00", {b"a": "int64"}, {})
+    >>> usual_form(b"\x18\x05\n\x09\n\x07\n\x01a\x12\x02\x1a\x00", {b"a": "int64"}, {})
     b'\n\t\n\x07\n\x01a\x12\x02\x1a\x00'
 
     Args:
@@ -655,311 +601,91 @@ def canonical(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, s
         lists: likewise of the feature lists.
 
     Raises:
-        NoMessageError: TensorFlow's parser refuses it.
+        WireError: TensorFlow's parser refuses it.
     """
-    stream = Stream(data)
-    wanted = {_FIELD_1: context, _FIELD_2: lists}
-    found: dict[int, dict[bytes, bytes]] = {_FIELD_1: {}, _FIELD_2: {}}
-    while not stream.at_end():
-        half = next((tag for tag in found if stream.took(tag)), None)
-        if half is None:
-            stream.skip()
-            continue
-        outer = stream.push(stream.size())
-        while not stream.at_end():
-            name, value = stream.entry()
-            if name in wanted[half]:
-                found[half][name] = value
-        stream.limit = outer
     out = b""
-    for tag, values in found.items():
+    for tag, spans, kinds in zip((_ONE, _TWO), message_spans(data), (context, lists), strict=True):
         body = b""
-        for name, value in values.items():
-            kind = wanted[tag][name]
-            feature = _feature(Stream(value), kind) if tag == _FIELD_1 else _feature_list(Stream(value), kind)
-            body += _delimited(_FIELD_1, _delimited(_FIELD_1, name) + _delimited(_FIELD_2, feature))
+        for name, (start, stop) in spans.items():
+            kind = kinds.get(name)
+            if kind is None:
+                continue
+            try:
+                if tag == _ONE:
+                    feature = _feature(feature_values(data, start, stop, kind)[0], kind)
+                else:
+                    steps = list_values(data, start, stop, kind)
+                    feature = b"".join(_delimited(_ONE, _feature(values, kind)) for values in steps)
+            except WireError as error:
+                raise WireError(f"feature {_text(name)!r}: {error}") from None
+            body += _delimited(_ONE, _delimited(_ONE, name) + _delimited(_TWO, feature))
         if body:
             out += _delimited(tag, body)
     return out
+
+
+def _feature(values: Any, kind: str) -> bytes:
+    items = values if kind == "bytes" else [values] if values else []
+    return _delimited(FEATURE_TAG[kind], b"".join(_delimited(_ONE, item) for item in items))
 
 
 def _delimited(tag: int, body: bytes) -> bytes:
     return bytes([tag]) + varint(len(body)) + body
 
 
-def _feature(stream: Stream, kind: str) -> bytes:
-    """Return a feature that holds what the next one of the stream does; nothing for none."""
-    if stream.at_end():
-        return b""
-    stream.expect(FEATURE_TAG[kind])
-    size = stream.size()
-    body = b""
-    if size:
-        outer = stream.push(size)
-        if kind == "bytes":
-            while not stream.at_end():
-                stream.expect(_FIELD_1)
-                body += _delimited(_FIELD_1, stream.octets())
-        elif stream.took(_FIELD_1):
-            inner = stream.push(stream.size())
-            numbers = b""
-            while not stream.at_end():
-                numbers += stream.number(kind)
-            body = _delimited(_FIELD_1, numbers) if numbers else b""
-            stream.limit = inner
-        else:
-            numbers = b""
-            while True:
-                stream.expect(_SINGLE[kind])
-                numbers += stream.number(kind)
-                if stream.at_end():
-                    break
-            body = _delimited(_FIELD_1, numbers)
-        stream.limit = outer
-    return _delimited(FEATURE_TAG[kind], body)
+# Of any schema --------------------------------------------------------------------------------------------------------
 
 
-def _feature_list(stream: Stream, kind: str) -> bytes:
-    out = b""
-    while not stream.at_end():
-        stream.expect(_FIELD_1)
-        size = stream.size()
-        feature = b""
-        if size > _EMPTY_FEATURE:
-            outer = stream.push(size)
-            feature = _feature(stream, kind)
-            stream.limit = outer
-        elif size == _EMPTY_FEATURE:
-            stream.expect(FEATURE_TAG[kind])
-            if stream.size():
-                raise NoMessageError("a feature ends too early")
-        elif size:
-            raise NoMessageError("a feature of one byte")
-        out += _delimited(_FIELD_1, feature)
-    return out
-
-
-class Stream:
-    """What protobuf's CodedInputStream does: a limit that reaches beyond the one around it is that one."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._place, self.limit = data, 0, len(data)
-
-    def at_end(self) -> bool:
-        """Check whether nothing is left within the limit."""
-        return self._place == self.limit
-
-    def push(self, size: int) -> int:
-        """Set a limit, and return the one before."""
-        outer, self.limit = self.limit, min(self.limit, self._place + size)
-        return outer
-
-    def took(self, tag: int) -> bool:
-        """Read a tag, if it comes next."""
-        comes = self._place < self.limit and self._data[self._place] == tag
-        self._place += comes
-        return comes
-
-    def expect(self, tag: int) -> None:
-        """Read a tag, which must come next."""
-        if not self.took(tag):
-            raise NoMessageError("a feature of another kind, or no feature")
-
-    def varint(self) -> int:
-        """Read a number of up to 64 bits."""
-        value = 0
-        for number in range(_MOST_BYTES):
-            if self._place >= self.limit:
-                break
-            octet = self._data[self._place]
-            self._place += 1
-            value |= (octet & 0x7F) << (7 * number)
-            if octet < _LONG:
-                return value & ((1 << 64) - 1)
-        raise NoMessageError("a number that does not end")
-
-    def size(self) -> int:
-        """Read a length."""
-        return self.varint() & 0xFFFF_FFFF
-
-    def octets(self, size: int | None = None) -> bytes:
-        """Read some bytes, by default as many as the length before them says."""
-        size = self.size() if size is None else size
-        if size > self.limit - self._place:
-            raise NoMessageError("fewer bytes than there should be")
-        self._place += size
-        return self._data[self._place - size : self._place]
-
-    def number(self, kind: str) -> bytes:
-        """Return the next number as it stands in a packed list."""
-        return self.octets(_FLOAT_BYTES) if kind == "float" else varint(self.varint())
-
-    def entry(self) -> tuple[bytes, bytes]:
-        """Return name and value of the next entry of a map."""
-        self.expect(_FIELD_1)
-        outer = self.push(self.size())
-        self.expect(_FIELD_1)
-        name = self.octets()
-        self.expect(_FIELD_2)
-        value = self.octets()
-        if not self.at_end():
-            raise NoMessageError("a name or a value that comes twice")
-        self.limit = outer
-        return name, value
-
-    def skip(self) -> None:
-        """Read over a field that the message does not have."""
-        kind = self.size() & 7
-        if kind == _VARINT:
-            self.size()
-        elif kind == _DELIMITED:
-            size = self.size()
-            self._place = min(self.limit, self._place + size)
-        elif kind in (_FIXED64, _FIXED32):
-            self.octets(8 if kind == _FIXED64 else 4)
-        else:
-            raise NoMessageError("a field of a kind that no message has")
-
-
-_KINDS = {tag >> 3: f"{kind}_list" for kind, tag in FEATURE_TAG.items()}
-_SIGN = 1 << 63
-
-
-@attrs.define
-class ValueList:
-    """Values of one kind."""
-
-    value: list[Any] = attrs.field(factory=list)
-
-
-@attrs.define
+@attrs.frozen(eq=False)
 class Feature:
-    """A `tf.train.Feature`."""
+    """A `tf.train.Feature`.
 
-    kind: str | None = None
-    values: ValueList = attrs.field(factory=ValueList)
-
-    def WhichOneof(self, _: str) -> str | None:  # noqa: N802 - protobuf's name
-        """Return the name of the list that it holds."""
-        return self.kind
-
-    def __getattr__(self, name: str) -> ValueList:
-        if name not in _KINDS.values():
-            raise AttributeError(name)
-        return self.values if name == self.kind else ValueList()
-
-
-@attrs.define
-class FeatureList:
-    """A `tf.train.FeatureList`."""
-
-    feature: list[Feature] = attrs.field(factory=list)
-
-
-@attrs.define
-class Features:
-    """A `tf.train.Features`."""
-
-    feature: dict[str, Feature] = attrs.field(factory=dict)
-
-
-@attrs.define
-class FeatureLists:
-    """A `tf.train.FeatureLists`."""
-
-    feature_list: dict[str, FeatureList] = attrs.field(factory=dict)
-
-
-@attrs.define
-class Message:
-    """A `tf.train.SequenceExample`; of an Example, the features are its context."""
-
-    context: Features = attrs.field(factory=Features)
-    feature_lists: FeatureLists = attrs.field(factory=FeatureLists)
-
-
-def message_of(data: bytes) -> Message | None:
-    r"""Return the message of serialized bytes, or None where they are none.
-
-    >>> message_of(b"\n\x0c\n\x0a\n\x01a\x12\x05\x1a\x03\n\x01\x07").context.feature["a"].int64_list.value
-    [7]
+    Attributes:
+        kind: of its list: `bytes`, `float` or `int64`; None where it holds none.
+        values: bytes in a list, or an array.
     """
-    message = Message()
-    try:
-        for number, _, half in _fields(data):
-            if number == 1 and isinstance(half, bytes):
-                for name, value in _map_entries(half):
-                    message.context.feature[name] = _parse_feature(value)
-            elif number == 2 and isinstance(half, bytes):  # noqa: PLR2004 - a field's number
-                for name, value in _map_entries(half):
-                    steps = [step for one, kind, step in _fields(value) if (one, kind) == (1, _DELIMITED)]
-                    message.feature_lists.feature_list[name] = FeatureList(list(map(_parse_feature, steps)))
-    except (NoMessageError, UnicodeDecodeError):
-        return None
-    return message
+
+    kind: str | None
+    values: Any
 
 
-def _fields(data: Any) -> Iterator[tuple[int, int, Any]]:
-    """Yield number, wire type and contents of the fields of a message; contents of others than bytes are ints."""
-    stream = Stream(data)
-    while not stream.at_end():
-        tag = stream.varint()
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            yield number, kind, stream.varint()
-        elif kind == _DELIMITED:
-            yield number, kind, stream.octets()
-        elif kind in (1, _FIXED32):
-            yield number, kind, int.from_bytes(stream.octets(4 if kind == _FIXED32 else 8), "little")
-        else:
-            raise NoMessageError("a group")
-        if not number:
-            raise NoMessageError("a field without a number")
+@attrs.frozen(eq=False)
+class Message:
+    """A `tf.train.SequenceExample`; of a `tf.train.Example`, the features are its context."""
+
+    context: dict[str, Feature]
+    lists: dict[str, list[Feature]]
 
 
-def _map_entries(half: bytes) -> Iterator[tuple[str, bytes]]:
-    for number, kind, entry in _fields(half):
-        if (number, kind) == (1, _DELIMITED):
-            parts: dict[int, bytes] = {1: b"", 2: b""}
-            for part, how, value in _fields(entry):
-                if part in parts and how == _DELIMITED:
-                    parts[part] = value if part == 1 else parts[part] + value  # messages merge
-            yield parts[1].decode(), parts[2]
+def read_message(data: bytes) -> Message:
+    r"""Read all features of a message, of whatever kind they are.
+
+    >>> read_message(b"\n\x0c\n\x0a\n\x01a\x12\x05\x1a\x03\n\x01\x07").context["a"].values
+    array([7])
+
+    Raises:
+        WireError: the bytes are no message.
+    """
+    context, lists = message_spans(data)
+    return Message(
+        {_text(name): _any_feature(data, *span)[0] for name, span in context.items()},
+        {_text(name): list_values(data, *span, "", _any_feature) for name, span in lists.items()},
+    )
 
 
-def _parse_feature(data: bytes) -> Feature:
-    feature = Feature()
-    for number, how, body in _fields(data):
-        kind = _KINDS.get(number)
-        if kind is None or how != _DELIMITED:
-            continue
-        if kind != feature.kind:
-            feature = Feature(kind)
-        for one, form, value in _fields(body):
-            if one == 1:
-                feature.values.value.extend(_values(kind, form, value))
-    return feature
+def _any_feature(data: bytes, place: int, end: int, _: str = "") -> tuple[Feature, int]:
+    if place == end:
+        return Feature(None, []), place
+    kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[place]), "")
+    if not kind:
+        raise WireError("a feature of no kind")
+    values, place = feature_values(data, place, end, kind)
+    if kind == "int64":
+        values = packed_int64([values])[0]
+    elif kind == "float":
+        values = np.frombuffer(values, "<f4")
+    return Feature(kind, values), place
 
 
-def _values(kind: str, form: int, value: Any) -> list[Any]:
-    """Return the values in one field of a list."""
-    if kind == "bytes_list":
-        return [value] if form == _DELIMITED else []
-    if kind == "float_list":
-        if form == _FIXED32:
-            value = value.to_bytes(4, "little")
-        elif form != _DELIMITED:
-            return []
-        if len(value) % 4:
-            raise NoMessageError("a number that does not end")
-        return list(struct.unpack(f"<{len(value) // 4}f", value))
-    if form == _VARINT:
-        return [_signed(value)]
-    numbers, stream = [], Stream(value if form == _DELIMITED else b"")
-    while not stream.at_end():
-        numbers.append(_signed(stream.varint()))
-    return numbers
-
-
-def _signed(number: int) -> int:
-    return number - (number >= _SIGN) * 2 * _SIGN
+def _text(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")

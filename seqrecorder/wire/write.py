@@ -21,7 +21,6 @@ Callers pass some thousands of records at a time: numpy for each single record w
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -34,7 +33,6 @@ from seqrecorder.wire.byte_rows import (
     Blob,
     Head,
     Unjoined,
-    bounds,
     feature_header,
     fill_varints,
     in_groups,
@@ -56,8 +54,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-LARGE, WIDE = 1 << 14, 1 << 10
-"""Bytes of a field of a record, and of each value of it, from which these are copied once, to where they end up."""
+LARGE = 1 << 14
+"""Bytes of a buffer of a record from which it is copied once, to where it ends up."""
 
 _ROOM = {False: 4, True: 6}  # bytes of a header before a short text
 
@@ -66,44 +64,6 @@ _INT_HEADS = {
     False: Head(4, 0x00_0A_02_1A, 0x01_00_01_00),
     True: Head(6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00),
 }
-
-
-def with_room(features: int, width: int, kind: str, *, wrapped: bool) -> tuple[NDArray[np.uint8], int]:
-    """Return a matrix of features of so many bytes each, to be filled in, and the column in which their bytes begin.
-
-    Args:
-        features: how many.
-        width: as for `feature_header`.
-        kind: as for `feature_header`.
-        wrapped: as for `feature_header`.
-    """
-    header = feature_header(width, kind, wrapped=wrapped)
-    matrix = np.empty((features, len(header) + width), np.uint8)
-    matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
-    return matrix, len(header)
-
-
-def wide_features(arrays: Sequence[NDArray[Any]], width: int, kind: str, *, wrapped: bool) -> Unjoined:
-    r"""Return the features of values of so many bytes each, as rows of all features of an array.
-
-    >>> bytes().join(wide_features([np.arange(4, dtype="u1")], 2, "bytes", wrapped=False).buffers[0])
-    b'\n\x04\n\x02\x00\x01\n\x04\n\x02\x02\x03'
-
-    Args:
-        arrays: whose bytes are to be cut; they must not change before they are joined.
-        width: as for `feature_header`.
-        kind: as for `feature_header`.
-        wrapped: as for `feature_header`.
-    """
-    header = feature_header(width, kind, wrapped=wrapped)
-    rows = []
-    for array in arrays:
-        octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        row: list[Any] = [header] * (2 * (len(octets) // width))
-        row[1::2] = [octets[start : start + width] for start in range(0, len(octets), width)]
-        rows.append(row)
-    sizes = np.fromiter((array.nbytes for array in arrays), np.int64, len(arrays))
-    return Unjoined(rows, sizes // width * (len(header) + width))
 
 
 def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
@@ -271,8 +231,8 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
     """Return header and body of one map entry per record; both are empty where the feature is absent."""
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
-    if leaf.place == "steps" and isinstance(body, Blob):
-        body = in_groups(body, _steps(leaf))
+    if leaf.steps is not None and isinstance(body, Blob) and leaf.place == "steps":
+        body = in_groups(body, leaf.steps)
     key = leaf.name.encode()
     prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
     value = varint_lengths(body.lengths)
@@ -286,41 +246,31 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
-    """Return one Feature per record or per step, each step with the tag and length that FeatureList wants.
-
-    Wide ones are returned as all of a record.
-    """
+    """Encode one Feature per record or per step, each step with the tag and length that FeatureList wants."""
     wrapped = leaf.place != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
     if leaf.kind == "bytes":
         return _bytes_features(leaf, present, wrapped=wrapped)
     if leaf.kind == "float":
-        values = np.ascontiguousarray(leaf.values, "<f4")
+        octets = np.ascontiguousarray(leaf.values, "<f4").view(np.uint8).reshape(-1)
         if isinstance(leaf.counts, int):
-            return _fixed(leaf, values.view(np.uint8).reshape(-1), 4 * leaf.counts, present)
-        payload = Blob(values.view(np.uint8).reshape(-1), 4 * leaf.counts)
+            return _fixed(leaf, octets, 4 * leaf.counts, present)
+        payload = Blob(octets, 4 * leaf.counts)
     elif isinstance(leaf.counts, int) and leaf.counts == 1:
         return int_features(leaf.values, wrapped=wrapped)
     else:
-        data = varints(leaf.values)
-        if isinstance(leaf.counts, int):
-            counts = np.full(_how_many(leaf, present), leaf.counts, np.int64)
-        else:
-            counts = leaf.counts
-        payload = in_groups(data, counts)
-        del data  # its lengths take as much as the values
+        payload = in_groups(varints(leaf.values), _counts(leaf, present))
     return interleave([_feature_header(payload.lengths, leaf.kind, wrapped=wrapped), payload])
 
 
-def _steps(leaf: Leaf) -> NDArray[np.int64]:
-    if leaf.steps is None:  # pragma: no cover - a leaf of steps has them
-        raise ValueError("a leaf of steps needs `steps`")
-    return leaf.steps
+def _counts(leaf: Leaf, present: int) -> NDArray[np.int64]:
+    """Return the values of each feature."""
+    return np.full(_how_many(leaf, present), leaf.counts) if isinstance(leaf.counts, int) else leaf.counts
 
 
 def _how_many(leaf: Leaf, present: int) -> int:
-    return present if leaf.place != "steps" or leaf.steps is None else int(leaf.steps.sum())
+    return present if leaf.steps is None or leaf.place != "steps" else int(leaf.steps.sum())
 
 
 def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
@@ -335,16 +285,14 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
     return interleave([header, _header([b"\x0a", payload[payload > 0]]).spread(payload > 0)])
 
 
-def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob | Unjoined:
+def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob:
     """Return Features whose payloads are equally wide."""
     wrapped = leaf.place != "context"
     features = _how_many(leaf, present)
-    if width >= WIDE and octets.size >= LARGE * present:
-        edges = (width * bounds(_steps(leaf) if wrapped else np.ones(features, np.int64))).tolist()
-        arrays = [octets[start:end] for start, end in itertools.pairwise(edges)]
-        return wide_features(arrays, width, leaf.kind, wrapped=wrapped)
-    matrix, start = with_room(features, width, leaf.kind, wrapped=wrapped)
-    matrix[:, start:] = octets.reshape(features, width)
+    header = feature_header(width, leaf.kind, wrapped=wrapped)
+    matrix = np.empty((features, len(header) + width), np.uint8)
+    matrix[:, : len(header)] = np.frombuffer(header, np.uint8)
+    matrix[:, len(header) :] = octets.reshape(features, width)
     return of_matrix(matrix)
 
 
@@ -355,11 +303,8 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
         if leaf.place != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
             return _buffer_features(leaf.values, wrapped=wrapped)
         return _single_bytes(leaf.values, wrapped=wrapped)
-    counts = leaf.counts
-    if isinstance(counts, int):
-        counts = np.full(_how_many(leaf, present), counts, np.int64)
     items = [b"\x0a" + varint(len(value)) + value for value in map(_as_bytes, leaf.values)]
-    rows = in_groups(of_list(items), counts)
+    rows = in_groups(of_list(items), _counts(leaf, present))
     tag = bytes([FEATURE_TAG["bytes"]])
     parts: list[Any] = [tag, rows.lengths]
     if wrapped:
@@ -392,34 +337,19 @@ def _header(parts: Sequence[bytes | NDArray[np.int64]]) -> Blob:
     if rows <= _FEW:
         columns = [map(varint, part.tolist()) if isinstance(part, np.ndarray) else [part] * rows for part in parts]
         return of_list(list(map(b"".join, zip(*columns, strict=True))))
-    lengths: NDArray[np.int64] | int = 0
-    ragged = False
-    pieces: list[tuple[bytes, None] | tuple[NDArray[np.uint8], NDArray[np.int64]]] = []
-    for part in parts:
+    sized: list[tuple[Any, Any, int]] = [
+        (part, *widths(part)) if isinstance(part, np.ndarray) else (part, len(part), len(part)) for part in parts
+    ]
+    out = np.empty((rows, sum(width for _, _, width in sized)), np.uint8)
+    keep = np.ones(out.shape, bool)
+    total = np.zeros(rows, np.int64)
+    stop = 0
+    for part, lengths, width in sized:
+        start, stop = stop, stop + width
+        total += lengths
         if isinstance(part, bytes):
-            pieces.append((part, None))
-            lengths = lengths + len(part)
-            continue
-        part_lengths, widest = widths(part)
-        matrix = np.empty((rows, widest), np.uint8)
-        fill_varints(matrix, part, part_lengths)
-        pieces.append((matrix, part_lengths))
-        lengths = lengths + part_lengths
-        ragged |= rows > 0 and int(part_lengths.min()) != widest
-    width = sum(len(piece) if isinstance(piece, bytes) else piece.shape[1] for piece, _ in pieces)
-    out = np.empty((rows, width), np.uint8)
-    keep = np.ones((rows, width), bool) if ragged else None
-    start = 0
-    for piece, piece_lengths in pieces:
-        if isinstance(piece, bytes):
-            out[:, start : start + len(piece)] = np.frombuffer(piece, np.uint8)
-            start += len(piece)
-            continue
-        stop = start + piece.shape[1]
-        out[:, start:stop] = piece
-        if keep is not None and piece_lengths is not None:
-            keep[:, start:stop] = np.arange(stop - start) < piece_lengths[:, None]
-        start = stop
-    if keep is None:
-        return of_matrix(out)
-    return Blob(out[keep], np.asarray(lengths, np.int64))
+            out[:, start:stop] = np.frombuffer(part, np.uint8)
+        else:
+            fill_varints(out[:, start:stop], part, lengths)
+            keep[:, start:stop] = np.arange(width) < lengths[:, None]
+    return of_matrix(out) if int(total.min()) == stop else Blob(out[keep], total)

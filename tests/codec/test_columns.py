@@ -471,3 +471,16 @@ def test_one_array_of_another_kind_is_found(other: str, rank: int) -> None:
     assert (collect(field, arrays) is not None) == ((other, rank) == ("int64", 1))
     assert collect(field, [np.arange(4), b"12345678", np.arange(3)]) is None
     assert collect(field, [np.arange(4), np.ma.array([1, 2], mask=[0, 1]), np.arange(3)]) is None
+
+
+@pytest.mark.parametrize("depth", [40, 900, 5000])
+def test_lists_that_are_nested_too_deeply_are_named(depth: int) -> None:
+    """However deep lists are in lists, an error names the field and how deep they may be."""
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    for field in (sr.feature_list("int64", shape=(None,)), sr.context("int64", shape=(2,)), sr.context("float64")):
+        for nested in (value, [[1], value]):
+            record = record_with(field, nested)
+            with pytest.raises(sr.RecordError, match=r"x\[.*: expected at most 32 dimensions"):
+                sr.Schema.of(record).encode(record)

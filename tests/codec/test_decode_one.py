@@ -8,8 +8,7 @@ import tensorflow as tf
 from strategies import CASES, class_of, records_of
 
 import seqrecorder as sr
-from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.codec.decode_one import SingleDecoder
+from seqrecorder.codec.decode import RecordDecoder, SingleDecoder
 
 
 @sr.record(kw_only=True)
@@ -27,6 +26,7 @@ class Mixed:
     doubles: np.ndarray = sr.feature_list("float64", storage="raw")
     bags: list = sr.feature_list("int64", sparse=9)
     packed: np.ndarray = sr.feature_list("uint16", storage="packed")
+    levels: np.ndarray = sr.feature_list("int8")
     words: list = sr.feature_list(str, shape=(None,))
 
 
@@ -51,6 +51,7 @@ def mixed(random: np.random.Generator, steps: int) -> Mixed:
         doubles=random.random(steps),
         bags=[bag(9) for _ in range(steps)],
         packed=numbers() & 0xFFFF,
+        levels=random.integers(-128, 128, steps),
         words=[["x"] * int(random.integers(0, 3)) for _ in range(steps)],
     )
 
@@ -175,6 +176,10 @@ def test_what_is_wrong_is_said_by_the_batch() -> None:
     message = tf.train.SequenceExample.FromString(good)
     message.context.feature["small"].int64_list.value[0] = 300
     with pytest.raises(sr.RecordError, match="int8"):
+        schema.decode(message.SerializeToString())
+    message = tf.train.SequenceExample.FromString(good)
+    message.feature_lists.feature_list["levels"].feature[1].int64_list.value[0] = 300
+    with pytest.raises(sr.RecordError, match="int8 are expected in 'levels', got 300"):
         schema.decode(message.SerializeToString())
     message = tf.train.SequenceExample.FromString(good)
     del message.feature_lists.feature_list["ids"].feature[0]

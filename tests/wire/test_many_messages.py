@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seqrecorder.wire import read as module
 from seqrecorder.wire.byte_rows import ROOM, Spans, varint
+from seqrecorder.wire.read import WireError, feature_values, parts
 
 
 def message(random: np.random.Generator, largest: int, low: int, high: int) -> bytes:
@@ -15,23 +15,33 @@ def message(random: np.random.Generator, largest: int, low: int, high: int) -> b
     return out
 
 
+def one_by_one(data: bytes) -> list[bytes] | None:
+    """Return the parts that a walk over them gives, by the reader of single messages."""
+    feature = b"\x0a" + varint(len(data)) + data
+    try:
+        return feature_values(feature, 0, len(feature), "bytes")[0]
+    except WireError:
+        return None
+
+
 @pytest.mark.parametrize(("largest", "low", "high"), [(3, 10, 11), (20, 0, 256), (200, 9, 12), (1500, 0, 256)])
-def test_parts_of_a_long_message_are_those_found_one_by_one(random, largest, low, high):
-    """Whatever bytes are in the parts, and where a byte was changed or the end cut off: the same places, or broken."""
-    broken = 0
+def test_parts_of_long_messages_are_those_found_one_by_one(random, largest, low, high):
+    """Whatever bytes are in the parts, and where a byte was changed or the end cut off: the same parts, or broken."""
+    messages = [b""]
     for trial in range(20):
         data = bytearray(message(random, largest, low, high))
         if trial % 3 == 1:
             data[random.integers(len(data))] ^= 1 << random.integers(8)
         if trial % 3 == 2:
             del data[-random.integers(1, 4) :]
-        octets = np.frombuffer(b"xx" + data + bytes(ROOM), np.uint8)
-        start, stop = 2, 2 + len(data)
-        firsts, lasts, _ = module._walked(octets, start, stop, len(data))
-        assert module._chained(octets, start, stop) == (firsts, lasts)
-        found, counts, is_broken = module.parts(Spans(octets, np.array([start]), np.array([stop])))
-        assert is_broken.tolist() == [firsts is None]
-        if firsts is not None:
-            assert (found.starts.tolist(), found.stops.tolist(), counts.tolist()) == (firsts, lasts, [len(firsts)])
-        broken += firsts is None
-    assert 5 < broken < 20
+        messages.append(bytes(data))
+    expected = list(map(one_by_one, messages))
+    assert 5 < expected.count(None) < 20
+    for some in ([0, *range(1, 21)], *([number] for number in range(21))):
+        octets = np.frombuffer(b"xx".join([b"", *(messages[i] for i in some), bytes(ROOM)]), np.uint8)
+        stops = np.cumsum([len(messages[i]) + 2 for i in some])
+        found, counts, broken = parts(Spans(octets, stops - [len(messages[i]) for i in some], stops))
+        assert broken.tolist() == [expected[i] is None for i in some]
+        assert counts.tolist() == [len(expected[i] or ()) for i in some]
+        inside = [octets[i:j].tobytes() for i, j in zip(found.starts.tolist(), found.stops.tolist(), strict=True)]
+        assert inside == [part for i in some for part in expected[i] or ()]

@@ -46,12 +46,3 @@ def test_any_ints(values: list[int]) -> None:
 def test_arrays_of_any_form(values: Any) -> None:
     """Strided, two-dimensional and empty arrays are read in their order."""
     assert split_rows(varints(values)) == [varint(value) for value in values.ravel().tolist()]
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_many_are_made_in_parts(head, monkeypatch):
-    """Parts make the same rows as all at once."""
-    values = np.random.default_rng(0).integers(-5, 2**40, 1000) >> np.random.default_rng(1).integers(0, 40, 1000)
-    whole = list(varints(values, head))
-    monkeypatch.setattr("seqrecorder.wire.byte_rows._MANY", 64)
-    assert list(varints(values, head)) == whole

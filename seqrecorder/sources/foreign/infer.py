@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.flat_values import describe_message
+from seqrecorder.codec.columns import objects
 from seqrecorder.dataset.shard_set import common_compression
 from seqrecorder.errors import OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.dtypes import element_type
@@ -24,7 +24,7 @@ from seqrecorder.schema.source_code import RESERVED, draft, identifier
 from seqrecorder.storage.files import files_named
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord import check_compression, check_walk
-from seqrecorder.wire.read import message_of
+from seqrecorder.wire.read import WireError, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from seqrecorder.codec.flat_values import Layout
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Storage
+    from seqrecorder.wire.read import Feature
 
 if TYPE_CHECKING:
     Shape = tuple[int | None, ...]
@@ -58,7 +59,7 @@ _FORMATS = {
     b"\x93NUMPY": "npy",
 }
 _TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # its dtype and shape, which come first and always
-_DTYPES = {"int64_list": "int64", "float_list": "float32", "bytes_list": "bytes"}
+_DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes"}
 
 
 @attrs.frozen
@@ -138,16 +139,15 @@ class _Tally:
         self.totals: list[int] = []
         self.values: Range | None = None
 
-    def add(self, feature: Any) -> int:
+    def add(self, feature: Feature) -> int:
         """Count the values of one Feature, and return how many there are."""
-        kind = feature.WhichOneof("kind")
-        values = getattr(feature, kind).value if kind else ()
+        kind, values = feature.kind, feature.values
         count = len(values)
         if kind:
             self.kinds.add(kind)
-            if kind == "bytes_list" and self.is_text:
+            if kind == "bytes" and self.is_text:
                 self.is_text = all(map(_is_text, values))
-            if kind == "bytes_list" and len(self.formats) <= 1:
+            if kind == "bytes" and len(self.formats) <= 1:
                 self.formats.update(map(_format, values))
         known = self.values
         if known is None:
@@ -194,18 +194,21 @@ class Profiler:
 
     def add(self, data: bytes) -> None:
         """Count what one message holds."""
-        message = message_of(data)
-        if message is None:
-            self._problem = self._problem or f"unknown: {describe_message(data)}"
+        try:
+            message = read_message(data)
+        except WireError as error:
+            self._problem = (
+                self._problem or f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
+            )
             return
         position, self._records = self._records, self._records + 1
-        for name, feature in message.context.feature.items():
+        for name, feature in message.context.items():
             tally = self._context.setdefault(name, _Tally())
             count = tally.add(feature)
             tally.place(position, count, count)
-        for name, steps in message.feature_lists.feature_list.items():
+        for name, steps in message.lists.items():
             tally = self._lists.setdefault(name, _Tally())
-            tally.place(position, len(steps.feature), sum(map(tally.add, steps.feature)))
+            tally.place(position, len(steps), sum(map(tally.add, steps)))
 
     def profile(self) -> Profile:
         """Return what the messages so far hold."""
@@ -295,16 +298,11 @@ def _is_text(value: bytes) -> bool:
         return False
 
 
-def array_of(feature: Any) -> np.ndarray[Any, Any]:
+def array_of(feature: Feature) -> NDArray[Any]:
     """Return the values of one Feature as an array; bytes that are UTF-8 as text."""
-    kind = feature.WhichOneof("kind")
-    if kind is None:
-        return np.empty(0, np.float32)
-    if kind == "bytes_list":
-        values = np.empty(len(feature.bytes_list.value), object)
-        values[:] = [value.decode() if _is_text(value) else value for value in feature.bytes_list.value]
-        return values
-    return np.array(getattr(feature, kind).value, np.int64 if kind == "int64_list" else np.float32)
+    if feature.kind == "bytes":
+        return objects([value.decode() if _is_text(value) else value for value in feature.values])
+    return np.asarray(feature.values, np.int64 if feature.kind == "int64" else np.float32)
 
 
 _READ = 64  # records at a time

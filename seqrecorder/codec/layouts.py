@@ -1,0 +1,218 @@
+"""The layouts of messages: which they are of, and what TensorFlow's parser is asked for in each."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, Literal
+
+from seqrecorder.codec.graph_ops import wire_filler, wire_type
+from seqrecorder.errors import OptionError, SchemaMismatchError, did_you_mean
+from seqrecorder.schema.field import feature_names, value_features
+from seqrecorder.wire.read import WireError, message_spans, read_message
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Sequence
+
+    from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
+    from seqrecorder.wire.read import FeatureSpans, Message
+
+Spec = tuple[dict[str, Any], dict[str, Any]]
+"""What the op is asked for: context features and feature lists, by name."""
+
+Layout = Literal["steps", "packed", "example"]
+"""How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
+Feature of a flat `tf.train.Example`."""
+
+
+def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
+    """Raise `OptionError` for steps whose bounds a layout cannot hold."""
+    names = [field.name for field in fields if field.is_list and (field.is_ragged or field.sparse is not None)]
+    if layout != "steps" and names:
+        raise OptionError(
+            f"{where}layout {layout!r} cannot hold the bounds of ragged or sparse steps ({', '.join(names)}); "
+            "if there is one feature per step, say layout='steps'"
+        )
+
+
+class Specs:
+    """The specs of one schema and layout.
+
+    Args:
+        schema: the fields.
+        layout: how sequences lie in the messages.
+        cropped: the alignment groups of whose sequences not all steps are wanted.
+        flattened: the fields that are wanted flat, whatever the op could do.
+    """
+
+    def __init__(
+        self, schema: Schema, layout: Layout, cropped: Container[str] = (), flattened: Container[str] = ()
+    ) -> None:
+        self.schema, self.cropped, self.flattened = schema, cropped, flattened
+        self.layout: Layout = layout
+
+    def padded_by_op(self, field: Field) -> bool:
+        """Check whether the op pads a feature list by itself."""
+        by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
+        return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
+
+    def whole_by_op(self, field: Field) -> bool:
+        """Check whether the op gives a context field by itself, with its default in the records that lack it."""
+        return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
+
+    def in_one_feature(self, field: Field) -> bool:
+        """Check whether a sequence is one Feature, or one to a FeatureList."""
+        return self.layout != "steps" or field.packed
+
+    def public(self) -> Spec:
+        """Return context and sequence features for TensorFlow's own parse functions."""
+        import tensorflow as tf
+
+        context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
+        # Lists, so that specs can be compared; a signalling NaN survives in arrays only.
+        for name, spec in context.items():
+            if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
+                context[name] = spec._replace(default_value=spec.default_value.tolist())
+        return context, lists
+
+    def flat(self) -> Spec:
+        """Return the features that give every field flat."""
+        return self._build(lambda _: False, padded=False)
+
+    def batch(self) -> Spec:
+        """Return the features of the fastest way to a padded batch."""
+        return self._build(self.whole_by_op)
+
+    def _build(self, whole: Any, *, padded: bool = True) -> Spec:
+        import tensorflow as tf
+
+        context: dict[str, Any] = {}
+        lists: dict[str, Any] = {}
+        for field in self.schema.fields:
+            target = lists if field.is_list and self.layout != "example" else context
+            kind = wire_type(field)
+            if field.sparse is not None:
+                target[f"{field.feature}/indices"] = tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+                target[f"{field.feature}/values"] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
+            elif whole(field):
+                default = wire_filler(field) if field.may_lack else None
+                target[field.feature] = tf.io.FixedLenFeature(field.rest, kind, default)
+            elif padded and self.padded_by_op(field):
+                target[field.feature] = tf.io.FixedLenSequenceFeature(field.rest, kind, allow_missing=field.may_lack)
+            else:
+                target[field.feature] = tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64)
+            if field.presence and self.layout == "steps":
+                context[field.presence] = tf.io.FixedLenFeature((), tf.int64, -1)
+        return context, lists
+
+
+def _in_shape(field: Field) -> bool:
+    return field.sparse is None and not field.is_ragged and not field.in_items
+
+
+_NAMES_SHOWN = 12
+PEEKED = 8
+"""How many records are looked at to detect a layout."""
+
+
+def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layout: Layout) -> bool:
+    """Check whether a message lacks a feature of a field's values; those that are there may be empty."""
+    context, lists = spans
+    features = lists if field.is_list and layout != "example" else context
+    return any(name.encode() not in features for name in value_features(field))
+
+
+def describe_message(data: bytes) -> str:
+    """Return what a serialized message holds, in words for an error."""
+    try:
+        context, lists = message_spans(data)
+    except WireError:
+        return "the bytes are neither a SequenceExample nor an Example"
+    if not context and not lists:
+        return "the message is empty"
+    if not lists:
+        names = _list_names(context)
+        return f"the message has the context features {names} and no feature lists (a flat tf.train.Example?)"
+    return f"the message has the context features {_list_names(context)} and the feature lists {_list_names(lists)}"
+
+
+def _list_names(features: FeatureSpans) -> str:
+    names = sorted(name.decode(errors="backslashreplace") for name in features)
+    return ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "") if names else "(none)"
+
+
+def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layout:
+    """Detect how sequences lie in some serialized messages.
+
+    Raises:
+        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
+        OptionError: the layout cannot be told.
+    """
+    for data in samples:
+        try:
+            read_message(data)
+        except WireError as error:
+            raise SchemaMismatchError(f"{where}: {describe_message(data)}: {error}") from None
+    layout = likely_layout(samples, schema)
+    check_layout(samples, schema, layout, where)
+    return layout
+
+
+def likely_layout(samples: Sequence[bytes], schema: Schema) -> Layout:
+    """Guess the layout of serialized messages, `steps` where they show none."""
+    lists, messages = [field for field in schema.fields if field.is_list], _readable(samples)
+    if lists and messages and not any(message.lists for message in messages):
+        return "example"
+    sizes = [size for message in messages for size in _sizes(message, lists)]
+    is_packed = any(features == 1 and values > 1 for features, values in sizes)
+    return "packed" if is_packed and all(features < 2 for features, _ in sizes) else "steps"  # noqa: PLR2004
+
+
+def _readable(samples: Iterable[bytes]) -> list[Message]:
+    messages = []
+    for data in samples:
+        with contextlib.suppress(WireError):
+            messages.append(read_message(data))
+    return messages
+
+
+def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
+    """Yield the features, and the values in the first feature, of each feature list that can show packing."""
+    for field in lists:
+        steps = message.lists.get(field.feature)
+        if not steps or steps[0].kind is None or field.is_ragged or field.packed or field.sparse is not None:
+            continue
+        items = steps[0].values
+        if field.buffered and steps[0].kind == "bytes":
+            yield len(steps), sum(map(len, items)) / (field.element.itemsize * field.count)
+        else:
+            yield len(steps), len(items) / (1 if field.in_items else field.count)
+
+
+def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
+    """Raise unless some serialized messages hold the required fields of a schema, in a layout.
+
+    Raises:
+        SchemaMismatchError: a required field is missing from all of them; the message says what there is.
+        OptionError: ragged steps in a layout that cannot hold their bounds.
+    """
+    require_bounds(schema.fields, layout, f"{where}: ")
+    messages, problems = _readable(samples), []
+    for field in schema.fields:
+        if field.may_lack:
+            continue
+        in_lists = field.is_list and layout != "example"
+        names = {name for message in messages for name in (message.lists if in_lists else message.context)}
+        for name in feature_names(field):
+            if messages and name not in names:
+                everywhere = {name for message in messages for name in [*message.context, *message.lists]}
+                hint = did_you_mean(name, everywhere - {name})
+                if name in everywhere:
+                    hint = f" (it is there as a {'context feature' if in_lists else 'feature list'})"
+                problems.append(f"{field.name}: no {field.kind} {name!r}{hint}")
+    if problems:
+        raise SchemaMismatchError(
+            f"{where} cannot be read as {schema.name}: {describe_message(samples[0])}; name the features as in the "
+            "data (`name=`), or declare defaults or optional=True for:",
+            problems,
+        )
