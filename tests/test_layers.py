@@ -50,7 +50,7 @@ BUDGETS = {
     "writing": (3240, 11),
     "reading": (3580, 21),
     "sources": (1850, 9),
-    "analysis": (2690, 9),
+    "analysis": (2650, 9),
     "keras, distributed": (800, 8),
     "legacy": (4310, 31),
     "cli": (1030, 9),

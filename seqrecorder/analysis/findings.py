@@ -95,7 +95,7 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     """
     if not (one.total and other.total):
         return None
-    coarse = [each.buckets()[1] for each in (one, other) if each.values is None]  # at their edges shares are exact
+    coarse = [each.ends()[1] for each in (one, other) if each.values is None]  # at their edges shares are exact
     points = np.unique(np.concatenate(coarse or [one.steps()[0], other.steps()[0]]))
     value = float(np.abs(shares_below(one, points) - shares_below(other, points)).max())
     return Distance("Kolmogorov-Smirnov", value, max(LEAST, _SMIRNOV * float(np.sqrt(1 / n + 1 / m))))

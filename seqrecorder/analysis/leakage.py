@@ -113,12 +113,23 @@ def leakage(
         ShardReadError: a record is damaged.
     """
     parts = _parts(corpus)
+    return leakage_of(parts, {name: dict(_contents(part)) for name, part in parts.items()}, by=by, time=time, end=end)
+
+
+def leakage_of(
+    parts: Mapping[str, Selection],
+    contents: Mapping[str, Mapping[bytes, int]],
+    *,
+    by: str | Callable[[Any], Any] | None,
+    time: str | None,
+    end: str | None = None,
+) -> Leakage:
+    """Compare selections whose contents are known: by digest, the position of the last record with it."""
     looked_for, found = [], list[Shared]()
     if parts and all(part.schema.key_field is not None for part in parts.values()):
         looked_for.append("keys")
         found += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in parts.items()})
     looked_for.append("contents")
-    contents = {name: dict(_contents(part)) for name, part in parts.items()}
     for one, other in itertools.combinations(contents, 2):
         common = contents[one].keys() & contents[other].keys()
         examples = sorted((contents[one][digest], contents[other][digest]) for digest in common)[:_EXAMPLES]
@@ -163,12 +174,11 @@ def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterato
 
 
 def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
-    """Yield the digest of each record, and its place in the selection."""
-    store, place = part.store.forward(), 0
-    for positions in part.windows():
-        for data in store.messages(positions).rows():
-            yield content_digest(store.manifest.schema, data), place
-            place += 1
+    """Yield the digest of each record, and its position in the selection."""
+    store = part.store.forward()
+    rows = itertools.chain.from_iterable(store.messages(positions).rows() for positions in part.windows())
+    for position, data in enumerate(rows):
+        yield content_digest(store.manifest.schema, data), position
 
 
 def _overlaps(parts: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:

@@ -370,18 +370,13 @@ class FieldStats(FieldFigures):
         if self.gaps is not None:
             self.gaps.add(gaps[:, np.newaxis])
 
-    def merge(self, other: FieldStats) -> None:
-        """Take in what another knows of the same field over other records."""
-        for name in ("records", "none", "empty", "backwards"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("values", "sizes", "inner", "gaps"):
-            if getattr(self, name) is not None:
-                getattr(self, name).merge(getattr(other, name))
-
-    def copy(self) -> FieldStats:
-        """Return the same, to be added to by itself."""
-        parts = {name: getattr(self, name) for name in ("values", "sizes", "inner", "gaps")}
-        return attrs.evolve(self, **{name: part and part.copy() for name, part in parts.items()})
+    def __add__(self, other: FieldStats) -> FieldStats:
+        names = ("records", "none", "empty", "backwards", "values", "sizes", "inner", "gaps")
+        sums: dict[str, Any] = {}
+        for name in names:
+            ours = getattr(self, name)
+            sums[name] = None if ours is None else ours + getattr(other, name)
+        return attrs.evolve(self, **sums)
 
     def normalization(self) -> Any:
         """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
@@ -594,41 +589,23 @@ class Stats:
         for at, group in enumerate(self.groups):
             self.groups[group].add(lengths[:, at : at + 1])
 
-    def merge(self, other: Stats) -> None:
-        """Take in what another knows of other records.
+    def __add__(self, other: Stats) -> Stats:
+        """Return the statistics of the records of both.
 
         Raises:
-            OptionError: it is of other fields.
+            OptionError: they are of other fields.
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
             raise OptionError(f"statistics of the same fields can be added, got others: {some([*map(str, differs)])}")
-        self.records += other.records
-        for name, field in self.fields.items():
-            field.merge(other.fields[name])
-        for group, lengths in self.groups.items():
-            lengths.merge(other.groups[group])
-        for mine, its in ((self.splits, other.splits), (self.by, other.by)):
-            for name, part in its.items():
-                if name in mine:
-                    mine[name].merge(part)
-                else:
-                    mine[name] = part.copy()
-
-    def copy(self) -> Stats:
-        """Return the same, to be added to by itself."""
         return attrs.evolve(
             self,
-            fields={name: field.copy() for name, field in self.fields.items()},
-            groups={name: lengths.copy() for name, lengths in self.groups.items()},
-            splits={name: part.copy() for name, part in self.splits.items()},
-            by={value: part.copy() for value, part in self.by.items()},
+            records=self.records + other.records,
+            fields=_sums(self.fields, other.fields),
+            groups=_sums(self.groups, other.groups),
+            splits=_sums(self.splits, other.splits),
+            by=_sums(self.by, other.by),
         )
-
-    def __add__(self, other: Stats) -> Stats:
-        both = self.copy()
-        both.merge(other)
-        return both
 
     def normalizers(self) -> dict[str, FieldStats]:
         """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
@@ -679,6 +656,11 @@ class Stats:
         return html_table(repr(self)[1:-1], HEADS, self.rows()) + lengths_picture(lengths)
 
 
+def _sums(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Add what two mappings have under the same keys."""
+    return {**ours, **{key: ours[key] + part if key in ours else part for key, part in theirs.items()}}
+
+
 def _plain(value: Any) -> Any:
     """Return figures as what JSON holds."""
     if isinstance(value, dict):
@@ -721,7 +703,7 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
     chosen = parts if split is None else {corpus.manifest.split(split).name: parts[split]}
     total = Stats.of_nothing(corpus.schema)
     for name, part in chosen.items():
-        total.merge(attrs.evolve(part, splits={name: part}))
+        total += attrs.evolve(part, splits={name: part})
     return total
 
 
@@ -825,9 +807,8 @@ def stats(
     with watched(progress, "statistics", selections) as bar:
         for name, selection in selections.items():
             part = _stats_of(selection, names, by, bar)
-            if total is None:
-                total = Stats.of_nothing(part.schema)
-            total.merge(attrs.evolve(part, splits={name: attrs.evolve(part, by={})}))
+            part = attrs.evolve(part, splits={name: attrs.evolve(part, by={})})
+            total = part if total is None else total + part
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
     return total

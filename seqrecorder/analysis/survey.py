@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.leakage import leakage
+from seqrecorder.analysis.leakage import leakage_of
 from seqrecorder.analysis.stats import Stats, selections_of, watched
 from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.selection import Selection
@@ -64,6 +64,7 @@ BINS = 48
 """Into so many parts the steps of all but the longest records are divided to say where values are missing."""
 WORST = 10
 _CHUNK = 4096
+_DIGEST = np.dtype("V16")
 _TAIL = 4
 """Steps of zeros at the end of a record that are taken for padding."""
 
@@ -172,35 +173,21 @@ def survey(
     with watched(progress, "report", parts) as bar:
         whole = _survey_records(found, parts, bar)
     if len(whole) > 1:
-        found.leakage = _leakage(found.store, whole, by, time)
-    _survey_lengths(found, parts, batch_size)
+        readable = {name: Selection(found.store, positions) for name, (positions, _) in whole.items()}
+        contents = {
+            name: dict(zip(digests.tolist(), (positions - found.store.splits[name].start).tolist(), strict=True))
+            for name, (positions, digests) in whole.items()
+        }
+        found.leakage = leakage_of(readable, contents, by=by, time=time)
+    if found.store.schema.groups:
+        _survey_lengths(found, parts, batch_size)
     return found
 
 
-def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str | None, time: str | None) -> Leakage:
-    """Return what splits share of what can be read, with the places that records have in their whole splits."""
-    parts = {name: np.sort(positions) for name, positions in whole.items()}
-    found = leakage({name: Selection(store, positions) for name, positions in parts.items()}, by=by, time=time)
-    places = {name: positions - store.splits[name].start for name, positions in parts.items()}
-    return attrs.evolve(
-        found,
-        shared=tuple(
-            attrs.evolve(
-                each,
-                examples=tuple(
-                    tuple(int(places[name][at]) for name, at in zip(each.splits, pair, strict=True))
-                    for pair in each.examples
-                ),
-            )
-            if each.what == "contents"
-            else each
-            for each in found.shared
-        ),
-    )
-
-
-def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress) -> dict[str, NDArray[np.int64]]:
-    """Read all records, and return the positions of those of each split that can be read."""
+def _survey_records(
+    found: Survey, parts: Mapping[str, Selection], bar: Progress
+) -> dict[str, tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Read all records; return by split the positions of those that can be read, ascending, and their digests."""
     store = next(iter(parts.values())).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
@@ -208,21 +195,22 @@ def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress
         for shard in split.shards:
             lengths.update(dict(shard.histogram))
     found.width = max(1, -(-_usual(lengths) // BINS))
-    total, digests = Stats.of_nothing(schema), list[bytes]()
-    whole: dict[str, NDArray[np.int64]] = {}
+    total, whole = Stats.of_nothing(schema), {}
     for name, selection in parts.items():
-        part, read = Stats.of_nothing(schema), [np.empty(0, np.int64)]
+        part, read, digests = Stats.of_nothing(schema), [np.empty(0, np.int64)], list[bytes]()
         for positions, data, columns in _readable(store, decoder, selection.positions):
             part.add(columns, len(data))
             bar.advance(len(data))
             read.append(positions)
             digests += [content_digest(store.manifest.schema, record) for record in data]
             _survey_chunk(found, name, schema.fields, columns, positions)
-        whole[name] = np.concatenate(read)
-        found.lost[name] = len(selection) - whole[name].size
-        total.merge(attrs.evolve(part, splits={name: part}))
+        there = np.concatenate(read)
+        order = np.argsort(there)
+        whole[name] = there[order], np.frombuffer(b"".join(digests), _DIGEST)[order]
+        found.lost[name] = len(selection) - there.size
+        total += attrs.evolve(part, splits={name: part})
     found.stats = total
-    _find_copies(found, whole, np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2))
+    _find_copies(found, whole)
     return whole
 
 
@@ -307,11 +295,12 @@ def _survey_chunk(
         found.worst[kind] = every[kept], places[kept]
 
 
-def _find_copies(found: Survey, whole: Mapping[str, NDArray[np.int64]], digests: NDArray[np.uint64]) -> None:
-    positions = np.concatenate([np.empty(0, np.int64), *whole.values()])
-    splits = np.repeat(np.arange(len(whole)), [part.size for part in whole.values()])
-    order = np.lexsort((positions, splits, digests[:, 1], digests[:, 0]))
-    told = np.column_stack([digests[order], splits[order].astype(np.uint64)])
+def _find_copies(found: Survey, whole: Mapping[str, tuple[NDArray[np.int64], NDArray[Any]]]) -> None:
+    positions, digests = (np.concatenate(each) for each in zip(*whole.values(), strict=True))
+    splits = np.repeat(np.arange(len(whole)), [part.size for part, _ in whole.values()])
+    halves = digests.view("<u8").reshape(-1, 2)
+    order = np.lexsort((positions, splits, halves[:, 1], halves[:, 0]))
+    told = np.column_stack([halves[order], splits[order].astype(np.uint64)])
     same = np.concatenate([[False], (told[1:] == told[:-1]).all(1)])[: order.size]
     counts = np.bincount(splits[order][same], minlength=len(whole)).tolist()
     found.copied = {name: count for name, count in zip(whole, counts, strict=True) if count}
