@@ -162,7 +162,7 @@ class Router:
         return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
-        """Return what the manifest says of this, after `count` records."""
+        """Return the entry of the manifest, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         if self._dealer is None or self._stratify is None:
@@ -402,15 +402,6 @@ _SURROGATES = "surrogatepass"  # plain fields may hold any text
 _PLACE_COLUMNS = ("shard", "index", "steps")
 
 
-@attrs.frozen
-class _Summary:
-    """What the manifest says of a shard that is closed."""
-
-    records: int
-    steps: int
-    histogram: tuple[tuple[int, int], ...]
-
-
 class SplitWriter:
     """Writes the files of one split into its directory.
 
@@ -441,7 +432,8 @@ class SplitWriter:
         self._sent: list[Future[ShardFiles]] = []  # of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
-        self._summaries: list[_Summary] = []  # of the first shards: those that are closed
+        # Records, steps and histogram of the first shards: those that are closed.
+        self._closed: list[tuple[int, int, tuple[tuple[int, int], ...]]] = []
         self._filled = 0
         self._csv: Path | None = None
         self._lines: list[str] = []
@@ -538,7 +530,7 @@ class SplitWriter:
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
                 if self._filled:  # full: only an empty shard takes a record over the limit
-                    self._summarize()
+                    self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
                         self._sent.append(self._uploads.send(self.name, name, self._shards[-1]))
@@ -565,11 +557,11 @@ class SplitWriter:
             )
         writer.write(data, lengths)
 
-    def _summarize(self) -> None:
+    def _close_first(self) -> None:
         """Close the first shard that is open, so that no more files are open than are written to."""
-        table = self._shards[len(self._summaries)].close(self.options.groups)
+        table = self._shards[len(self._closed)].close(self.options.groups)
         steps = table[:, 0]
-        self._summaries.append(_Summary(len(table), int(steps.sum()), tuple(histogram(steps))))
+        self._closed.append((len(table), int(steps.sum()), tuple(histogram(steps))))
 
     def finish(self) -> SplitInfo:
         """Close all files and return what the split contains.
@@ -581,26 +573,26 @@ class SplitWriter:
             items = self._spill.drain()
             while batch := list(itertools.islice(items, _SPILL_BATCH)):
                 self._place_spilled(batch)
-        while len(self._summaries) < len(self._shards):
-            self._summarize()
+        while len(self._closed) < len(self._shards):
+            self._close_first()
         self._write_lines()
         infos, filled = [], self.start
-        for index, (files, summary) in enumerate(zip(self._finish_files(), self._summaries, strict=True)):
+        for index, (files, (records, steps, bins)) in enumerate(zip(self._finish_files(), self._closed, strict=True)):
             dealt = self.options.shards is not None
             infos.append(
                 ShardInfo(
                     name=files.name,
-                    records=summary.records,
-                    steps=summary.steps,
+                    records=records,
+                    steps=steps,
                     bytes=files.bytes,
                     sha256=files.sha256,
                     lengths_sha256=files.lengths_sha256,
-                    histogram=summary.histogram,
+                    histogram=bins,
                     start=self.start + index if dealt else filled,
                     step=len(self._shards) if dealt else 1,
                 )
             )
-            filled += summary.records
+            filled += records
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[ShardFiles]:
@@ -640,7 +632,7 @@ class SplitWriter:
 
 @attrs.frozen
 class ShardOptions:
-    """How records become shards.
+    """Options of the shards of a split.
 
     Attributes:
         shards: their number; record i goes to shard i mod n.
