@@ -26,7 +26,7 @@ _HEADS = ("splits", "share", "how many", "such as")
 
 @attrs.frozen
 class Shared:
-    """What two splits share.
+    """Keys, groups, contents or times that two splits share.
 
     Attributes:
         splits: their names.
@@ -43,7 +43,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """What splits have in common, and should not: print it.
+    """Result of `leakage`, to be printed: what splits have in common, and should not.
 
     Attributes:
         looked_for: what was looked for.
@@ -84,7 +84,7 @@ def leakage(
     time: str | None = None,
     end: str | None = None,
 ) -> Leakage:
-    """Return what splits share: keys, records that are equal but for their keys, groups, and time.
+    """Find what splits share: keys, records that are equal but for their keys, groups, and time.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record

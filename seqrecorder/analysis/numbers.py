@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 RELATIVE_ERROR = 2.0**-8
-"""How far a quantile may be from the order statistics that it is of, relative to them, beyond the limit."""
+"""Largest relative distance of a quantile from its order statistics, beyond the limit."""
 _PAGE = 256  # buckets, and pages
 _DENSE = 1 << 15  # values from which on it is faster to count those of equal buckets first
 _LARGEST = float(np.finfo(np.float32).max)
@@ -52,12 +52,12 @@ class Distribution:
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """Number of values counted."""
         return int(self.counts.sum())
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct values came; None where there are more than the limit."""
+        """Number of distinct values; None beyond the limit."""
         return None if self.values is None else self.values.size
 
     def add(self, values: NDArray[Any]) -> None:
@@ -257,12 +257,12 @@ class Texts(Tally):
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct texts came; None where there are more than the limit."""
+        """Number of distinct texts; None beyond the limit."""
         return None if self.error else len(self.counts)
 
     @property
     def empty(self) -> int:
-        """How many texts were empty, as far as they are counted."""
+        """Number of empty texts, as far as they are counted."""
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:
@@ -296,7 +296,7 @@ def _abbreviated(text: Any) -> Any:
 
 
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
-"""Those that are told of all numbers."""
+"""Quantiles that summaries show."""
 
 
 @attrs.frozen(repr=False)
@@ -311,7 +311,7 @@ class Summary:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of numbers."""
         return int(self.numbers.count[0])
 
     @property
@@ -368,7 +368,7 @@ _GROUPED = 1e4
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return which share of the values is at most each of some points; values of a bucket lie evenly in it."""
+    """Compute the share of the values up to each of some points; values of a bucket lie evenly in it."""
     total = max(1, distribution.total)
     if distribution.values is not None:
         ends = np.concatenate([[0], np.cumsum(distribution.counts)])
@@ -396,7 +396,7 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Return which share of the values each bin holds; the outermost ones hold what is beyond, too."""
+    """Compute the share of the values in each bin; the outermost ones hold what is beyond, too."""
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
@@ -424,7 +424,7 @@ def number(value: Any) -> str:
 
 
 MOST_CHANNELS = 64
-"""Of so many channels each has quantiles of its own; of more, all have common ones."""
+"""Number of channels up to which each has quantiles of its own; beyond, all have common ones."""
 _EXACT_FLOATS, _EXACT_CODES = 1 << 12, 1 << 16
 _BLOCK = 1 << 16  # values that stay in the processor's cache
 _COUNTERS = ("zeros", "nan", "positive_infinity", "negative_infinity")
@@ -432,7 +432,7 @@ _COUNTERS = ("zeros", "nan", "positive_infinity", "negative_infinity")
 
 @attrs.define(eq=False, repr=False)
 class Numbers:
-    """What is known of numbers `(n, channels)`.
+    """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
     Everything but `nan`, `positive_infinity` and `negative_infinity` is of the finite ones. Booleans count as 0 and 1,
     times in their unit, complex numbers by their magnitude. Arrays have an entry per channel.
@@ -465,7 +465,7 @@ class Numbers:
 
     @classmethod
     def empty(cls, dtype: np.dtype[Any], channels: int = 1) -> Numbers:
-        """Return what is known of no numbers of a dtype."""
+        """Return the figures of no numbers of a dtype."""
         work = _plain(np.empty(0, dtype)).dtype
         limit = _EXACT_FLOATS if work.kind == "f" else _EXACT_CODES
         none, (most, least) = np.zeros(channels, np.int64), (np.full(channels, end, work) for end in _ends(work))
@@ -484,21 +484,10 @@ class Numbers:
         """Take in some numbers `(n, channels)` of the dtype."""
         plain = _plain(values)
         rows = max(1, _BLOCK // max(1, plain.shape[1]))
-        whole, buckets = self._real(plain), None
-        if whole is None and plain.shape[1] == len(self.distributions):
-            is_beyond = all(part.values is None for part in self.distributions)
-            buckets = np.empty(plain.T.shape, np.uint16) if is_beyond else None
         for start in range(0, len(plain), rows):
             # Channel by channel in memory: along short rows numpy takes three times as long.
-            block = np.ascontiguousarray(plain[start : start + rows].T)
-            self._add_block(block)
-            if buckets is not None:
-                buckets[:, start : start + rows] = buckets_of(block)
-        if buckets is None:
-            self._add_to_distributions(plain, whole)
-            return
-        for channel, part in enumerate(self.distributions):
-            part.add_buckets(buckets[channel, :])
+            self._add_block(np.ascontiguousarray(plain[start : start + rows].T))
+        self._add_to_distributions(plain, self._real(plain))
 
     def _add_block(self, block: NDArray[Any]) -> None:
         """Take in numbers `(channels, n)`."""
@@ -532,7 +521,7 @@ class Numbers:
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return which numbers are finite; None where all are."""
+        """Return the mask of the finite numbers; None where all are."""
         if self.dtype.kind in "mM":
             real = block != np.iinfo(np.int64).min  # NaT
         elif block.dtype.kind != "f":
@@ -573,7 +562,7 @@ class Numbers:
         return both
 
     def total(self) -> Numbers:
-        """Return what is known of the numbers of all channels together."""
+        """Return the figures of all channels together."""
         if self.count.size == 1:
             return self
         whole = nothing = Numbers.empty(self.dtype)
@@ -603,7 +592,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return what is no minimum and no maximum of any numbers."""
+    """Return the neutral values of minimum and maximum."""
     if dtype.kind == "f":
         return dtype.type(np.inf), dtype.type(-np.inf)
     return dtype.type(np.iinfo(dtype).max), dtype.type(np.iinfo(dtype).min)

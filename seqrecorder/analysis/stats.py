@@ -81,22 +81,12 @@ def columns_of(
 
     def chunks() -> Iterator[tuple[dict[str, Column], int]]:
         for columns in selection.columns(fields):
-            records = _records(schema, columns)
+            records = columns[schema.fields[0].name].records
             yield columns, records
             if bar is not None:
                 bar.advance(records)
 
     return schema, chunks()
-
-
-def _records(schema: Schema, columns: Mapping[str, Column]) -> int:
-    """Return of how many records columns are."""
-    field = schema.fields[0]
-    column = columns[field.name]
-    if column.present is not None:
-        return int(column.present.size)
-    lengths = column.steps if field.is_list else column.counts
-    return int(np.size(column.values, 0) if lengths is None else lengths.size)
 
 
 _TOP = 10
@@ -123,7 +113,7 @@ class FieldFigures:
 
     @property
     def present(self) -> int:
-        """How many records have a value."""
+        """Number of records with a value."""
         return self.records - self.none
 
     @property
@@ -133,7 +123,7 @@ class FieldFigures:
 
     @property
     def count(self) -> Any:
-        """How many elements there are that are finite, or texts."""
+        """Number of elements that are finite, or texts."""
         return self.values.total if isinstance(self.values, Texts) else self._of(self.values.count)
 
     @property
@@ -164,22 +154,22 @@ class FieldFigures:
 
     @property
     def zeros(self) -> Any:
-        """How many elements are 0, or False; how many texts are empty."""
+        """Number of elements that are 0 or False, or of empty texts."""
         return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
 
     @property
     def nan(self) -> Any:
-        """How many elements are NaN, or NaT."""
+        """Number of elements that are NaN or NaT."""
         return 0 if isinstance(self.values, Texts) else self._of(self.values.nan)
 
     @property
     def missing(self) -> Any:
-        """How many values are missing: elements that are NaN or NaT, and records that have None."""
+        """Number of missing values: elements that are NaN or NaT, and records that have None."""
         return self.nan + self.none
 
     @property
     def infinities(self) -> Any:
-        """How many elements are infinite."""
+        """Number of infinite elements."""
         if isinstance(self.values, Texts):
             return 0
         return self._of(self.values.positive_infinity + self.values.negative_infinity)
@@ -193,7 +183,7 @@ class FieldFigures:
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct elements there are; None where they are more than were counted."""
+        """Number of distinct elements; None beyond the limit of counting."""
         return self.whole.distinct
 
     def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
@@ -229,7 +219,7 @@ class FieldFigures:
 
     @property
     def whole(self) -> Texts | Distribution:
-        """What counts the elements of all channels."""
+        """Frequencies of the elements of all channels."""
         return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
 
     def _numbers(self, what: str) -> Numbers:
@@ -287,7 +277,7 @@ class FieldFigures:
 
 
 HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
-"""What the cells of `FieldStats.line` are."""
+"""Headings of the cells of `FieldStats.line`."""
 
 _LENGTH = np.dtype(np.int64)
 _DRAWN = 6
@@ -295,7 +285,7 @@ _DRAWN = 6
 
 @attrs.define(eq=False, repr=False)
 class FieldStats(FieldFigures):
-    """What is known of the values of one field.
+    """Statistics of one field.
 
     What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
     the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
@@ -327,7 +317,7 @@ class FieldStats(FieldFigures):
 
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
-        """Return what is known of a field over no records."""
+        """Return the statistics of a field over no records."""
         counted = field.is_list or field.is_ragged or field.sparse is not None
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
         inner = field.is_list and (field.is_ragged or field.sparse is not None)
@@ -521,7 +511,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @attrs.define(eq=False, repr=False)
 class Stats:
-    """What is known of some records.
+    """Statistics of some records.
 
     `stats["price"]` has the figures of `train` where there is a split of that name, else those of all records;
     `stats.all["price"]` has those of all, `stats.splits["eval"]["price"]` those of one split. The printed table is of
@@ -545,7 +535,7 @@ class Stats:
 
     @classmethod
     def of_nothing(cls, schema: Schema) -> Stats:
-        """Return what is known of no records."""
+        """Return the statistics of no records."""
         groups = {group: Numbers.empty(np.dtype(np.int64)) for group in schema.groups}
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
@@ -719,7 +709,7 @@ def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
 
 
 def _state(part: Any) -> Any:
-    """Return what JSON can hold of statistics, but for what follows from the schema."""
+    """Convert statistics to what JSON can hold, but for what follows from the schema."""
     if attrs.has(type(part)):
         return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
     if isinstance(part, np.ndarray):
@@ -734,7 +724,7 @@ def _state(part: Any) -> Any:
 
 
 def _restored(empty: Any, state: Any) -> Any:
-    """Return what a state is of, made as nothing of it is."""
+    """Restore statistics of a state, formed like the empty ones."""
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
     if isinstance(empty, Counter):
@@ -750,7 +740,7 @@ def _restored(empty: Any, state: Any) -> Any:
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 1000
-"""Of the field that records are told apart by: each has statistics of its own."""
+"""Limit of the values of the field `by`: each has statistics of its own."""
 
 
 def stats(
@@ -761,7 +751,7 @@ def stats(
     fields: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Stats:
-    """Return what is known of the records of a dataset, after one pass over them.
+    """Compute the statistics of a dataset's records in one pass.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record

@@ -190,7 +190,7 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any, salt: int) -> Any:
-    """Return what tokens are sorted by, int64."""
+    """Return the sort keys of tokens, int64."""
     import tensorflow as tf
 
     if values.dtype != tf.string:
@@ -204,7 +204,7 @@ def _keys(values: Any, salt: int) -> Any:
 
 @attrs.frozen(eq=False, repr=False)
 class Coverage:
-    """How many of the tokens of some records a vocabulary knows.
+    """Share of the tokens of some records that a vocabulary knows.
 
     Attributes:
         tokens: how many there are.
@@ -227,12 +227,12 @@ class Coverage:
 
 
 UNKNOWN = "[UNK]"
-"""What stands for unknown tokens of text, as in Keras."""
+"""Token for unknown texts, as in Keras."""
 _VERSION = 1
 _DRAWN = 8
 
 
-def _given(tokens: Iterable[Any]) -> tuple[Any, ...]:
+def _as_tokens(tokens: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(tokens, (str, bytes)):
         raise OptionError(f"expected a sequence of tokens, got the text {tokens!r}")
     return tuple(token.item() if isinstance(token, np.generic) else token for token in tokens)
@@ -271,8 +271,8 @@ class Vocabulary:
         total: how many tokens were counted in all.
     """
 
-    tokens: tuple[Any, ...] = attrs.field(converter=_given)
-    reserved: tuple[Any, ...] = attrs.field(default=(), converter=_given, kw_only=True)
+    tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
+    reserved: tuple[Any, ...] = attrs.field(default=(), converter=_as_tokens, kw_only=True)
     padding: Any = attrs.field(default="", kw_only=True)
     oov_buckets: int = attrs.field(default=1, kw_only=True)
     unknown: Any = attrs.field(default=UNKNOWN, kw_only=True)
@@ -358,7 +358,7 @@ class Vocabulary:
                 f"padding={padding!r})"
             )
         made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
-        apart = {*_given(reserved), padding, UNKNOWN}
+        apart = {*_as_tokens(reserved), padding, UNKNOWN}
         kept = [(token, count) for token, count in counted if count >= min_count and token not in apart]
         if max_size is not None:
             fixed = len(cls([token for token, _ in kept[:1]], **made)) - len(kept[:1])
@@ -370,7 +370,7 @@ class Vocabulary:
     # What it says ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return how many ids there are."""
+        """Return the number of ids."""
         return len(self._ids) + self.oov_buckets
 
     @property
@@ -462,7 +462,7 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Return how many of the tokens of other records are known: by split; of a plain iterable, of all.
+        """Count the known tokens of other records: by split; of a plain iterable, of all.
 
         Args:
             source: as for `build`.
@@ -494,7 +494,7 @@ class Vocabulary:
         return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=True)
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return what `read(..., vocabulary=...)` makes of a field.
+        """Return the map of a field to its ids, for `read(..., vocabulary=...)`.
 
         Raises:
             OptionError: the field has other tokens.
