@@ -45,6 +45,9 @@ anything = next(sr.read_records("corpus", fields=["key"], schema=Utterance)).wha
 sr.write([good], "corpus", splits={"train": 0.8}, split_by=sr.Balanced("key"), shards=2, params={"rate": 1}, csv=True)
 with sr.Writer("corpus", Utterance, append=True, assets={"words": b""}, on_duplicate="first") as writer:
     writer.write(good)
+    writer.write(also_good)  # no record of the writer's
+with sr.Writer("corpus", sr.Schema.of(Utterance)) as writer_of_schema:
+    writer_of_schema.write(good)
 train = sr.open("corpus", schema=Utterance)["train"]
 rate = train[0].rate
 wrong = train[:10].sample(0.5, seed=0)[0].rate  # no text
@@ -71,7 +74,7 @@ def check(tmp_path: Path, *command: str) -> list[str]:
 
 
 def lines_reported(errors: list[str]) -> list[int]:
-    return [int(re.findall(r":(\d+)", error)[0]) for error in errors]
+    return list(dict.fromkeys(int(re.findall(r":(\d+)", error)[0]) for error in errors))  # of overloads two each
 
 
 CHECKERS = {"mypy": ["mypy", "--strict"], "pyright": ["pyright", "--pythonpath", sys.executable]}

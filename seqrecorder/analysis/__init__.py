@@ -1,3 +1,3 @@
-"""What a dataset's records are like: statistics, vocabularies and pictures."""
+"""Statistics, vocabularies, reports and pictures of a dataset's records."""
 
 __all__ = ["stats", "survey"]

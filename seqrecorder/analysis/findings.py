@@ -1,4 +1,4 @@
-"""What is remarkable in a dataset: one finding a rule and place, with what it means."""
+"""Findings: what is remarkable in a dataset, one for each rule and field, split or file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NORMAL = 3.09  # likewise, of a normal distribution
 
 @attrs.frozen
 class Distance:
-    """How far two distributions are apart.
+    """Distance of two distributions.
 
     Attributes:
         measure: `Kolmogorov-Smirnov`; `Difference of means`, where that tells more of numbers that are close together
@@ -55,7 +55,7 @@ class Distance:
 
 
 def codes_of(stats: FieldStats) -> dict[Any, int] | None:
-    """Return how often each text, bool or code came, the frequent ones first; None for other numbers."""
+    """Count each text, bool or code, the frequent ones first; None for other numbers."""
     element = stats.field.element
     if element.is_text:
         return dict(stats.top(1 << 20))
@@ -66,7 +66,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Return how far the values of a field in two splits are apart; None where one of them has none."""
+    """Compute the distance of a field's values in two splits; None where one of them has none."""
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -95,7 +95,7 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     """
     if not (one.total and other.total):
         return None
-    coarse = [each.buckets()[1] for each in (one, other) if each.values is None]  # at their edges shares are exact
+    coarse = [each.ends()[1] for each in (one, other) if each.values is None]  # at their edges shares are exact
     points = np.unique(np.concatenate(coarse or [one.steps()[0], other.steps()[0]]))
     value = float(np.abs(shares_below(one, points) - shares_below(other, points)).max())
     return Distance("Kolmogorov-Smirnov", value, max(LEAST, _SMIRNOV * float(np.sqrt(1 / n + 1 / m))))
@@ -152,7 +152,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Return how far a field's values are apart in the first split and the others; nothing where they have to be."""
+    """Compute the distances of a field's values in the first split and the others; none where they have to differ."""
     field = stats.fields[name].field
     if field.key or field.chunk or field.element.is_time:
         return []
@@ -168,7 +168,7 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
-    """Return how far the lengths of the records are apart in the first split and each other one."""
+    """Compute the distances of the records' lengths in the first split and each other one."""
     (first, a), *others = stats.splits.items()
     lengths = a.groups[group].distributions[0]
     told = [
@@ -178,12 +178,12 @@ def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
     return [(one, other, each) for one, other, each in told if each is not None]
 
 
-def told_distance(far: Distance) -> str:
+def distance_text(far: Distance) -> str:
     """Return a distance in words."""
     return f"{far.measure} {far.value:.3f}, limit {far.threshold:.3f}"
 
 
-def told_difference(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
+def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
     """Return the means of two splits; of codes the shares of the one that differs most."""
     parts = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
@@ -211,7 +211,7 @@ _GATHERED = 3
 """Records of each value, on average, from which on a field may name groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}
 LEVELS = {"error": "Wrong", "warning": "Look at it", "note": "Good to know"}
-"""What each level of findings is called."""
+"""Names of the levels of findings."""
 _TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 
@@ -234,25 +234,25 @@ class Finding:
     section: str
 
 
-def find(found: Survey) -> tuple[Finding, ...]:
+def find(facts: Survey) -> tuple[Finding, ...]:
     """Return all that is remarkable, the gravest first."""
-    every = [*_damage(found), *_leaks(found)]
-    if found.stats is not None:
+    every = [*_damage(facts), *_leaks(facts)]
+    if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
-        every += [*_copies(found), *_fields(found, found.stats), *_lengths(found, found.stats)]
-        every += [finding for rule in rules for finding in rule(found.stats)]
+        every += [*_copies(facts), *_fields(facts, facts.stats), *_lengths(facts, facts.stats)]
+        every += [finding for rule in rules for finding in rule(facts.stats)]
     return tuple(sorted(every, key=lambda finding: list(LEVELS).index(finding.level)))
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """Return how many findings there are, and how many of each level."""
+    """Count the findings, in all and of each level."""
     levels = [finding.level for finding in findings]
     counts = [f"{levels.count(level):,} {name}" for level, name in _TALLIES.items() if level in levels]
     return f"{number_of(len(levels), 'finding')}{': ' * bool(counts)}{', '.join(counts)}"
 
 
 def in_splits(counts: Mapping[str, int]) -> str:
-    """Return how many there are in each of some splits.
+    """List the counts of some splits.
 
     >>> in_splits({"train": 664, "eval": 0})
     '664 in train, 0 in eval'
@@ -260,13 +260,13 @@ def in_splits(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} in {split}" for split, count in counts.items())
 
 
-def _damage(found: Survey) -> Iterator[Finding]:
-    if found.problems:
-        first = cut(str(found.problems[0]), 3 * _WIDTH)
-        more = number_of(len(found.problems) - 1, "other problem")
-        text = f"{first}{f'; the section Damage has {more}' if len(found.problems) > 1 else ''}."
+def _damage(facts: Survey) -> Iterator[Finding]:
+    if facts.problems:
+        first = cut(str(facts.problems[0]), 3 * _WIDTH)
+        more = number_of(len(facts.problems) - 1, "other problem")
+        text = f"{first}{f'; the section Damage has {more}' if len(facts.problems) > 1 else ''}."
         yield Finding("damaged files", "error", "", text, "damage")
-    lost = {split: count for split, count in found.lost.items() if count}
+    lost = {split: count for split, count in facts.lost.items() if count}
     if lost:
         some_lost = " and ".join(number_of(count, f"{split} record") for split, count in lost.items())
         they = "it is" if sum(lost.values()) == 1 else "they are"
@@ -274,15 +274,15 @@ def _damage(found: Survey) -> Iterator[Finding]:
         yield Finding("unreadable records", "error", "", text, "damage")
 
 
-def _leaks(found: Survey) -> Iterator[Finding]:
-    every = () if found.leakage is None else found.leakage.shared
+def _leaks(facts: Survey) -> Iterator[Finding]:
+    every = () if facts.leakage is None else facts.leakage.shared
     keyed = {shared.splits for shared in every if shared.what == "keys"}
     for shared in every:
         one, other = shared.splits
         are = "is" if shared.count == 1 else "are"
         such = cut(", ".join(map(str, shared.examples)), _WIDTH)
         if shared.what == "contents":
-            apart = found.leakage is not None and "keys" in found.leakage.looked_for and shared.splits not in keyed
+            apart = facts.leakage is not None and "keys" in facts.leakage.looked_for and shared.splits not in keyed
             has = "has" if shared.count == 1 else "have"
             text = f"{number_of(shared.count, 'record')} {has} identical contents in {one} and {other}"
             text += ", under different keys." if apart else "."
@@ -293,11 +293,11 @@ def _leaks(found: Survey) -> Iterator[Finding]:
         yield Finding(f"shared {shared.what}", "error", f"{one} and {other}", text, "leakage")
 
 
-def _copies(found: Survey) -> Iterator[Finding]:
-    if found.copied:
-        repeats = "repeats" if sum(found.copied.values()) == 1 else "repeat"
-        first, second = (cut(found.name_of(position), _WIDTH) for position in found.copies[0][:2])
-        text = f"{_records_in(found.copied)} {repeats} an earlier one exactly (first: {second} = {first})."
+def _copies(facts: Survey) -> Iterator[Finding]:
+    if facts.copied:
+        repeats = "repeats" if sum(facts.copied.values()) == 1 else "repeat"
+        first, second = (cut(facts.name_of(position), _WIDTH) for position in facts.copies[0][:2])
+        text = f"{_records_in(facts.copied)} {repeats} an earlier one exactly (first: {second} = {first})."
         yield Finding("exact copies", "warning", "", text, "worst")
 
 
@@ -346,7 +346,7 @@ def _splits(stats: Stats) -> Iterator[Finding]:
             yield Finding("small split", "error" if not part.records else "warning", split, text, "contents")
 
 
-def _lengths(found: Survey, stats: Stats) -> Iterator[Finding]:
+def _lengths(facts: Survey, stats: Stats) -> Iterator[Finding]:
     for group, numbers in stats.groups.items():
         lengths = Summary(numbers)
         empty = {split: int(part.groups[group].zeros[0]) for split, part in stats.splits.items()}
@@ -355,26 +355,26 @@ def _lengths(found: Survey, stats: Stats) -> Iterator[Finding]:
             yield Finding("empty records", "warning", group if len(stats.groups) > 1 else "", text, "worst")
         common = lengths.quantile(0.99) if lengths.count else 0.0
         if lengths.maximum is not None and lengths.maximum > max(_LONG * common, 20):
-            steps, positions = found.worst["longest"]
-            longest = cut(found.name_of(positions[0]), _WIDTH) if steps[0] == lengths.maximum else "The longest record"
+            steps, positions = facts.worst["longest"]
+            longest = cut(facts.name_of(positions[0]), _WIDTH) if steps[0] == lengths.maximum else "The longest record"
             text = f"{longest} has {lengths.maximum:,} steps, {lengths.maximum / lengths.total:.1%} of all steps; "
             text += f"99% of the records have at most {common:,.0f}."
             yield Finding("very long records", "warning", "", text, "lengths")
         for one, other, far in length_shifts(stats, group):
             if far.differs:
                 means = [f"{Summary(stats.splits[split].groups[group]).mean:,.1f} in {split}" for split in (one, other)]
-                text = f"mean {', '.join(means)} ({told_distance(far)})."
+                text = f"mean {', '.join(means)} ({distance_text(far)})."
                 yield Finding("lengths differ", "warning", f"{one} and {other}", text, "lengths")
 
 
-def _fields(found: Survey, stats: Stats) -> Iterator[Finding]:
+def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
     for name, field in stats.fields.items():
-        yield from _presence(found, stats, field)
+        yield from _presence(facts, stats, field)
         if isinstance(field.values, Texts):
             yield from _placeholders(field)
         else:
             yield from _numbers(field)
-            padded = found.padded.get(name, 0)
+            padded = facts.padded.get(name, 0)
             if padded > _PADDED * max(1, field.present):
                 text = f"{padded:,} of {number_of(field.present, 'record')} end in steps of zeros: is padding stored?"
                 yield Finding("stored padding", "warning", name, text, "fields")
@@ -383,10 +383,10 @@ def _fields(found: Survey, stats: Stats) -> Iterator[Finding]:
             yield Finding("constant values", "warning", name, _unchanging(field, constant), "fields")
         if field.gaps is not None:
             duplicates = int(field.gaps.zeros[0])
-            back = {at[1]: each for at, each in found.backwards.items() if at[0] == name}
+            back = {at[1]: each for at, each in facts.backwards.items() if at[0] == name}
             if back:
                 steps = number_of(field.backwards, "step")
-                first = cut(found.name_of(next(iter(back.values()))[1]), _WIDTH)
+                first = cut(facts.name_of(next(iter(back.values()))[1]), _WIDTH)
                 records = _records_in({split: count for split, (count, _) in back.items()})
                 text = f"goes backwards at {steps}, of {records} (first: {first})."
                 yield Finding("time goes backwards", "error", name, text, "fields")
@@ -395,7 +395,7 @@ def _fields(found: Survey, stats: Stats) -> Iterator[Finding]:
                 yield Finding("duplicate times", "warning", name, text, "fields")
 
 
-def _presence(found: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
+def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
     """Find values that are None or missing, and splits that differ in that."""
     if not field.records:
         return
@@ -417,25 +417,25 @@ def _presence(found: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
         if missing.size > 1 and missing.max() > 2 * count / of:
             text += f", {missing.max():.0%} of channel {int(missing.argmax())}"
         if rule != "None":
-            text += _where(found, field.name, field.sizes)
+            text += _where(facts, field.name, field.sizes)
         if max(shares) - min(shares) > _MOST_MISSING:
             level = "warning"
             text += "; shares of the splits: " + ", ".join(f"{share:.1%}" for share in shares)
         yield Finding(rule, level, field.name, f"{text}.", "missing" if noun == "values" else "fields")
 
 
-def _where(found: Survey, name: str, sizes: Numbers | None) -> str:
+def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
     """Return at which steps most values are missing, if they lie together."""
-    counts = found.missing.get(name)
+    counts = facts.missing.get(name)
     if counts is None or sizes is None or not counts.any():
         return ""
     (first, last), (begin, end) = (
         np.searchsorted(np.cumsum(each) / each.sum(), [0.05, 0.95]).tolist()
-        for each in (counts, found.steps_of_bins(sizes))
+        for each in (counts, facts.steps_of_bins(sizes))
     )
     if 2 * (last - first) > end - begin:
         return ""
-    start, stop = first * found.width, (last + 1) * found.width - 1
+    start, stop = first * facts.width, (last + 1) * facts.width - 1
     return f", nine tenths of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
 
 
@@ -518,12 +518,12 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
                 label = is_label(stats, name)
                 rule, section = ("labels differ", "labels") if label else ("values differ", "fields")
                 channel = "" if far.channel is None else f" in channel {far.channel}"
-                text = f"{told_difference(stats, name, (one, other), far)} ({told_distance(far)}{channel})."
+                text = f"{difference_text(stats, name, (one, other), far)} ({distance_text(far)}{channel})."
                 yield Finding(rule, "warning", f"{name}, {one} and {other}", text, section)
 
 
 def _unchanging(field: FieldStats, constant: Any) -> str:
-    """Return which channels have one value all over, and which, if it is the same."""
+    """Name the constant channels, and their value where it is the same."""
     if field.field.element.is_text or constant.size == 1:
         return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
     which = np.flatnonzero(constant)

@@ -26,7 +26,7 @@ _HEADS = ("splits", "share", "how many", "such as")
 
 @attrs.frozen
 class Shared:
-    """What two splits share.
+    """Keys, groups, contents or times that two splits share.
 
     Attributes:
         splits: their names.
@@ -43,7 +43,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """What splits have in common, and should not: print it.
+    """Result of `leakage`, to be printed: what splits have in common, and should not.
 
     Attributes:
         looked_for: what was looked for.
@@ -84,7 +84,7 @@ def leakage(
     time: str | None = None,
     end: str | None = None,
 ) -> Leakage:
-    """Return what splits share: keys, records that are equal but for their keys, groups, and time.
+    """Find what splits share: keys, records that are equal but for their keys, groups, and time.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -113,12 +113,23 @@ def leakage(
         ShardReadError: a record is damaged.
     """
     parts = _parts(corpus)
+    return leakage_of(parts, {name: dict(_contents(part)) for name, part in parts.items()}, by=by, time=time, end=end)
+
+
+def leakage_of(
+    parts: Mapping[str, Selection],
+    contents: Mapping[str, Mapping[bytes, int]],
+    *,
+    by: str | Callable[[Any], Any] | None,
+    time: str | None,
+    end: str | None = None,
+) -> Leakage:
+    """Compare selections whose contents are known: by digest, the position of the last record with it."""
     looked_for, found = [], list[Shared]()
     if parts and all(part.schema.key_field is not None for part in parts.values()):
         looked_for.append("keys")
         found += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in parts.items()})
     looked_for.append("contents")
-    contents = {name: dict(_contents(part)) for name, part in parts.items()}
     for one, other in itertools.combinations(contents, 2):
         common = contents[one].keys() & contents[other].keys()
         examples = sorted((contents[one][digest], contents[other][digest]) for digest in common)[:_EXAMPLES]
@@ -163,13 +174,12 @@ def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterato
 
 
 def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
-    """Yield the digest of each record, and its place in the selection."""
-    rows, place = rows_of(part), 0
+    """Yield the digest of each record, and its position in the selection."""
+    rows = rows_of(part)
     store = rows.store.forward()
-    for positions in rows.chunks():
-        for data in store.messages(positions).rows():
-            yield content_digest(store.manifest.schema, data), place
-            place += 1
+    messages = itertools.chain.from_iterable(store.messages(positions).rows() for positions in rows.chunks())
+    for position, data in enumerate(messages):
+        yield content_digest(store.manifest.schema, data), position
 
 
 def _overlaps(parts: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:

@@ -6,6 +6,7 @@ Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that tw
 from __future__ import annotations
 
 import hashlib
+import operator
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +16,21 @@ import numpy as np
 from seqrecorder.schema.dtypes import widen
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 
 RELATIVE_ERROR = 2.0**-8
-"""How far a quantile may be from the order statistics that it is of, relative to them, beyond the limit."""
-_BUCKETS = 1 << 16
+"""Largest relative distance of a quantile from its order statistics, beyond the limit."""
+_PAGE = 256  # buckets, and pages
+_DENSE = 1 << 15  # values from which on it is faster to count those of equal buckets first
 _LARGEST = float(np.finfo(np.float32).max)
-_DENSE = 1 << 15  # values from which on bincount, which makes all buckets anew, is faster than to add to some
 
 
 @attrs.define(eq=False, repr=False)
 class Distribution:
-    """How often which numbers came; NaN and infinities are none.
+    """Frequencies of finite numbers.
 
     >>> import numpy as np
     >>> counts = Distribution(limit=100)
@@ -39,64 +40,61 @@ class Distribution:
 
     Attributes:
         limit: of the distinct values that are counted one by one.
-        values: ascending, those that came; None beyond the limit.
-        counts: how often each came, int64; beyond the limit of the buckets `(65536,)`.
+        values: those that came, ascending; None beyond the limit.
+        pages: beyond the limit, the runs of 256 buckets (see `buckets_of`) that hold a value, ascending; most do not.
+        counts: how often each value came, or how many values each bucket of these runs holds, int64.
     """
 
     limit: int
     values: NDArray[Any] | None = attrs.field(factory=lambda: np.empty(0, np.int64))
+    pages: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64))
     counts: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64))
 
     @property
     def total(self) -> int:
-        """How many values were counted."""
+        """Number of values counted."""
         return int(self.counts.sum())
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct values came; None where there are more than the limit."""
+        """Number of distinct values; None beyond the limit."""
         return None if self.values is None else self.values.size
 
     def add(self, values: NDArray[Any]) -> None:
         """Count some values: int64, uint64 or float64 `(n,)`, always of one dtype, and finite."""
         if self.values is not None:
-            if values.dtype.kind == "f" and np.unique(values[: 2 * self.limit]).size > self.limit:
-                self._spread()
-            else:
+            if values.dtype.kind != "f" or np.unique(values[: 2 * self.limit]).size <= self.limit:
                 self._count(*_counted(values))
                 return
-        self.add_keys(keys_of(values))
-
-    def add_keys(self, keys: NDArray[np.uint16]) -> None:
-        """Count values, of which there have been more than the limit before, by their buckets (see `keys_of`)."""
-        if keys.size < _DENSE:
-            np.add.at(self.counts, keys.astype(np.intp), 1)
-        else:
-            self.counts += np.bincount(keys, minlength=_BUCKETS)
-
-    def merge(self, other: Distribution) -> None:
-        """Count what another has counted, too."""
-        if other.values is not None:
-            if self.values is not None:
-                self._count(other.values, other.counts)
-            else:
-                np.add.at(self.counts, keys_of(other.values), other.counts)
-        else:
             self._spread()
-            self.counts += other.counts
+        self.add_buckets(buckets_of(values))
 
-    def copy(self) -> Distribution:
-        """Return a distribution that counts on by itself."""
-        return attrs.evolve(self, counts=self.counts.copy())
+    def add_buckets(self, buckets: NDArray[np.uint16], times: NDArray[np.int64] | int = 1) -> None:
+        """Count values, of which there have been more than the limit before, by their buckets, each so many times."""
+        if isinstance(times, int) and buckets.size >= _DENSE:
+            dense = np.bincount(buckets)
+            buckets = np.flatnonzero(dense != 0).astype(np.uint16)
+            times = dense[buckets]
+        slots = self._slots(buckets)
+        np.add.at(self.counts, slots, times)
+
+    def __add__(self, other: Distribution) -> Distribution:
+        both = attrs.evolve(self, counts=self.counts.copy())
+        if self.values is not None and other.values is not None:
+            both._count(other.values, other.counts)
+        else:
+            both._spread()
+            both.add_buckets(*(other.filled() if other.values is None else (buckets_of(other.values), other.counts)))
+        return both
 
     def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
         """Count distinct values, ascending, each so many times."""
         if self.values is None or not self.values.size:
             self.values, self.counts = values, counts
         elif values.size:
-            united, places = np.unique(np.concatenate([self.values, values]), return_inverse=True)
+            united, indices = np.unique(np.concatenate([self.values, values]), return_inverse=True)
             sums = np.zeros(united.size, np.int64)
-            np.add.at(sums, places.reshape(-1), np.concatenate([self.counts, counts]))
+            np.add.at(sums, indices.reshape(-1), np.concatenate([self.counts, counts]))
             self.values, self.counts = united, sums
         if self.values.size > self.limit:
             self._spread()
@@ -104,31 +102,46 @@ class Distribution:
     def _spread(self) -> None:
         """Count buckets instead of values from now on."""
         if self.values is not None:
-            buckets = np.zeros(_BUCKETS, np.int64)
-            np.add.at(buckets, keys_of(self.values), self.counts)
-            self.values, self.counts = None, buckets
+            buckets, counts = buckets_of(self.values), self.counts
+            self.values, self.counts = None, np.empty(0, np.int64)
+            self.add_buckets(buckets, counts)
+
+    def _slots(self, buckets: NDArray[np.uint16]) -> NDArray[np.int64]:
+        """Return the indices of buckets among the counts, which get the pages that they lack."""
+        pages, held = buckets >> 8, np.zeros(_PAGE, bool)
+        held[self.pages] = held[pages] = True
+        every = np.flatnonzero(held)
+        if every.size > self.pages.size:
+            counts = np.zeros((every.size, _PAGE), np.int64)
+            counts[np.searchsorted(every, self.pages)] = self.counts.reshape(-1, _PAGE)
+            self.pages, self.counts = every, counts.ravel()
+        starts = np.zeros(_PAGE, np.int64)
+        starts[self.pages] = np.arange(0, self.counts.size, _PAGE)
+        slots: NDArray[np.int64] = starts[pages] + (buckets & (_PAGE - 1))
+        return slots
+
+    def filled(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
+        """Return the buckets that hold a value, ascending, and how many each holds; beyond the limit only."""
+        slots = np.flatnonzero(self.counts)
+        return (self.pages[slots // _PAGE] * _PAGE + slots % _PAGE).astype(np.uint16), self.counts[slots]
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return values, ascending, and how often each came; the middles of buckets beyond the limit."""
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
-        order = self._ascending()
-        middles = ((order.astype(np.uint32) << 16) | 0x8000).view(np.float32).astype(np.float64)
-        middles[(order & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
-        return middles, self.counts[order]
+        buckets, counts = self.filled()
+        keys = _keys_of(buckets)
+        middles = ((keys << 16) | 0x8000).view(np.float32).astype(np.float64)
+        middles[(keys & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
+        return middles, counts
 
-    def buckets(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return where each bucket begins and ends, ascending, and how many values it holds; beyond the limit only."""
-        order = self._ascending()
-        ends = np.stack([order, order + 1]).astype(np.uint32) << 16
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Return the least and the largest value of each bucket, ascending, and its count; beyond the limit only."""
+        buckets, counts = self.filled()
+        keys = _keys_of(buckets)
+        ends = np.stack([keys, keys + 1]) << 16
         low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
-        return low, high, self.counts[order]
-
-    def _ascending(self) -> NDArray[np.int64]:
-        """Return the buckets that hold a value, in the order of their values."""
-        order = np.concatenate([np.arange(_BUCKETS - 1, _BUCKETS // 2 - 1, -1), np.arange(_BUCKETS // 2)])
-        filled: NDArray[np.int64] = order[self.counts[order] > 0]
-        return filled
+        return low, high, counts
 
     def quantile(self, q: Any) -> Any:
         """Return quantiles as `numpy.quantile` interpolates them, from order statistics known to `RELATIVE_ERROR`.
@@ -160,17 +173,20 @@ class Distribution:
         order = np.argsort(-self.counts, kind="stable")[:count]
         return list(zip(self.values[order].tolist(), self.counts[order].tolist(), strict=True))
 
-    def histogram(self, edges: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return how many values lie between some edges, ascending; the last edge belongs to the last bin."""
-        values, counts = self.steps()
-        return np.histogram(values, edges, weights=counts)[0].astype(np.int64)
 
-
-def keys_of(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """Return the bucket of each value: the first sixteen bits of the nearest float32."""
+def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
+    """Return the bucket of each value: the first sixteen bits of the nearest float32, in the order of the values."""
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
-    return (np.ascontiguousarray(narrow).view(np.uint32) >> 16).astype(np.uint16)
+    keys = (np.ascontiguousarray(narrow).view(np.int32) >> 16).astype(np.int16)
+    buckets: NDArray[np.uint16] = (keys ^ ((keys >> 15) | np.int16(-0x8000))).view(np.uint16)
+    return buckets
+
+
+def _keys_of(buckets: NDArray[np.uint16]) -> NDArray[np.uint32]:
+    """Return the first sixteen bits of the values in each bucket."""
+    wide = buckets.astype(np.uint32)
+    return np.where(wide & 0x8000, wide ^ 0x8000, wide ^ 0xFFFF)
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -190,85 +206,87 @@ _LONGEST, _SHOWN = 256, 48
 
 
 @attrs.define(eq=False, repr=False)
-class Texts:
-    """How often which texts came.
+class Tally:
+    """Frequencies of texts or other values; beyond a limit, rare ones are forgotten.
+
+    Attributes:
+        limit: of the distinct values that are kept; None for all.
+        counts: how often each came.
+        total: how many came.
+        error: by how much counts may be too low, which is at most a `limit`th of all.
+    """
+
+    limit: int | None = None
+    counts: Counter[Any] = attrs.field(factory=Counter)
+    total: int = 0
+    error: int = 0
+
+    def count(self, values: Mapping[Any, int] | Iterable[Any], total: int) -> None:
+        """Count some values, or so many of each; so many in all."""
+        self.counts.update(values)
+        self.total += total
+        if self.limit is not None and len(self.counts) > self.limit:
+            least = sorted(self.counts.values())[-self.limit - 1]
+            self.counts = Counter({value: count - least for value, count in self.counts.items() if count > least})
+            self.error += least
+
+    def top(self, count: int | None = None) -> list[tuple[Any, int]]:
+        """Return the values that came most often, with how often; those that came equally often in their order."""
+        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
+
+
+@attrs.define(eq=False, repr=False)
+class Texts(Tally):
+    """Frequencies of texts.
 
     >>> texts = Texts()
     >>> texts.add(["to", "be", "or", "not", "to", "be"])
     >>> texts.top(2), texts.distinct, texts.longest
     ([('be', 2), ('to', 2)], 4, 3)
 
+    What is longer than 256 characters or bytes is known by its beginning and a digest.
+
     Attributes:
-        limit: of the distinct texts that are kept.
-        counts: how often each came; what is longer than 256 characters or bytes is known by its beginning and a digest.
-        total: how many came.
-        exceeded: whether there were more distinct ones than the limit.
-        error: by how much counts may be too low.
         shortest: characters or bytes of the shortest text; None where there is none.
         longest: of the longest.
     """
 
-    limit: int = LIMIT
-    counts: Counter[Any] = attrs.field(factory=Counter)
-    total: int = 0
-    exceeded: bool = False
-    error: int = 0
+    limit: int | None = LIMIT
     shortest: int | None = None
     longest: int | None = None
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct texts came; None where there are more than the limit."""
-        return None if self.exceeded else len(self.counts)
+        """Number of distinct texts; None beyond the limit."""
+        return None if self.error else len(self.counts)
 
     @property
     def empty(self) -> int:
-        """How many texts were empty, as far as they are counted."""
+        """Number of empty texts, as far as they are counted."""
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:
         """Count some texts."""
         if not values:
             return
-        found = Counter(values)
-        sizes = list(map(len, found))
+        counted = Counter(values)
+        sizes = list(map(len, counted))
         self._reach(min(sizes), max(sizes))
         if max(sizes) > _LONGEST:
-            for text in [text for text in found if len(text) > _LONGEST]:
-                found[_abbreviated(text)] = found.pop(text)
-        self.counts.update(found)
-        self.total += len(values)
-        self._prune()
+            for text in [text for text in counted if len(text) > _LONGEST]:
+                counted[_abbreviated(text)] = counted.pop(text)
+        self.count(counted, len(values))
 
-    def merge(self, other: Texts) -> None:
-        """Count what another has counted, too."""
+    def __add__(self, other: Texts) -> Texts:
+        both = attrs.evolve(self, counts=self.counts.copy(), error=self.error + other.error)
         if other.shortest is not None and other.longest is not None:
-            self._reach(other.shortest, other.longest)
-        self.counts.update(other.counts)
-        self.total += other.total
-        self.exceeded |= other.exceeded
-        self.error += other.error
-        self._prune()
-
-    def copy(self) -> Texts:
-        """Return the same, to be added to by itself."""
-        return attrs.evolve(self, counts=self.counts.copy())
+            both._reach(other.shortest, other.longest)
+        both.count(other.counts, other.total)
+        return both
 
     def _reach(self, shortest: int, longest: int) -> None:
         self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
         self.longest = longest if self.longest is None else max(self.longest, longest)
-
-    def _prune(self) -> None:
-        if len(self.counts) <= self.limit:
-            return
-        self.exceeded = True
-        least = sorted(self.counts.values())[-self.limit - 1]
-        self.counts = Counter({text: count - least for text, count in self.counts.items() if count > least})
-        self.error += least
-
-    def top(self, count: int) -> list[tuple[Any, int]]:
-        """Return the texts that came most often, with how often; texts that came equally often in their order."""
-        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
 def _abbreviated(text: Any) -> Any:
@@ -278,7 +296,7 @@ def _abbreviated(text: Any) -> Any:
 
 
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
-"""Those that are told of all numbers."""
+"""Quantiles that summaries show."""
 
 
 @attrs.frozen(repr=False)
@@ -293,7 +311,7 @@ class Summary:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of numbers."""
         return int(self.numbers.count[0])
 
     @property
@@ -350,16 +368,15 @@ _GROUPED = 1e4
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return which share of the values is at most each of some points; values of a bucket lie evenly in it."""
+    """Compute the share of the values up to each of some points; values of a bucket lie evenly in it."""
     total = max(1, distribution.total)
     if distribution.values is not None:
         ends = np.concatenate([[0], np.cumsum(distribution.counts)])
         places = np.searchsorted(distribution.values.astype(np.float64), points, side="right")
         return np.asarray(ends[places] / total, np.float64)
-    low, high, counts = distribution.buckets()
+    low, high, counts = distribution.ends()
     ends = np.cumsum(counts)
-    edges = np.stack([low, high], 1).ravel()
-    return np.interp(points, edges, np.stack([ends - counts, ends], 1).ravel() / total)
+    return np.interp(points, np.stack([low, high], 1).ravel(), np.stack([ends - counts, ends], 1).ravel() / total)
 
 
 def edges_of(distribution: Any, *, is_whole: bool) -> Any:
@@ -379,7 +396,7 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Return which share of the values each bin holds; the outermost ones hold what is beyond, too."""
+    """Compute the share of the values in each bin; the outermost ones hold what is beyond, too."""
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
@@ -407,14 +424,15 @@ def number(value: Any) -> str:
 
 
 MOST_CHANNELS = 64
-"""Of so many channels each has quantiles of its own; of more, all have common ones."""
+"""Number of channels up to which each has quantiles of its own; beyond, all have common ones."""
 _EXACT_FLOATS, _EXACT_CODES = 1 << 12, 1 << 16
 _BLOCK = 1 << 16  # values that stay in the processor's cache
+_COUNTERS = ("zeros", "nan", "positive_infinity", "negative_infinity")
 
 
 @attrs.define(eq=False, repr=False)
 class Numbers:
-    """What is known of numbers `(n, channels)`.
+    """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
     Everything but `nan`, `positive_infinity` and `negative_infinity` is of the finite ones. Booleans count as 0 and 1,
     times in their unit, complex numbers by their magnitude. Arrays have an entry per channel.
@@ -447,27 +465,14 @@ class Numbers:
 
     @classmethod
     def empty(cls, dtype: np.dtype[Any], channels: int = 1) -> Numbers:
-        """Return what is known of no numbers of a dtype."""
+        """Return the figures of no numbers of a dtype."""
         work = _plain(np.empty(0, dtype)).dtype
-        least, most = (-np.inf, np.inf) if work.kind == "f" else (np.iinfo(work).min, np.iinfo(work).max)
         limit = _EXACT_FLOATS if work.kind == "f" else _EXACT_CODES
-
-        def nothing() -> NDArray[np.int64]:
-            return np.zeros(channels, np.int64)
-
-        return cls(
-            dtype,
-            nothing(),
-            np.zeros(channels),
-            np.zeros(channels),
-            np.full(channels, most, work),
-            np.full(channels, least, work),
-            nothing(),
-            nothing(),
-            nothing(),
-            nothing(),
-            tuple(Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1)),
-        )
+        none, (most, least) = np.zeros(channels, np.int64), (np.full(channels, end, work) for end in _ends(work))
+        parts = (Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1))
+        # Arrays are replaced, and never written to.
+        zero = np.zeros(channels)
+        return cls(dtype, none, zero, zero, most, least, none, none, none, none, tuple(parts))
 
     @property
     def variance(self) -> NDArray[np.float64]:
@@ -479,21 +484,10 @@ class Numbers:
         """Take in some numbers `(n, channels)` of the dtype."""
         plain = _plain(values)
         rows = max(1, _BLOCK // max(1, plain.shape[1]))
-        whole, keys = self._real(plain), None
-        if whole is None and plain.shape[1] == len(self.distributions):
-            is_beyond = all(part.values is None for part in self.distributions)
-            keys = np.empty(plain.T.shape, np.uint16) if is_beyond else None
         for start in range(0, len(plain), rows):
             # Channel by channel in memory: along short rows numpy takes three times as long.
-            block = np.ascontiguousarray(plain[start : start + rows].T)
-            self._add_block(block)
-            if keys is not None:
-                keys[:, start : start + rows] = keys_of(block)
-        if keys is None:
-            self._add_to_distributions(plain, whole)
-            return
-        for channel, part in enumerate(self.distributions):
-            part.add_keys(keys[channel, :])
+            self._add_block(np.ascontiguousarray(plain[start : start + rows].T))
+        self._add_to_distributions(plain, self._real(plain))
 
     def _add_block(self, block: NDArray[Any]) -> None:
         """Take in numbers `(channels, n)`."""
@@ -527,7 +521,7 @@ class Numbers:
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return which numbers are finite; None where all are."""
+        """Return the mask of the finite numbers; None where all are."""
         if self.dtype.kind in "mM":
             real = block != np.iinfo(np.int64).min  # NaT
         elif block.dtype.kind != "f":
@@ -556,34 +550,27 @@ class Numbers:
             values = plain[:, channel]
             distribution.add(values if whole is None else values[whole[:, channel]])
 
-    def merge(self, other: Numbers) -> None:
-        """Take in what another knows of other numbers."""
-        self._merge_moments(other.count, other.mean, other.squares)
-        self.minimum = np.minimum(self.minimum, other.minimum)
-        self.maximum = np.maximum(self.maximum, other.maximum)
-        for name in ("zeros", "nan", "positive_infinity", "negative_infinity"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for mine, its in zip(self.distributions, other.distributions, strict=True):
-            mine.merge(its)
-
-    def copy(self) -> Numbers:
-        """Return the same, to be added to by itself."""
-        return attrs.evolve(self, distributions=tuple(part.copy() for part in self.distributions))
+    def __add__(self, other: Numbers) -> Numbers:
+        both = attrs.evolve(
+            self,
+            minimum=np.minimum(self.minimum, other.minimum),
+            maximum=np.maximum(self.maximum, other.maximum),
+            **{name: getattr(self, name) + getattr(other, name) for name in _COUNTERS},
+            distributions=tuple(map(operator.add, self.distributions, other.distributions)),
+        )
+        both._merge_moments(other.count, other.mean, other.squares)
+        return both
 
     def total(self) -> Numbers:
-        """Return what is known of the numbers of all channels together."""
+        """Return the figures of all channels together."""
         if self.count.size == 1:
             return self
-        whole = Numbers.empty(self.dtype)
-        names = ("count", "mean", "squares", "minimum", "maximum", "zeros", "nan")
+        whole = nothing = Numbers.empty(self.dtype)
+        names = ("count", "mean", "squares", "minimum", "maximum", *_COUNTERS)
         for channel in range(self.count.size):
-            here = slice(channel, channel + 1)
-            one = {name: getattr(self, name)[here] for name in (*names, "positive_infinity", "negative_infinity")}
-            nothing = Numbers.empty(self.dtype).distributions
-            whole.merge(attrs.evolve(self, **one, distributions=nothing))
-        for part in self.distributions:
-            whole.distributions[0].merge(part)
-        return whole
+            one = {name: getattr(self, name)[channel : channel + 1] for name in names}
+            whole += attrs.evolve(self, **one, distributions=nothing.distributions)
+        return attrs.evolve(whole, distributions=(sum(self.distributions, nothing.distributions[0]),))
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -605,7 +592,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return what is no minimum and no maximum of any numbers."""
+    """Return the neutral values of minimum and maximum."""
     if dtype.kind == "f":
         return dtype.type(np.inf), dtype.type(-np.inf)
     return dtype.type(np.iinfo(dtype).max), dtype.type(np.iinfo(dtype).min)

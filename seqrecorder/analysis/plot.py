@@ -122,7 +122,7 @@ def _has(character: str) -> bool:
 
 @attrs.frozen
 class _Clock:
-    """What the horizontal axis shows.
+    """Values of the horizontal axis.
 
     Attributes:
         name: of the field.

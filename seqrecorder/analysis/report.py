@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 40
-"""Of so many fields a report shows the values."""
+"""Number of fields whose values a report shows."""
 MOST_BARS = 10
 _MOST_SPLITS = 8
 
@@ -79,8 +79,8 @@ def figure(picture: str, caption: str, table: str) -> str:
     return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
 
 
-def told(shifts: Sequence[tuple[str, str, Distance]]) -> str:
-    """Return how far splits are apart."""
+def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
+    """List the distances of splits."""
     items = "".join(
         f"<li{' class=differs' if far.differs else ''}>{plain(one, 30)} and {plain(other, 30)}: {far.measure} "
         f"{far.value:.3f}{'' if far.channel is None else f' in channel {far.channel}'}, limit {far.threshold:.3f}"
@@ -160,13 +160,13 @@ details::details-content{content-visibility:visible;block-size:auto}}
 _MOST_CHANNELS = 16
 
 
-def lengths_section(found: Survey, stats: Stats) -> str:
+def lengths_section(facts: Survey, stats: Stats) -> str:
     """Return the lengths of the records by split, and what strategies of batching waste on them."""
     if not stats.groups:
         return "<p>There is no feature list, so that records have no lengths.</p>"
     buckets = (
-        next((plan for plan in found.plans[1] if type(plan.strategy).__name__ == "Bucket"), None)
-        if found.plans
+        next((plan for plan in facts.plans[1] if type(plan.strategy).__name__ == "Bucket"), None)
+        if facts.plans
         else None
     )
     marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
@@ -193,15 +193,15 @@ def lengths_section(found: Survey, stats: Stats) -> str:
         drawn = outlines(
             title, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
         )
-        parts.append(figure(drawn, caption, table(title, heads, rows)) + told(length_shifts(stats, group)))
-    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(found)}</div>'
-    return body if found.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
+        parts.append(figure(drawn, caption, table(title, heads, rows)) + distances_list(length_shifts(stats, group)))
+    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(facts)}</div>'
+    return body if facts.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
 
 
-def _plans(found: Survey) -> str:
-    if found.plans is None:
+def _plans(facts: Survey) -> str:
+    if facts.plans is None:
         return ""
-    split, plans = found.plans
+    split, plans = facts.plans
     heads, *rows = plans.lines()
     caption = f"Padding: the share of each {split} batch that is filler, by strategy."
     drawn = bars(caption, [row[0] for row in rows], {"padding": [1 - plan.efficiency for plan in plans]})
@@ -250,7 +250,7 @@ def _field(stats: Stats, name: str) -> str:
         body = _histogram(title, caption, field, parts)
     if field.field.element.is_time and len(parts) > 1:
         body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
-    return head + body + told(shifts_of(stats, name)) + _channels(field)
+    return head + body + distances_list(shifts_of(stats, name)) + _channels(field)
 
 
 def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
@@ -311,19 +311,19 @@ _NOTE = (
 )
 
 
-def records_section(found: Survey) -> str:
+def records_section(facts: Survey) -> str:
     """Return the longest, emptiest and least complete records, and such as are there twice."""
     blocks = [_NOTE]
-    for kind, (scores, positions) in found.worst.items():
-        facts = [_fact(kind, score) for score in scores.tolist()]
+    for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
-            _record(found, position, fact) for position, fact in zip(positions.tolist(), facts, strict=True)
+            _record(facts, position, _fact(kind, score))
+            for position, score in zip(positions.tolist(), scores.tolist(), strict=True)
         )
         title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
         blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
     copies = "".join(
-        _record(found, group[0], f"{len(group):,} records hold the same, such as {_place(found, group[1])}")
-        for group in found.copies
+        _record(facts, group[0], f"{len(group):,} records hold the same, such as {_place(facts, group[1])}")
+        for group in facts.copies
     )
     blocks.append(f'<h3>Exact copies within a split</h3><div class="grid">{copies or "<p>None.</p>"}</div>')
     return "".join(blocks)
@@ -336,13 +336,13 @@ def _fact(kind: str, score: int) -> str:
     return number_of(score, "step") + (" with missing values" if kind == "most missing" else "")
 
 
-def _place(found: Survey, position: int) -> str:
-    split, place = found.split_of(position)
+def _place(facts: Survey, position: int) -> str:
+    split, place = facts.split_of(position)
     return f"{split}, position {place:,}"
 
 
-def _record(found: Survey, position: int, fact: str) -> str:
-    record = found.record(position)
+def _record(facts: Survey, position: int, fact: str) -> str:
+    record = facts.record(position)
     if record is None:
         return ""
     schema = Schema.of(record)
@@ -363,8 +363,8 @@ def _record(found: Survey, position: int, fact: str) -> str:
             lists.append((field.element.is_time, field.name, numbers))
     lists.sort(key=itemgetter(0))
     drawn = "".join(_drawn(name, numbers) for _, name, numbers in lists[:_MOST_LISTS])
-    behind = table(f"values of {_place(found, position)}", ("field", "value"), rows[:MOST_BARS])
-    title = f"<h4>{plain(_place(found, position))}{key}</h4><p>{plain(fact, 120)}</p>"
+    behind = table(f"values of {_place(facts, position)}", ("field", "value"), rows[:MOST_BARS])
+    title = f"<h4>{plain(_place(facts, position))}{key}</h4><p>{plain(fact, 120)}</p>"
     return f'<div class="card">{title}{drawn}{behind}</div>'
 
 
@@ -405,34 +405,34 @@ _SECTIONS = {
 }
 
 
-def page(found: Survey, findings: Sequence[Finding]) -> str:
+def page(facts: Survey, findings: Sequence[Finding]) -> str:
     """Return the HTML of what was found: of so many fields that it has less than 2 MB."""
-    worst = "" if found.stats is None or found.store is None else records_section(found)
-    sizes = (_page(found, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
+    worst = "" if facts.stats is None or facts.store is None else records_section(facts)
+    sizes = (_page(facts, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
     fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
-    return _page(found, findings, worst, 1) if fitting is None else fitting
+    return _page(facts, findings, worst, 1) if fitting is None else fitting
 
 
-def _page(found: Survey, findings: Sequence[Finding], worst: str, most: int) -> str:
+def _page(facts: Survey, findings: Sequence[Finding], worst: str, most: int) -> str:
     bodies = {"findings": _findings(findings)}
-    if found.stats is not None and found.store is not None:
-        stats, shown = found.stats, _shown_fields(found.stats, findings, most)
+    if facts.stats is not None and facts.store is not None:
+        stats, shown = facts.stats, _shown_fields(facts.stats, findings, most)
         bodies |= {
-            "contents": _contents(found, stats),
-            "lengths": lengths_section(found, stats),
+            "contents": _contents(facts, stats),
+            "lengths": lengths_section(facts, stats),
             "fields": fields_section(stats, shown),
-            "missing": _missing(found, stats, shown),
+            "missing": _missing(facts, stats, shown),
             "labels": _labels(stats, shown),
-            "leakage": _leakage(found),
+            "leakage": _leakage(facts),
             "worst": worst,
         }
-    bodies["damage"] = _damage(found)
+    bodies["damage"] = _damage(facts)
     links = "".join(f'<a href="#{name}">{_SECTIONS[name]}</a>' for name in bodies)
     sections = "".join(
         f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{_SECTIONS[name]}</h2>{body}</section>'
         for name, body in bodies.items()
     )
-    title = plain(found.where, 200)
+    title = plain(facts.where, 200)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -466,13 +466,13 @@ def _findings(findings: Sequence[Finding]) -> str:
     )
 
 
-def _contents(found: Survey, stats: Stats) -> str:
-    assert found.store is not None  # noqa: S101 - the page has no such section else
-    manifest = found.store.manifest
+def _contents(facts: Survey, stats: Stats) -> str:
+    assert facts.store is not None  # noqa: S101 - the page has no such section else
+    manifest = facts.store.manifest
     rows = []
     for name, part in first_splits(stats).items():
         info = manifest.splits[name]
-        lost = found.lost.get(name, 0)
+        lost = facts.lost.get(name, 0)
         rows.append((name, f"{part.records:,}", f"{lost:,}", f"{part.records / max(1, stats.records):.1%}",
                      f"{info.steps:,}", bytes_text(info.bytes), f"{len(info.shards):,}"))  # fmt: skip
     fields = [
@@ -493,7 +493,7 @@ def _contents(found: Survey, stats: Stats) -> str:
     )  # fmt: skip
 
 
-def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
+def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
     rows, strip = [], {}
     for name in shown:
         field = stats.fields[name]
@@ -502,9 +502,9 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
             missing = {split: int(np.sum(part.nan)) for split, part in parts.items()}
             without = {split: part.none for split, part in parts.items()}
             rows.append((name, *(in_splits(each) if any(each.values()) else "none" for each in (missing, without))))
-        counts = found.missing.get(name)
+        counts = facts.missing.get(name)
         if counts is not None and counts.any() and field.sizes is not None:
-            steps = found.steps_of_bins(field.sizes)
+            steps = facts.steps_of_bins(field.sizes)
             strip[name] = (counts / np.maximum(1, steps))[: max(1, np.count_nonzero(steps))]
     if not rows:
         return "<p>No value is missing, and no field is None.</p>"
@@ -517,14 +517,14 @@ def _missing(found: Survey, stats: Stats, shown: Sequence[str]) -> str:
     last = max(map(len, strip.values()))
     heads = ("steps from", *strip)
     cells = [
-        (f"{at * found.width:,}", *(f"{each[at]:.1%}" if at < len(each) else "-" for each in strip.values()))
+        (f"{at * facts.width:,}", *(f"{each[at]:.1%}" if at < len(each) else "-" for each in strip.values()))
         for at in range(last)
     ]
-    on = "and later" if last == BINS else f"to {last * found.width - 1:,}"
-    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * found.width:,} {on}"))
+    on = "and later" if last == BINS else f"to {last * facts.width - 1:,}"
+    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * facts.width:,} {on}"))
     darkest = max(float(each.max()) for each in strip.values())
     scale = (
-        f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers step {(last - 1) * found.width:,} {on}"
+        f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers step {(last - 1) * facts.width:,} {on}"
     )
     return figure(drawn, f"{caption}. {scale}.", table(caption, heads, cells)) + counted
 
@@ -543,7 +543,7 @@ def _labels(stats: Stats, shown: Sequence[str]) -> str:
         ]
         more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
         title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
-        blocks.append(table(title, ("value", *parts), rows, summary="") + told(shifts_of(stats, name)))
+        blocks.append(table(title, ("value", *parts), rows, summary="") + distances_list(shifts_of(stats, name)))
     return "".join(blocks)
 
 
@@ -551,16 +551,16 @@ def _counted(counts: Mapping[Any, int], value: Any) -> str:
     return f"{counts.get(value, 0):,} ({counts.get(value, 0) / max(1, sum(counts.values())):.1%})"
 
 
-def _leakage(found: Survey) -> str:
-    if found.leakage is None:
+def _leakage(facts: Survey) -> str:
+    if facts.leakage is None:
         return "<p>There is one split alone.</p>"
-    looked = ", ".join(found.leakage.looked_for)
-    if found.leakage.is_clean:
+    looked = ", ".join(facts.leakage.looked_for)
+    if facts.leakage.is_clean:
         return f"<p>Splits share nothing of what was looked for: {plain(looked)}.</p>"
-    rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in found.leakage.shared]
-    kinds = {each.what for each in found.leakage.shared}
+    rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in facts.leakage.shared]
+    kinds = {each.what for each in facts.leakage.shared}
     pairs = "<p>Each pair gives the record's position in the first split, then in the second, counting from 0.</p>"
-    looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in found.leakage.looked_for)
+    looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in facts.leakage.looked_for)
     heads = ("splits", "what", "how many", "examples")
     return (pairs if "contents" in kinds else "") + table(f"Checked: {looked}.", heads, rows, summary="")
 
@@ -572,23 +572,23 @@ def _examples(shared: Shared) -> str:
     )
 
 
-def _damage(found: Survey) -> str:
-    lost = {split: count for split, count in found.lost.items() if count}
-    if not found.problems and not lost:
+def _damage(facts: Survey) -> str:
+    lost = {split: count for split, count in facts.lost.items() if count}
+    if not facts.problems and not lost:
         return "<p>Every file is as the manifest says, and every record can be read.</p>"
-    rows = [(problem.path, problem.message) for problem in found.problems[:_MOST_PROBLEMS]]
-    more = len(found.problems) - len(rows)
+    rows = [(problem.path, problem.message) for problem in facts.problems[:_MOST_PROBLEMS]]
+    more = len(facts.problems) - len(rows)
     unread = "".join(
         f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
     )
-    listed = table(number_of(len(found.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
+    listed = table(number_of(len(facts.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
     advice = "<p><code>seqrecorder salvage</code> writes what is whole to a new place.</p>"
     return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice
 
 
 @attrs.frozen(repr=False)
 class Report:
-    """What was found in a dataset: print it for the findings, save it for the page.
+    """Findings and page on a dataset: print it for the findings, save it for the page.
 
     Attributes:
         path: of the dataset.
@@ -631,7 +631,7 @@ def report(
     batch_size: int = 64,
     progress: bool | None = None,
 ) -> Report:
-    """Return what a dataset is like, as a page of HTML with what is remarkable on top.
+    """Describe a dataset on a page of HTML, with what is remarkable on top.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -663,9 +663,9 @@ def report(
         OptionError: nothing is selected.
         SchemaError: there is no field of a name.
     """
-    found = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
-    findings = find(found)
-    made = Report(found.where, findings, page(found, findings), found.stats)
+    facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
+    findings = find(facts)
+    made = Report(facts.where, findings, page(facts, findings), facts.stats)
     if destination is not None:
         made.save(destination)
     return made

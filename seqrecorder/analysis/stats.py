@@ -72,22 +72,12 @@ def columns_of(
 
     def chunks() -> Iterator[tuple[dict[str, Column], int]]:
         for columns in selection.columns(fields):
-            records = _records(schema, columns)
+            records = columns[schema.fields[0].name].records
             yield columns, records
             if bar is not None:
                 bar.advance(records)
 
     return schema, chunks()
-
-
-def _records(schema: Schema, columns: Mapping[str, Column]) -> int:
-    """Return of how many records columns are."""
-    field = schema.fields[0]
-    column = columns[field.name]
-    if column.present is not None:
-        return int(column.present.size)
-    lengths = column.steps if field.is_list else column.counts
-    return int(np.size(column.values, 0) if lengths is None else lengths.size)
 
 
 _TOP = 10
@@ -114,7 +104,7 @@ class FieldFigures:
 
     @property
     def present(self) -> int:
-        """How many records have a value."""
+        """Number of records with a value."""
         return self.records - self.none
 
     @property
@@ -124,7 +114,7 @@ class FieldFigures:
 
     @property
     def count(self) -> Any:
-        """How many elements there are that are finite, or texts."""
+        """Number of elements that are finite, or texts."""
         return self.values.total if isinstance(self.values, Texts) else self._of(self.values.count)
 
     @property
@@ -155,22 +145,22 @@ class FieldFigures:
 
     @property
     def zeros(self) -> Any:
-        """How many elements are 0, or False; how many texts are empty."""
+        """Number of elements that are 0 or False, or of empty texts."""
         return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
 
     @property
     def nan(self) -> Any:
-        """How many elements are NaN, or NaT."""
+        """Number of elements that are NaN or NaT."""
         return 0 if isinstance(self.values, Texts) else self._of(self.values.nan)
 
     @property
     def missing(self) -> Any:
-        """How many values are missing: elements that are NaN or NaT, and records that have None."""
+        """Number of missing values: elements that are NaN or NaT, and records that have None."""
         return self.nan + self.none
 
     @property
     def infinities(self) -> Any:
-        """How many elements are infinite."""
+        """Number of infinite elements."""
         if isinstance(self.values, Texts):
             return 0
         return self._of(self.values.positive_infinity + self.values.negative_infinity)
@@ -184,7 +174,7 @@ class FieldFigures:
 
     @property
     def distinct(self) -> int | None:
-        """How many distinct elements there are; None where they are more than were counted."""
+        """Number of distinct elements; None beyond the limit of counting."""
         return self.whole.distinct
 
     def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
@@ -220,7 +210,7 @@ class FieldFigures:
 
     @property
     def whole(self) -> Texts | Distribution:
-        """What counts the elements of all channels."""
+        """Frequencies of the elements of all channels."""
         return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
 
     def _numbers(self, what: str) -> Numbers:
@@ -278,7 +268,7 @@ class FieldFigures:
 
 
 HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
-"""What the cells of `FieldStats.line` are."""
+"""Headings of the cells of `FieldStats.line`."""
 
 _LENGTH = np.dtype(np.int64)
 _DRAWN = 6
@@ -286,7 +276,7 @@ _DRAWN = 6
 
 @attrs.define(eq=False, repr=False)
 class FieldStats(FieldFigures):
-    """What is known of the values of one field.
+    """Statistics of one field.
 
     What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
     the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
@@ -318,7 +308,7 @@ class FieldStats(FieldFigures):
 
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
-        """Return what is known of a field over no records."""
+        """Return the statistics of a field over no records."""
         counted = field.is_list or field.is_ragged or field.sparse is not None
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
         inner = field.is_list and (field.is_ragged or field.sparse is not None)
@@ -361,18 +351,13 @@ class FieldStats(FieldFigures):
         if self.gaps is not None:
             self.gaps.add(gaps[:, np.newaxis])
 
-    def merge(self, other: FieldStats) -> None:
-        """Take in what another knows of the same field over other records."""
-        for name in ("records", "none", "empty", "backwards"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in ("values", "sizes", "inner", "gaps"):
-            if getattr(self, name) is not None:
-                getattr(self, name).merge(getattr(other, name))
-
-    def copy(self) -> FieldStats:
-        """Return the same, to be added to by itself."""
-        parts = {name: getattr(self, name) for name in ("values", "sizes", "inner", "gaps")}
-        return attrs.evolve(self, **{name: part and part.copy() for name, part in parts.items()})
+    def __add__(self, other: FieldStats) -> FieldStats:
+        names = ("records", "none", "empty", "backwards", "values", "sizes", "inner", "gaps")
+        sums: dict[str, Any] = {}
+        for name in names:
+            ours = getattr(self, name)
+            sums[name] = None if ours is None else ours + getattr(other, name)
+        return attrs.evolve(self, **sums)
 
     def normalization(self) -> Any:
         """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
@@ -517,7 +502,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @attrs.define(eq=False, repr=False)
 class Stats:
-    """What is known of some records.
+    """Statistics of some records.
 
     `stats["price"]` has the figures of `train` where there is a split of that name, else those of all records;
     `stats.all["price"]` has those of all, `stats.splits["eval"]["price"]` those of one split. The printed table is of
@@ -541,7 +526,7 @@ class Stats:
 
     @classmethod
     def of_nothing(cls, schema: Schema) -> Stats:
-        """Return what is known of no records."""
+        """Return the statistics of no records."""
         groups = {group: Numbers.empty(np.dtype(np.int64)) for group in schema.groups}
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
@@ -585,41 +570,23 @@ class Stats:
         for at, group in enumerate(self.groups):
             self.groups[group].add(lengths[:, at : at + 1])
 
-    def merge(self, other: Stats) -> None:
-        """Take in what another knows of other records.
+    def __add__(self, other: Stats) -> Stats:
+        """Return the statistics of the records of both.
 
         Raises:
-            OptionError: it is of other fields.
+            OptionError: they are of other fields.
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
             raise OptionError(f"statistics of the same fields can be added, got others: {some([*map(str, differs)])}")
-        self.records += other.records
-        for name, field in self.fields.items():
-            field.merge(other.fields[name])
-        for group, lengths in self.groups.items():
-            lengths.merge(other.groups[group])
-        for mine, its in ((self.splits, other.splits), (self.by, other.by)):
-            for name, part in its.items():
-                if name in mine:
-                    mine[name].merge(part)
-                else:
-                    mine[name] = part.copy()
-
-    def copy(self) -> Stats:
-        """Return the same, to be added to by itself."""
         return attrs.evolve(
             self,
-            fields={name: field.copy() for name, field in self.fields.items()},
-            groups={name: lengths.copy() for name, lengths in self.groups.items()},
-            splits={name: part.copy() for name, part in self.splits.items()},
-            by={value: part.copy() for value, part in self.by.items()},
+            records=self.records + other.records,
+            fields=_sums(self.fields, other.fields),
+            groups=_sums(self.groups, other.groups),
+            splits=_sums(self.splits, other.splits),
+            by=_sums(self.by, other.by),
         )
-
-    def __add__(self, other: Stats) -> Stats:
-        both = self.copy()
-        both.merge(other)
-        return both
 
     def normalizers(self) -> dict[str, FieldStats]:
         """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
@@ -670,6 +637,11 @@ class Stats:
         return html_table(repr(self)[1:-1], HEADS, self.rows()) + lengths_picture(lengths)
 
 
+def _sums(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Add what two mappings have under the same keys."""
+    return {**ours, **{key: ours[key] + part if key in ours else part for key, part in theirs.items()}}
+
+
 def _plain(value: Any) -> Any:
     """Return figures as what JSON holds."""
     if isinstance(value, dict):
@@ -712,7 +684,7 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
     chosen = parts if split is None else {corpus.manifest.split(split).name: parts[split]}
     total = Stats.of_nothing(corpus.schema)
     for name, part in chosen.items():
-        total.merge(attrs.evolve(part, splits={name: part}))
+        total += attrs.evolve(part, splits={name: part})
     return total
 
 
@@ -728,7 +700,7 @@ def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
 
 
 def _state(part: Any) -> Any:
-    """Return what JSON can hold of statistics, but for what follows from the schema."""
+    """Convert statistics to what JSON can hold, but for what follows from the schema."""
     if attrs.has(type(part)):
         return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
     if isinstance(part, np.ndarray):
@@ -743,7 +715,7 @@ def _state(part: Any) -> Any:
 
 
 def _restored(empty: Any, state: Any) -> Any:
-    """Return what a state is of, made as nothing of it is."""
+    """Restore statistics of a state, formed like the empty ones."""
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
     if isinstance(empty, Counter):
@@ -759,7 +731,7 @@ def _restored(empty: Any, state: Any) -> Any:
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 1000
-"""Of the field that records are told apart by: each has statistics of its own."""
+"""Limit of the values of the field `by`: each has statistics of its own."""
 
 
 def stats(
@@ -770,7 +742,7 @@ def stats(
     fields: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Stats:
-    """Return what is known of the records of a dataset, after one pass over them.
+    """Compute the statistics of a dataset's records in one pass.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -816,9 +788,8 @@ def stats(
     with watched(progress, "statistics", selections) as bar:
         for name, selection in selections.items():
             part = _stats_of(selection, names, by, bar)
-            if total is None:
-                total = Stats.of_nothing(part.schema)
-            total.merge(attrs.evolve(part, splits={name: attrs.evolve(part, by={})}))
+            part = attrs.evolve(part, splits={name: attrs.evolve(part, by={})})
+            total = part if total is None else total + part
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
     return total

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.analysis.leakage import leakage
+from seqrecorder.analysis.leakage import leakage_of
 from seqrecorder.analysis.stats import Stats, selections_of, watched
 from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.record_store import Rows
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:
-    """Return what `Pad`, `Bucket`, `TokenBudget` and `Pack` give for some records, in batches of about one size.
+    """Plan `Pad`, `Bucket`, `TokenBudget` and `Pack` for some records, in batches of about one size.
 
     Args:
         selection: the records.
@@ -65,13 +65,14 @@ BINS = 48
 """Into so many parts the steps of all but the longest records are divided to say where values are missing."""
 WORST = 10
 _CHUNK = 4096
+_DIGEST = np.dtype("V16")
 _TAIL = 4
 """Steps of zeros at the end of a record that are taken for padding."""
 
 
 @attrs.define
 class Survey:
-    """What was found.
+    """Facts about a dataset, of which a report is made.
 
     Attributes:
         where: the dataset.
@@ -106,7 +107,7 @@ class Survey:
     store: RecordStore | None = None
 
     def steps_of_bins(self, sizes: Numbers) -> NDArray[np.float64]:
-        """Return how many steps records of some lengths have in each bin."""
+        """Count the steps of records of some lengths in each bin."""
         lengths, times = sizes.distributions[0].steps()
         widths = np.array([self.width] * (BINS - 1) + [np.inf])[:, np.newaxis]
         within = np.clip(lengths - np.arange(BINS)[:, np.newaxis] * self.width, 0, widths)
@@ -142,7 +143,7 @@ def survey(
     batch_size: int = 64,
     progress: bool | None = None,
 ) -> Survey:
-    """Return what one pass over the records of a dataset tells.
+    """Survey the records of a dataset in one pass.
 
     Args:
         source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
@@ -155,75 +156,62 @@ def survey(
         DatasetNotFoundError: there is no dataset.
     """
     if isinstance(source, Selection):
-        found = Survey(rows_of(source).store.manifest.where)
+        facts = Survey(rows_of(source).store.manifest.where)
     else:
         path = source if not hasattr(source, "manifest") else source.manifest.where
-        found = Survey(str(path), problems=verify(path).problems)
+        facts = Survey(str(path), problems=verify(path).problems)
         try:
             source = open_corpus(path) if path is source else source
         except ManifestError:
-            return found
+            return facts
     parts = selections_of(source)
     if not any(map(len, parts.values())):
         raise OptionError(f"report: expected records, got none: {source!r}")
-    found.store = rows_of(next(iter(parts.values()))).store
+    facts.store = rows_of(next(iter(parts.values()))).store
     for name in (by, time):
         if name is not None:
-            _ = found.store.schema[name]
+            _ = facts.store.schema[name]
     with watched(progress, "report", parts) as bar:
-        whole = _survey_records(found, parts, bar)
+        whole = _survey_records(facts, parts, bar)
     if len(whole) > 1:
-        found.leakage = _leakage(found.store, whole, by, time)
-    _survey_lengths(found, parts, batch_size)
-    return found
+        readable = {name: Selection(Rows(facts.store, positions)) for name, (positions, _) in whole.items()}
+        contents = {
+            name: dict(zip(digests.tolist(), (positions - facts.store.splits[name].start).tolist(), strict=True))
+            for name, (positions, digests) in whole.items()
+        }
+        facts.leakage = leakage_of(readable, contents, by=by, time=time)
+    if facts.store.schema.groups:
+        _survey_lengths(facts, parts, batch_size)
+    return facts
 
 
-def _leakage(store: RecordStore, whole: Mapping[str, NDArray[np.int64]], by: str | None, time: str | None) -> Leakage:
-    """Return what splits share of what can be read, with the places that records have in their whole splits."""
-    parts = {name: np.sort(positions) for name, positions in whole.items()}
-    found = leakage({name: Selection(Rows(store, positions)) for name, positions in parts.items()}, by=by, time=time)
-    places = {name: positions - store.splits[name].start for name, positions in parts.items()}
-    return attrs.evolve(
-        found,
-        shared=tuple(
-            attrs.evolve(
-                each,
-                examples=tuple(
-                    tuple(int(places[name][at]) for name, at in zip(each.splits, pair, strict=True))
-                    for pair in each.examples
-                ),
-            )
-            if each.what == "contents"
-            else each
-            for each in found.shared
-        ),
-    )
-
-
-def _survey_records(found: Survey, parts: Mapping[str, Selection], bar: Progress) -> dict[str, NDArray[np.int64]]:
-    """Read all records, and return the positions of those of each split that can be read."""
+def _survey_records(
+    facts: Survey, parts: Mapping[str, Selection], bar: Progress
+) -> dict[str, tuple[NDArray[np.int64], NDArray[Any]]]:
+    """Read all records; return by split the positions of those that can be read, ascending, and their digests."""
     store = rows_of(next(iter(parts.values()))).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
     for split in store.manifest.splits.values():
         for shard in split.shards:
             lengths.update(dict(shard.histogram))
-    found.width = max(1, -(-_usual(lengths) // BINS))
-    total, digests = Stats.of_nothing(schema), list[bytes]()
-    whole: dict[str, NDArray[np.int64]] = {}
+    facts.width = max(1, -(-_usual(lengths) // BINS))
+    total, whole = Stats.of_nothing(schema), {}
     for name, selection in parts.items():
-        part, read = Stats.of_nothing(schema), [np.empty(0, np.int64)]
+        part, read, digests = Stats.of_nothing(schema), [np.empty(0, np.int64)], list[bytes]()
         for positions, data, columns in _readable(store, decoder, rows_of(selection).array()):
             part.add(columns, len(data))
             bar.advance(len(data))
             read.append(positions)
             digests += [content_digest(store.manifest.schema, record) for record in data]
-            _survey_chunk(found, name, schema.fields, columns, positions)
-        whole[name] = np.concatenate(read)
-        found.lost[name] = len(selection) - whole[name].size
-        total.merge(attrs.evolve(part, splits={name: part}))
-    found.stats = total
-    _find_copies(found, whole, np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2))
+            _survey_chunk(facts, name, schema.fields, columns, positions)
+        there = np.concatenate(read)
+        order = np.argsort(there)
+        whole[name] = there[order], np.frombuffer(b"".join(digests), _DIGEST)[order]
+        facts.lost[name] = len(selection) - there.size
+        total += attrs.evolve(part, splits={name: part})
+    facts.stats = total
+    _find_copies(facts, whole)
     return whole
 
 
@@ -261,7 +249,7 @@ def _readable(
 
 
 def _survey_chunk(
-    found: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
+    facts: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
 ) -> None:
     """Take in where values are missing, times that go backwards, and the longest, emptiest, least complete records."""
     missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
@@ -285,46 +273,47 @@ def _survey_chunk(
             late = late[values[late, 0] < values[late - 1, 0]]
             owners = np.unique(positions[np.repeat(here, column.steps)[late]])
             if owners.size:
-                count, first = found.backwards.get((field.name, split), (0, owners[0]))
-                found.backwards[field.name, split] = count + owners.size, int(min(first, owners[0]))
+                count, first = facts.backwards.get((field.name, split), (0, owners[0]))
+                facts.backwards[field.name, split] = count + owners.size, int(min(first, owners[0]))
         if field.element.numpy.kind in "fcmMV":
             gone = np.isnat(values) if field.element.is_time else np.isnan(values)
             steps = np.flatnonzero(gone.any(1)) if gone.any() else np.empty(0, np.int64)
             owner = np.searchsorted(starts + column.steps, steps, side="right")
             missing[here] += np.bincount(owner, minlength=here.size)
-            bins = np.minimum((steps - starts[owner]) // found.width, BINS - 1)
-            counts = found.missing.setdefault(field.name, np.zeros(BINS, np.int64))
+            bins = np.minimum((steps - starts[owner]) // facts.width, BINS - 1)
+            counts = facts.missing.setdefault(field.name, np.zeros(BINS, np.int64))
             counts += np.bincount(bins, minlength=BINS)
         if field.element.numpy.kind in "fiu":
             long = column.steps >= 2 * _TAIL
             tail = (starts + column.steps)[long, np.newaxis] - np.arange(1, _TAIL + 1)
             ends = ~values[tail].any((1, 2)) & values[starts[long]].any(1)
-            found.padded[field.name] = found.padded.get(field.name, 0) + int(ends.sum())
+            facts.padded[field.name] = facts.padded.get(field.name, 0) + int(ends.sum())
     for kind, scores in (("longest", longest), ("emptiest", (empty << 40) - longest), ("most missing", missing)):
-        old = found.worst.get(kind, (np.empty(0, np.int64),) * 2)
+        old = facts.worst.get(kind, (np.empty(0, np.int64),) * 2)
         every, places = np.concatenate([old[0], scores]), np.concatenate([old[1], positions])
         kept = np.lexsort((places, -every))[:WORST]
         kept = kept[every[kept] > 0] if kind == "most missing" else kept
-        found.worst[kind] = every[kept], places[kept]
+        facts.worst[kind] = every[kept], places[kept]
 
 
-def _find_copies(found: Survey, whole: Mapping[str, NDArray[np.int64]], digests: NDArray[np.uint64]) -> None:
-    positions = np.concatenate([np.empty(0, np.int64), *whole.values()])
-    splits = np.repeat(np.arange(len(whole)), [part.size for part in whole.values()])
-    order = np.lexsort((positions, splits, digests[:, 1], digests[:, 0]))
-    told = np.column_stack([digests[order], splits[order].astype(np.uint64)])
+def _find_copies(facts: Survey, whole: Mapping[str, tuple[NDArray[np.int64], NDArray[Any]]]) -> None:
+    positions, digests = (np.concatenate(each) for each in zip(*whole.values(), strict=True))
+    splits = np.repeat(np.arange(len(whole)), [part.size for part, _ in whole.values()])
+    halves = digests.view("<u8").reshape(-1, 2)
+    order = np.lexsort((positions, splits, halves[:, 1], halves[:, 0]))
+    told = np.column_stack([halves[order], splits[order].astype(np.uint64)])
     same = np.concatenate([[False], (told[1:] == told[:-1]).all(1)])[: order.size]
     counts = np.bincount(splits[order][same], minlength=len(whole)).tolist()
-    found.copied = {name: count for name, count in zip(whole, counts, strict=True) if count}
+    facts.copied = {name: count for name, count in zip(whole, counts, strict=True) if count}
     firsts = np.flatnonzero(~same)
     sizes = np.diff(np.append(firsts, order.size))
     largest = np.lexsort((positions[order[firsts]], -sizes))[:WORST]
-    found.copies = [positions[order[firsts[at] : firsts[at] + sizes[at]]].tolist() for at in largest if sizes[at] > 1]
+    facts.copies = [positions[order[firsts[at] : firsts[at] + sizes[at]]].tolist() for at in largest if sizes[at] > 1]
 
 
-def _survey_lengths(found: Survey, parts: Mapping[str, Selection], batch_size: int) -> None:
+def _survey_lengths(facts: Survey, parts: Mapping[str, Selection], batch_size: int) -> None:
     split = "train" if "train" in parts else max(parts, key=lambda name: len(parts[name]))
     try:
-        found.plans = split, compare(parts[split], batch_size)
+        facts.plans = split, compare(parts[split], batch_size)
     except (SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
         return

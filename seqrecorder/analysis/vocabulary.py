@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.analysis.numbers import Tally
 from seqrecorder.analysis.stats import columns_of, selections_of, watched
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
@@ -29,61 +29,35 @@ if TYPE_CHECKING:
 _TOGETHER = 1 << 16
 
 
-@attrs.define
-class Tokens:
-    """How often which tokens came.
-
-    Attributes:
-        prune: how many distinct ones are remembered at most; None for all.
-        counts: by token; too low by at most a `prune`th of all tokens where rare ones were forgotten.
-        total: how many came.
-    """
-
-    prune: int | None = None
-    counts: Counter[Any] = attrs.field(factory=Counter)
-    total: int = 0
-
-    def add(self, tokens: Sequence[Any]) -> None:
-        """Count some tokens."""
-        self.counts.update(tokens)
-        self.total += len(tokens)
-        if self.prune is not None and len(self.counts) > self.prune:
-            least = sorted(self.counts.values())[-self.prune - 1]
-            self.counts = Counter({token: count - least for token, count in self.counts.items() if count > least})
-
-    def top(self) -> list[tuple[Any, int]]:
-        """Return all tokens with their counts, the frequent ones first, and equally frequent ones in their order."""
-        try:
-            return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        except TypeError:
-            kinds = ", ".join(sorted({type(token).__name__ for token in self.counts}))
-            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {kinds}") from None
-
-
 def count_tokens(
     source: Any,
     field: str | None,
     pieces: Callable[[Any], Sequence[Any]] | None,
     prune: int | None,
     progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
-) -> Tokens:
-    """Return how often which tokens come.
+) -> tuple[list[tuple[Any, int]], int]:
+    """Return the tokens with their counts, the frequent ones first and equally frequent ones in their order; their sum.
 
     Args:
         source: a dataset, a selection, or several by name; without a field tokens, or sequences of them.
         field: name of the field whose elements they are.
         pieces: makes tokens of each element.
-        prune: as for `Tokens`.
+        prune: how many distinct ones are remembered at most, as for `Tally`; None for all.
         progress: as for `write`.
 
     Raises:
-        OptionError: the field has no tokens, or the source none.
+        OptionError: the field has no tokens, the source none, or they are of several types.
         SchemaError: there is no field of that name.
     """
-    tokens = Tokens(prune)
+    tokens = Tally(prune)
     for values in _values_of(source) if field is None else _stored(source, field, progress):
-        tokens.add(values if pieces is None else list(chain.from_iterable(map(pieces, values))))
-    return tokens
+        some_tokens = values if pieces is None else list(chain.from_iterable(map(pieces, values)))
+        tokens.count(some_tokens, len(some_tokens))
+    try:
+        return tokens.top(), tokens.total
+    except TypeError:
+        kinds = ", ".join(sorted({type(token).__name__ for token in tokens.counts}))
+        raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {kinds}") from None
 
 
 def _stored(source: Any, name: str, progress: bool | None) -> Iterator[list[Any]]:  # noqa: FBT001 - see `sr.write`
@@ -216,7 +190,7 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any, salt: int) -> Any:
-    """Return what tokens are sorted by, int64."""
+    """Return the sort keys of tokens, int64."""
     import tensorflow as tf
 
     if values.dtype != tf.string:
@@ -230,7 +204,7 @@ def _keys(values: Any, salt: int) -> Any:
 
 @attrs.frozen(eq=False, repr=False)
 class Coverage:
-    """How many of the tokens of some records a vocabulary knows.
+    """Share of the tokens of some records that a vocabulary knows.
 
     Attributes:
         tokens: how many there are.
@@ -253,12 +227,12 @@ class Coverage:
 
 
 UNKNOWN = "[UNK]"
-"""What stands for unknown tokens of text, as in Keras."""
+"""Token for unknown texts, as in Keras."""
 _VERSION = 1
 _DRAWN = 8
 
 
-def _given(tokens: Iterable[Any]) -> tuple[Any, ...]:
+def _as_tokens(tokens: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(tokens, (str, bytes)):
         raise OptionError(f"expected a sequence of tokens, got the text {tokens!r}")
     return tuple(token.item() if isinstance(token, np.generic) else token for token in tokens)
@@ -297,8 +271,8 @@ class Vocabulary:
         total: how many tokens were counted in all.
     """
 
-    tokens: tuple[Any, ...] = attrs.field(converter=_given)
-    reserved: tuple[Any, ...] = attrs.field(default=(), converter=_given, kw_only=True)
+    tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
+    reserved: tuple[Any, ...] = attrs.field(default=(), converter=_as_tokens, kw_only=True)
     padding: Any = attrs.field(default="", kw_only=True)
     oov_buckets: int = attrs.field(default=1, kw_only=True)
     unknown: Any = attrs.field(default=UNKNOWN, kw_only=True)
@@ -375,8 +349,8 @@ class Vocabulary:
             source = _of_split(source, split)
         elif split is not None:
             raise OptionError("split: goes with a dataset and a field of it")
-        counted = count_tokens(source, field, pieces, prune, progress)
-        times = dict(counted.top()).get(padding, 0)
+        counted, total = count_tokens(source, field, pieces, prune, progress)
+        times = dict(counted).get(padding, 0)
         if times and padding not in ("", b""):
             raise OptionError(
                 f"padding: expected a token that is no data, or None, got {padding!r}, which comes {times:,} times: it "
@@ -384,19 +358,19 @@ class Vocabulary:
                 f"padding={padding!r})"
             )
         made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
-        apart = {*_given(reserved), padding, UNKNOWN}
-        kept = [(token, count) for token, count in counted.top() if count >= min_count and token not in apart]
+        apart = {*_as_tokens(reserved), padding, UNKNOWN}
+        kept = [(token, count) for token, count in counted if count >= min_count and token not in apart]
         if max_size is not None:
             fixed = len(cls([token for token, _ in kept[:1]], **made)) - len(kept[:1])
             if max_size <= fixed:
                 raise OptionError(f"max_size: expected more than the {fixed} ids without a token, got {max_size}")
             kept = kept[: max_size - fixed]
-        return cls([token for token, _ in kept], **made, counts=dict(kept), total=counted.total)
+        return cls([token for token, _ in kept], **made, counts=dict(kept), total=total)
 
     # What it says ---------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return how many ids there are."""
+        """Return the number of ids."""
         return len(self._ids) + self.oov_buckets
 
     @property
@@ -488,21 +462,20 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Return how many of the tokens of other records are known: by split; of a plain iterable, of all.
+        """Count the known tokens of other records: by split; of a plain iterable, of all.
 
         Args:
             source: as for `build`.
             field: as for `build`.
         """
         if field is None:
-            return self._covered(count_tokens(source, None, self.pieces, None))
+            return self._covered(*count_tokens(source, None, self.pieces, None))
         parts = selections_of(source)
-        return {name: self._covered(count_tokens(part, field, self.pieces, None)) for name, part in parts.items()}
+        return {name: self._covered(*count_tokens(part, field, self.pieces, None)) for name, part in parts.items()}
 
-    def _covered(self, counted: Tokens) -> Coverage:
-        unknown = [(token, count) for token, count in counted.top() if token not in self._ids]
-        lost = sum(count for _, count in unknown)
-        return Coverage(counted.total, counted.total - lost, tuple(unknown[:10]))
+    def _covered(self, counted: Sequence[tuple[Any, int]], total: int) -> Coverage:
+        unknown = [(token, count) for token, count in counted if token not in self._ids]
+        return Coverage(total, total - sum(count for _, count in unknown), tuple(unknown[:10]))
 
     # In TensorFlow --------------------------------------------------------------------------------------------------
 
@@ -521,7 +494,7 @@ class Vocabulary:
         return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=True)
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return what `read(..., vocabulary=...)` makes of a field.
+        """Return the map of a field to its ids, for `read(..., vocabulary=...)`.
 
         Raises:
             OptionError: the field has other tokens.

@@ -287,13 +287,14 @@ def agreed(
         return of[sure.name] if sure else xp.longest([of[field.name] for field in fields])
 
     size, length = common(sizes), common(lengths)
-    for field in fields:
+    names = [repr(field.name) for field in fields]
+    for at, field in enumerate(fields):
         if field is sure or len(fields) == 1:
             continue
         agrees = xp.equal(sizes[field.name], size)
         if field.name in excused:
             agrees |= excused[field.name]
-        others = ", ".join(repr(other.name) for other in fields if other is not field)
+        others = ", ".join(names[:at] + names[at + 1 :])
         message = f"as many steps as of {others} are expected (align=None frees a field), got"
         length = xp.checked(field, length, agrees, message, sizes[field.name], "of", size)
     return length

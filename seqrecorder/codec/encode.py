@@ -111,6 +111,7 @@ _BLOCKS = 4
 _GROWTH = 16
 
 _SCALAR = 8
+_NUMBERS = {int, float, bool, type(None)}
 _SAMPLE = 16  # arrays of a block
 _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
 
@@ -230,7 +231,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
             try:
                 total += size_of(values)
             except _UNEXPECTED:
-                total += sum(map(_size, values))
+                total += sum(map(value_size, values))
         return total
 
     return size
@@ -240,7 +241,7 @@ def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
     """Return the sum of a field's sizes; it may fail where values are not in the form that records hold."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
-        return lambda values: sum(map(_size, values))
+        return lambda values: sum(map(value_size, values))
     if is_ragged:
         return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
     if not field.is_list and not field.shape:  # text: numbers are not asked
@@ -264,20 +265,22 @@ def _is_number(field: Field) -> bool:
 
 def _one_by_one(record: Any, names: Sequence[str]) -> int:
     try:
-        return sum(_size(getattr(record, name)) for name in names)
+        return sum(value_size(getattr(record, name)) for name in names)
     except AttributeError:  # encoding says what is wrong
         return 0
 
 
-def _size(value: Any, depth: int = 0) -> int:
+def value_size(value: Any, depth: int = 0) -> int:
+    """Return about how many bytes a value takes, as it is encoded."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return _text_size(value.ravel().tolist())
         return int(value.nbytes)
     if isinstance(value, (list, tuple)) and depth < _DEEPEST:
-        return sum(_size(item, depth + 1) for item in value)
+        is_flat = value and type(value[0]) in _NUMBERS
+        return _SCALAR * len(value) if is_flat else sum(value_size(item, depth + 1) for item in value)
     if isinstance(value, SparseVector):
-        return _size(value.indices) + _size(value.values)
+        return value_size(value.indices) + value_size(value.values)
     return len(value) if isinstance(value, (str, bytes)) else _SCALAR
 
 
@@ -285,7 +288,7 @@ def _text_size(values: Sequence[Any]) -> int:
     try:
         size = len("".join(values))  # faster than a sum of their lengths
     except TypeError:  # bytes, or something that is no text
-        size = sum(map(_size, values))
+        size = sum(map(value_size, values))
     return size + _SCALAR * len(values)
 
 

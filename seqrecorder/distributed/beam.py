@@ -16,11 +16,17 @@ import attrs
 
 from seqrecorder.codec.columns import is_table
 from seqrecorder.dataset.selection import open as open_corpus
-from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
+from seqrecorder.writing.part import (
+    EncodedPiece,
+    PieceEncoder,
+    check_unsorted,
+    pieces_of,
+    same_everywhere,
+    write_pieces,
+)
 from seqrecorder.writing.shuffle import SortedSpill
 
 if TYPE_CHECKING:

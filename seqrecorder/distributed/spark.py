@@ -16,13 +16,19 @@ import pyarrow as pa
 from seqrecorder.codec.arrow import arrow_schema, table_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.selection import rows_of
-from seqrecorder.distributed.shard_pieces import pieces_of, same_everywhere
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.rows import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
 from seqrecorder.writing.commit import commit
-from seqrecorder.writing.part import EncodedPiece, PieceEncoder, check_unsorted, write_pieces
+from seqrecorder.writing.part import (
+    EncodedPiece,
+    PieceEncoder,
+    check_unsorted,
+    pieces_of,
+    same_everywhere,
+    write_pieces,
+)
 
 if TYPE_CHECKING:
     import os

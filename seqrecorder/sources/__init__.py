@@ -1,3 +1,3 @@
-"""What records are made from and turned into: tables, rows, CSV, JSON lines, CoNLL, .ts, TFRecord files of others."""
+"""Sources of records: tables, rows, CSV, JSON lines, CoNLL, .ts, TFRecord files of others."""
 
 __all__ = ["foreign", "infer", "rows", "tables", "text"]

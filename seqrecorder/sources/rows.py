@@ -361,7 +361,7 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
 
 def _rows_up_to(table: Any, keys: Sequence[str], bound: tuple[Any, ...]) -> int:
-    """Return how many rows of a sorted table are no later than a key."""
+    """Count the rows of a sorted table that are no later than a key."""
     begin, end = 0, table.num_rows
     while begin < end:
         middle = (begin + end) // 2
@@ -394,7 +394,7 @@ class RowGroups(TableSource):
         *,
         by: str | Sequence[str] | None,
         order: str | Sequence[str] | None,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | Sequence[str]] | None = None,
         extra: Literal["error", "ignore"] = "error",
         cast: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
@@ -549,7 +549,7 @@ def from_rows(
     *,
     by: str | Sequence[str] | None,
     order: str | Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     extra: Literal["error", "ignore"] = "error",
     cast: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
@@ -579,7 +579,7 @@ def from_rows(
         record_class: of the records.
         by: the column, or columns, whose values tell which rows are one record; None where all are one.
         order: the column, or columns, that rows of a group are ordered by; None keeps them as they come.
-        columns: the column of a field, where that has another name.
+        columns: the column of a field, where that has another name, or a list of columns for a shape `(n,)`.
         extra: see `from_table`; `by` and `order` need no field.
         cast: see `from_table`.
         on_error: `skip` leaves records out that do not fit, logs the first and counts them.

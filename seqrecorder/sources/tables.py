@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
+import numpy as np
+
 from seqrecorder.codec.arrow import BATCH_ROWS, Table, arrow_type, compute, pyarrow, table_of
 from seqrecorder.codec.columns import is_table
-from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError
+from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, local_path, natural_order
@@ -133,7 +137,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what Arrow says, and what to do about row names, and a line longer than its blocks of 1 MiB."""
+    """Add advice to an error of Arrow's about row names, or about a line longer than its blocks of 1 MiB."""
     widths = _WIDTHS.search(str(error))
     if widths and int(widths[2]) == int(widths[1]) + 1:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
@@ -344,7 +348,7 @@ def from_table(
     table: Any,
     record_class: object,
     *,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     extra: Literal["error", "ignore"] = "error",
     cast: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
@@ -370,7 +374,8 @@ def from_table(
         table: of any library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or of Hugging Face, a stream
             of such; or a path of Parquet, Arrow, CSV or JSON lines, a glob, a directory of such, or a list of paths.
         record_class: of the records.
-        columns: the column of a field, where that has another name.
+        columns: the column of a field, where that has another name; or a list of columns that together are the values
+            of a shape `(n,)`, or n steps: `{"features": ["f1", "f2"]}`.
         extra: what becomes of columns that are no field: `error`, or `ignore`, which lists them as `ignored`.
         cast: whether numbers may become the declared type where that may lose something: floats are rounded to
             narrower ones, whole floats become integers, 0 and 1 bools. What does not fit is refused.
@@ -391,7 +396,7 @@ def from_table(
 def open_table(
     given: Any,
     schema: Schema | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
     *,
     steps: bool = False,
     skip: bool = False,
@@ -401,7 +406,7 @@ def open_table(
     Args:
         given: see `from_table`.
         schema: fields whose types hold in files of text, which tell none.
-        columns: the column of a field, where that has another name.
+        columns: the column, or columns, of a field, where that has another name.
         steps: whether a row is a step, and no record.
         skip: see `table_of_files`.
 
@@ -411,9 +416,10 @@ def open_table(
         SourceError: a file is not of its format.
     """
     if is_path(given):
-        return table_of_files(given, None if schema is None else _types_of(schema, columns, steps=steps), skip=skip)
+        types = None if schema is None else _types_of(schema, columns, steps=steps)
+        return _joined(table_of_files(given, types, skip=skip), schema, columns)
     if is_table(given):
-        return table_of(given)
+        return _joined(table_of(given), schema, columns)
     advice = "; polars: give .collect()" if type(given).__name__ == "LazyFrame" else ""
     if isinstance(given, (list, tuple)) or hasattr(given, "__next__"):
         advice = "; dictionaries and records go to seqrecorder.write(rows, destination, schema=Class)"
@@ -423,21 +429,52 @@ def open_table(
     )
 
 
-def _types_of(schema: Schema, columns: Mapping[str, str] | None, *, steps: bool) -> Any:
+def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
+    """Return a table in which the columns that are listed for a field are one column of lists, named as the field."""
+    given = {} if schema is None else check_columns(schema, columns)
+    lists = {field: names for field, names in given.items() if not isinstance(names, str)}
+    parts = list(itertools.chain.from_iterable(lists.values()))
+    for name in parts:
+        if name not in table.names:
+            close = did_you_mean(name, table.names)
+            raise OptionError(f"columns: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
+
+    def read(wanted: Sequence[str]) -> Iterator[Any]:
+        for batch in table.open(list(dict.fromkeys(part for name in wanted for part in lists.get(name, [name])))):
+            arrays = [_side_by_side(batch.select(lists[name])) if name in lists else batch[name] for name in wanted]
+            yield pyarrow().record_batch(arrays, names=list(wanted))
+
+    left = (name for name in table.names if name not in parts)
+    return attrs.evolve(table, names=(*left, *lists), open=read) if lists else table
+
+
+def _side_by_side(batch: Any) -> Any:
+    """Return an array of lists, each with the values of a row, of the type that holds those of all columns."""
+    pa = pyarrow()
+    schemas = [pa.schema([pa.field("value", kind)]) for kind in batch.schema.types]
+    kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    values = pa.concat_arrays([column.cast(kind) for column in batch.columns])
+    order = np.arange(len(values)).reshape(batch.num_columns, batch.num_rows).T
+    return pa.FixedSizeListArray.from_arrays(values.take(pa.array(order.ravel())), batch.num_columns)
+
+
+def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> Any:
     """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    pa, columns = pyarrow(), check_columns(schema, columns)
-    fields = {columns.get(field.name, field.name): field for field in schema.fields if field.sparse is None}
+    pa, given, declared = pyarrow(), check_columns(schema, columns), dict[str, Any]()
+    for field in schema.fields:
+        names, depth = given.get(field.name, field.name), int(field.is_list and not steps) + len(field.shape)
+        declared |= {names: (field, depth)} if isinstance(names, str) else dict.fromkeys(names, (field, depth - 1))
 
     def types(names: Sequence[str]) -> dict[str, Any]:
         found = {}
         for name in names:
-            field = fields.get(name)
-            if field is None or field.element.numpy.kind in "cm":
+            field, depth = declared.get(name, (None, 0))
+            if field is None or field.sparse is not None or field.element.numpy.kind in "cm":
                 continue  # what text is read as is refused later
             narrow = field.element.name in ("bfloat16", "float16")  # of which text has no parser
             kind = pa.float64() if narrow else arrow_type(field.element, name)
             kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
-            for _ in range(int(field.is_list and not steps) + len(field.shape)):
+            for _ in range(depth):
                 kind = pa.list_(kind)
             found[name] = kind
         return found

@@ -7,7 +7,6 @@ import collections
 import functools
 import itertools
 import json
-import logging
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -21,7 +20,7 @@ from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_me
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STDIN, check_utf8, files_named, lines_of, name_of, natural_order
-from seqrecorder.writing.columns import ColumnSource, SkippingSource
+from seqrecorder.writing.columns import ColumnSource, SkippingSource, check_choice, check_columns
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_LOG = logging.getLogger("seqrecorder")
 _PIECES = 4096
 _CHARACTERS = 2 << 20  # of pieces that are looked at together
 _BAD = (RecordError, Mismatch, ValueError, RecursionError)  # what a piece raises that is no record
@@ -66,8 +64,7 @@ class TextRecords(SkippingSource, Generic[T]):
         *,
         convert: Callable[[Any, Any], Any] | None = None,
     ) -> None:
-        if on_error not in ("raise", "skip"):
-            raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        check_choice("on_error", on_error, ("raise", "skip"))
         self.paths, self.record_class, self._parse, self.on_error = paths, record_class, parse, on_error
         self.schema, self._convert = Schema.of(record_class), convert
         self._make, self._fields = maker_from_mapping(self.schema), {field.name: field for field in self.schema.fields}
@@ -99,9 +96,7 @@ class TextRecords(SkippingSource, Generic[T]):
                 said = f"{name_of(path)}, line {line}{key}: {message}"
                 if self.on_error == "raise":
                     raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
-                self.skip(said)
-                if self.skipped == 1:
-                    _LOG.warning("on_error='skip': the first that is left out: %s", said)
+                self.leave_out(said)
             else:
                 yield record
 
@@ -184,8 +179,8 @@ def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
-def value_of_text(field: Field, text: str, where: str = "") -> Any:
-    """Return what a text says, for a field: a number, a bool, a time, or itself.
+def value_of_text(field: Field, text: str) -> Any:
+    """Convert a text to the value of a field: a number, a bool, a time, or itself.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -197,14 +192,11 @@ def value_of_text(field: Field, text: str, where: str = "") -> Any:
     Raises:
         SourceError: it says no such value.
     """
-    try:
-        return values_of_texts(field, [text])[0]
-    except SourceError as error:
-        raise SourceError(f"{where}: {error}" if where else str(error)) from None
+    return values_of_texts(field, [text])[0]
 
 
-def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
-    """Return what each of some texts says.
+def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
+    """Convert texts to the values of a field; `lines` are the numbers of their lines.
 
     Raises:
         SourceError: one says no value of the field.
@@ -226,8 +218,8 @@ def values_of_texts(field: Field, texts: Sequence[str]) -> list[Any]:
             number = int if kind in "iu" else complex if kind == "c" else float
             done.extend(_number(text, number) for text in texts)
     except (ValueError, KeyError, OverflowError):
-        said = f"field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}"
-        raise SourceError(said) from None
+        where = f"line {lines[len(done)]}: " if lines else ""
+        raise SourceError(f"{where}field {field.name!r}: expected {element.name}, got {texts[len(done)]!r}") from None
     return done
 
 
@@ -279,20 +271,17 @@ def from_jsonl(
         DatasetNotFoundError: there is no such file.
         SourceError: while iterating: a line is no record; the file, the line, the key and the reason are named.
     """
-    lines = _Lines(Schema.of(record_class), columns or {}, extra)
+    lines = _Lines(Schema.of(record_class), columns, extra)
     return text_records(path, record_class, lines.parse, on_error, convert=exact_text)
 
 
 class _Lines:
-    """How lines of JSON become records."""
+    """Parser of lines of JSON."""
 
-    def __init__(self, schema: Schema, columns: Mapping[str, str], extra: str) -> None:
-        if extra not in ("error", "ignore"):
-            raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+    def __init__(self, schema: Schema, given: Mapping[str, str] | None, extra: str) -> None:
+        check_choice("extra", extra, ("error", "ignore"))
         fields = {field.name: field for field in schema.fields}
-        for name in columns:
-            if name not in fields:
-                raise OptionError(f"columns: {schema.name} has no field {name!r}{did_you_mean(name, fields)}")
+        columns: Mapping[str, Any] = check_columns(schema, given, several=False)
         keys = {columns.get(name, name): name for name in fields}
         self._field_of = keys if columns or extra == "ignore" else None
         self._extra = extra == "ignore"
@@ -358,7 +347,7 @@ def _of_json(element: ElementType, value: Any) -> Any:
 
 
 def _pairs(field: Field, indices: Any, values: Any) -> Any:
-    """Return what a sparse field takes of two lists, for each step if it is a feature list."""
+    """Pair the indices and values of a sparse field, for each step if it is a feature list."""
     if indices is None or not field.is_list:
         return None if indices is None else (indices, values)
     return list(zip(indices, values, strict=True))
@@ -494,7 +483,7 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 
 class _Sentences:
-    """How lines become sentences."""
+    """Parser of sentences, a token a line."""
 
     def __init__(
         self, schema: Schema, columns: Sequence[str | None], document: str | None, separator: str | None
@@ -531,24 +520,16 @@ class _Sentences:
             for name, text in found.comments.items()
             if name in self.contexts
         }
-        try:
-            for place, field in self.columns:
-                values[field.name] = values_of_texts(field, [cells[place] for cells in rows])
-        except (IndexError, SourceError):
-            for number, cells in zip(numbers, rows, strict=True):
-                if len(cells) < self.width:
-                    raise SourceError(
-                        f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}"
-                    ) from None
-                for place, field in self.columns:
-                    value_of_text(field, cells[place], f"line {number}")
-            raise  # pragma: no cover - one of them was not good
-        other = next((place for place, cells in enumerate(rows) if len(cells) != len(rows[0])), None)
-        if other is not None:
-            raise SourceError(
-                f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(rows[other])} in line "
-                f"{numbers[other]}: {rows[other]} (separator= says what stands between columns)"
-            )
+        for number, cells in zip(numbers, rows, strict=True):
+            if len(cells) < self.width:
+                raise SourceError(f"expected {self.width} columns, got {len(cells)} in line {number}: {cells}")
+            if len(cells) != len(rows[0]):
+                raise SourceError(
+                    f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
+                    f"{cells} (separator= says what stands between columns)"
+                )
+        for place, field in self.columns:
+            values[field.name] = values_of_texts(field, [cells[place] for cells in rows], numbers)
         if self.document is not None:
             is_text = self.contexts[self.document].element.is_text
             values[self.document] = str(found.document) if is_text else found.document
@@ -581,8 +562,8 @@ def from_ts(
     One feature list takes all dimensions: without a shape of one, with the shape `(d,)` of d, which then are equally
     long. Several feature lists without a shape take a dimension each, in the order of their declaration; with `align=`
     they may be of different lengths. Missing values (`?`) are NaN. The class is the label's text, or its place in
-    `@classLabel` where the field is of integers; the target of a regression is a number. A field with `key=True` is the
-    name of the file, without its ending, with the number of the series: `Steps_TRAIN-0`; or the number alone.
+    `@classLabel` where the field is of integers; the target of a regression is a number. A field with `key=True` is
+    text: the name of the file, without its ending, with the number of the series, such as `Steps_TRAIN-0`.
 
     Args:
         path: see `from_jsonl`.
@@ -654,7 +635,7 @@ def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]
 
 
 class _Series:
-    """How lines become series."""
+    """Parser of `.ts` lines."""
 
     def __init__(self, schema: Schema, label: str | None) -> None:
         self.schema = schema
@@ -665,6 +646,11 @@ class _Series:
         if any(field.shape for field in self.lists) and len(self.lists) > 1:
             raise OptionError(f"{schema.name}: several feature lists take a dimension each, without a shape")
         self.key = schema.key_field
+        if self.key is not None and not self.key.element.is_text:
+            raise OptionError(
+                f"key {self.key.name!r}: expected text, since keys of series are the file's name and a number, such as "
+                f"'Steps_TRAIN-0', got {self.key.element.name}"
+            )
         wanted = [field for field in contexts if field != self.key and not field.has_default and not field.optional]
         if label is not None:
             wanted = [field for field in contexts if field.name == label]
@@ -683,10 +669,9 @@ class _Series:
         header: dict[str, str] = {}
         stem = Path(name_of(file)).stem
         for count, (number, text) in enumerate(_lines_of_series(file, header)):
-            key = None if self.key is None else f"{stem}-{count}" if self.key.element.is_text else count
-            yield number, len(text), functools.partial(self._values, header, text, key)
+            yield number, len(text), functools.partial(self._values, header, text, f"{stem}-{count}")
 
-    def _values(self, header: dict[str, str], text: str, key: str | int | None) -> dict[str, Any]:
+    def _values(self, header: dict[str, str], text: str, key: str) -> dict[str, Any]:
         """Return the values of a series.
 
         Raises:
@@ -701,7 +686,7 @@ class _Series:
                 raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")
             values[self.label.name] = self._class(self.label, found, labels[1:])
         if self.key is not None:
-            values[self.key.name] = key
+            values[self.key.name] = value_of_text(self.key, key)
         first = self.lists[0]
         expected = len(self.lists) if not first.shape else first.shape[0]
         if len(series) != expected:

@@ -12,7 +12,6 @@ import functools
 import itertools
 import logging
 import pathlib
-import sys
 from collections.abc import Iterable, Mapping
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -31,7 +30,7 @@ from seqrecorder.codec.columns import (
     records_of,
     with_texts,
 )
-from seqrecorder.codec.encode import columns_of_dictionaries
+from seqrecorder.codec.encode import columns_of_dictionaries, value_size
 from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.errors import FieldProblem, OptionError, RecordError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array, require_utf8
@@ -264,17 +263,8 @@ def _add(field: Field, mismatch: Mismatch, place: tuple[int, ...], problems: dic
     problems.setdefault(place[0], []).append(problem)
 
 
-def _records(column: Column) -> int:
-    if column.present is not None:
-        return len(column.present)
-    for lengths in (column.steps, column.counts):
-        if lengths is not None:
-            return len(lengths)
-    return len(column.values)
-
-
 def _size(columns: Mapping[str, Column]) -> int:
-    sizes = {name: _records(column) for name, column in columns.items()}
+    sizes = {name: column.records for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         said = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise OptionError(f"columns: expected as many records in each, got {said}")
@@ -453,6 +443,12 @@ def _itself(value: Any) -> Any:
 _LOG = logging.getLogger("seqrecorder")
 
 
+def check_choice(option: str, given: object, choices: tuple[str, str]) -> None:
+    """Raise `OptionError` where an option is neither of two texts."""
+    if given not in choices:
+        raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {given!r}")
+
+
 class SkippingSource:
     """A source that leaves some of its rows out.
 
@@ -472,6 +468,12 @@ class SkippingSource:
         """Count a row that is left out."""
         self.skipped += 1
         self.reasons = first_reasons(self.reasons, [str(reason)])
+
+    def leave_out(self, reason: object) -> None:
+        """Count a row that `on_error="skip"` leaves out, and log the first one."""
+        self.skip(reason)
+        if self.skipped == 1:
+            _LOG.warning("on_error='skip': the first record that is left out: %s", reason)
 
 
 class ColumnSource(SkippingSource, abc.ABC):
@@ -518,8 +520,7 @@ class TableSource(ColumnSource):
     def __init__(
         self, table: Table, schema: Schema, *, cast: bool = False, on_error: Literal["raise", "skip"] = "raise"
     ) -> None:
-        if on_error not in ("raise", "skip"):
-            raise OptionError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
+        check_choice("on_error", on_error, ("raise", "skip"))
         self.table, self.schema, self.cast, self.on_error, self.skipped = table, schema, cast, on_error, 0
         self.column_of: dict[str, str] = {}
 
@@ -555,18 +556,13 @@ class TableSource(ColumnSource):
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
-                    self._leave_out(error)
+                    self.leave_out(error)
                 else:
                     yield columns, size
             while self.table.left_out:
-                self._leave_out(self.table.left_out.pop(0))
+                self.leave_out(self.table.left_out.pop(0))
         while self.table.left_out:  # behind the last table
-            self._leave_out(self.table.left_out.pop(0))
-
-    def _leave_out(self, why: object) -> None:
-        self.skip(why)
-        if self.skipped == 1:
-            _LOG.warning("on_error='skip': the first record that is left out: %s", why)
+            self.leave_out(self.table.left_out.pop(0))
 
 
 class TableRecords(TableSource):
@@ -581,7 +577,7 @@ class TableRecords(TableSource):
         table: Table,
         schema: Schema,
         *,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, Any] | None = None,
         extra: Literal["error", "ignore"] = "error",
         cast: bool = False,
         on_error: Literal["raise", "skip"] = "raise",
@@ -604,34 +600,37 @@ class TableRecords(TableSource):
             yield pa.table({field: batch.column(name) for field, name in self.column_of.items()})
 
 
-def check_columns(schema: Schema, columns: Mapping[str, str] | None) -> Mapping[str, str]:
+def check_columns(
+    schema: Schema, columns: Mapping[str, Any] | None, *, several: bool = True
+) -> Mapping[str, str | Sequence[str]]:
     """Return the columns of fields, none where it is None.
 
     Raises:
-        OptionError: it is no mapping of fields of the schema to names.
+        OptionError: it is no mapping of fields of the schema to names, or to lists of names for fields with several
+            values, where `several` lets it.
     """
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
         raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
-    names = [field.name for field in schema.fields]
-    for given in columns:
-        if given not in names:
-            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), names)}")
-        if not isinstance(columns[given], str):
-            raise OptionError(
-                f"columns: expected the name of one column for field {given!r}, got {columns[given]!r}; join several "
-                "before: a column of lists, such as numpy.stack(..., 1).tolist()"
-            )
+    fields = {field.name: field for field in schema.fields}
+    for given, names in columns.items():
+        if given not in fields:
+            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), fields)}")
+        takes_several = several and bool(fields[given].shape or fields[given].is_list)
+        listed = takes_several and isinstance(names, (list, tuple)) and names
+        if not isinstance(names, str) and not (listed and all(isinstance(name, str) for name in names)):
+            or_more = ", or a list of names" if takes_several else ""
+            raise OptionError(f"columns: expected the name of one column{or_more} for field {given!r}, got {names!r}")
     return columns
 
 
-def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
+def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | None) -> dict[str, str]:
     """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
 
     Args:
         schema: what the records are.
         table: has the columns.
-        columns: the column of a field, where that has another name.
+        columns: the column of a field, where that has another name; of several together, it has the field's name.
 
     Raises:
         OptionError: there is no such field or column, or none for a field that is required.
@@ -641,7 +640,8 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, str] | No
     found: dict[str, str] = {}
     for field in schema.fields:
         given_name = field.name if field.name in there or field.feature not in there else field.feature
-        name = columns.get(field.name, given_name)
+        given = columns.get(field.name, given_name)
+        name = given if isinstance(given, str) else field.name
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
         if all(name + part in there for part in parts):
             found |= {field.name + part: name + part for part in parts}
@@ -670,8 +670,7 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     Raises:
         OptionError: there are some, and they are not to be ignored.
     """
-    if extra not in ("error", "ignore"):
-        raise OptionError(f"extra: expected 'error' or 'ignore', got {extra!r}")
+    check_choice("extra", extra, ("error", "ignore"))
     used = set(used)
     unused = tuple(name for name in table.names if name not in used and not name.startswith("__index_level_"))
     if unused and extra == "error":
@@ -712,7 +711,6 @@ def check_types(given: Any, column_of: Mapping[str, str]) -> None:
 
 _ROWS = 8192
 _BYTES = 4 << 20
-_NUMBERS = {int, float, bool, type(None)}
 
 
 class Dictionaries(ColumnSource):
@@ -761,22 +759,12 @@ class Dictionaries(ColumnSource):
                 except CannotWait:
                     waits = False
             chunk.append(taken)
-            size += sum(map(_weight, taken.values())) if type(taken) is dict else 0
+            size += sum(map(value_size, taken.values())) if type(taken) is dict else 0
             if not waits or len(chunk) == _ROWS or size >= _BYTES:
                 yield chunk
                 chunk, size = [], 0
         if chunk:
             yield chunk
-
-
-def _weight(value: Any) -> int:
-    """Return about how many bytes a value takes."""
-    kind = type(value)
-    if kind is np.ndarray:
-        return int(value.nbytes)
-    if kind in (list, tuple) and value and type(value[0]) not in _NUMBERS:
-        return sum(map(_weight, value))
-    return sys.getsizeof(value)
 
 
 T = TypeVar("T")
@@ -809,16 +797,12 @@ class Sources:
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
-        """Return what hooks made of them: records, and for each the index of its source."""
+        """Replace the records by the output of the hooks; `origins[i]` is the source of record i."""
         indices = np.asarray(origins, np.int64)
         return Sources(self.positions[indices], records, self.splits[indices])
 
-    def after(self, done: int) -> Sources:
-        """Return those behind the first `done`."""
-        return self.between(done, len(self.records))
-
-    def between(self, start: int, stop: int) -> Sources:
-        """Return some that stand together."""
+    def between(self, start: int, stop: int | None) -> Sources:
+        """Return some that stand together; None is the end."""
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 

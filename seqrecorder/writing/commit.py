@@ -56,9 +56,9 @@ from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
-from seqrecorder.writing.part import HOOKS, IDENTITY, KEYS, OPENED, PART, UrlParts, checked_part
+from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part
 from seqrecorder.writing.splits import DEFAULT_SPLIT
-from seqrecorder.writing.writer import WriteOptions, tell_missed_shares
+from seqrecorder.writing.writer import KEYS, WriteOptions, tell_missed_shares
 
 if TYPE_CHECKING:
     import os

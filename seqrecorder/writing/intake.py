@@ -375,7 +375,7 @@ class RecordStream:
 
     @property
     def held(self) -> bool:
-        """Whether what comes next is of a list, taken from before: no code of the program runs to make it."""
+        """Whether the next records come from a list, so that no code of the program runs to make them."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
@@ -820,7 +820,7 @@ class RecordIntake:
                 self._place(block)
 
     def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
-        """Return what of the records decides splits, identifies them, and makes lines of the CSV."""
+        """Return views of the records, with what decides splits, identifies them, and makes lines of the CSV."""
         if self._whole:
             return records_of(self._schema, columns)
         return views(self._schema, columns, size, self._needs)

@@ -1,4 +1,4 @@
-"""`write_part`, one process's share of a dataset, and single encoded records for Beam and Spark."""
+"""`write_part`, one process's share of a dataset; and what Beam and Spark write and read record by record."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import cached
-from seqrecorder.storage.files import MANIFEST, check_name, is_url
+from seqrecorder.storage.files import MANIFEST, check_name, is_url, local_path
 from seqrecorder.storage.places import Place
 from seqrecorder.storage.publish import PartsDirectory
 from seqrecorder.storage.threads import in_threads
 from seqrecorder.writing.columns import Block, ColumnSource, Sources, TableRecords
 from seqrecorder.writing.intake import LifeCycle, check_params
 from seqrecorder.writing.splits import Router
-from seqrecorder.writing.writer import WriteOptions, Writer, shows_options, stream_of
+from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
 
 if TYPE_CHECKING:
     import os
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from seqrecorder.codec.columns import Column
-    from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.writing.intake import Placement
+    from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.writing.writer import WriteKeywords
 
 
@@ -160,9 +159,6 @@ class UrlParts:
 
 _TOGETHER = 1024
 
-KEYS = "keys"
-"""The asset of a part that holds the hashes of its keys."""
-
 PART = "part"
 """What of a part's metadata says which it is."""
 
@@ -233,7 +229,7 @@ def write_part(
     return writer.manifest
 
 
-class PartWriter(Writer):
+class PartWriter(Writer[Any]):
     """Writes one part of a dataset record by record: a dataset of its own, with the hashes of its keys beside.
 
     Args:
@@ -250,7 +246,7 @@ class PartWriter(Writer):
     def __init__(
         self, destination: str | os.PathLike[str], schema: object, part: int | str, **options: Unpack[WriteKeywords]
     ) -> None:
-        self.part = part = checked_part(part)
+        part = checked_part(part)
         for name in _WHOLE:
             if options.get(name) is not None:
                 raise OptionError(f"write_part: give {name} to commit, since it is of the whole dataset")
@@ -267,7 +263,7 @@ class PartWriter(Writer):
                 "and to commit",
                 path=place,
             )
-        self._whole = whole = read_manifest(place) if append else None
+        whole = read_manifest(place) if append else None
         if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
         if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
@@ -279,25 +275,16 @@ class PartWriter(Writer):
         hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
         # Splits in time may leave records out, too.
         timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
+        opened = list[str]()
         options["metadata"] = {
             PART: part,
             IDENTITY: UniqueKeys(record_schema, "error").needs,
             HOOKS: any(hooks) or timed,
+            OPENED: opened,
         }
-        super().__init__(destination if parts is None else parts.new_attempt(part), schema, **options)
-        if parts is not None:
-            self._place = parts.destination
-
-    def _url_of(self, destination: Any) -> Destination | None:
-        return attempt_at(destination, self.part) if is_url(destination) else None
-
-    def _new_router(self, old: Manifest | None) -> Router:
-        del old  # of the attempt, which is new
-        given, time = self.options, self.options.time_rule
-        return Router(self.schema, given.splits, given.split_by, given.seed, self._whole, part=self.part, time=time)
-
-    def _new_keys(self) -> UniqueKeys:
-        return UniqueKeys(self.schema, self.options.on_duplicate)
+        attempt = attempt_at(str(destination), part) if parts is None else parts.new_attempt(part)
+        of_whole = attempt.place if isinstance(attempt, Destination) else place
+        self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
         """Add records that are encoded already, and know their splits.
@@ -316,20 +303,6 @@ class PartWriter(Writer):
             raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
-
-    def _check_opened(self, digest: str) -> None:
-        """Leave it to `commit`, which may replace the dataset."""
-        self.options.metadata.setdefault(OPENED, []).append(digest)
-
-    def _assets(self) -> Mapping[str, Any]:
-        hashes = self._keys.hashes
-        return {} if hashes is None else {KEYS: hashes.astype("<u8", copy=False).tobytes()}
-
-    def _open_missing(self, placement: Placement) -> None:
-        """Leave a part without records without a split: which ones there are, the others say."""
-
-    def _tell_missed_shares(self) -> None:
-        """Say nothing: shares are those of the whole."""
 
 
 def _is_dataset(place: Any) -> bool:
@@ -433,7 +406,7 @@ class PieceEncoder:
         return PieceEncoder, (self.schema, self.options)
 
     def encode(self, given: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
-        """Yield what records become.
+        """Encode records, one by one.
 
         Args:
             given: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
@@ -495,6 +468,26 @@ class PieceEncoder:
             tag = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
             packed = key.to_bytes(8, "little") if is_first else b""
             yield EncodedPiece(tag, names[int(number)], packed, lengths.astype("<i8").tobytes(), bytes(data))
+
+
+_MOST_OF_PIECE = 16_384
+
+
+def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
+    """Yield start, stop and step of the positions of some records of one shard, which a task reads together."""
+    for shard in shards:
+        stop = shard.start + shard.step * shard.records
+        for start in range(shard.start, stop, shard.step * _MOST_OF_PIECE):
+            yield start, min(stop, start + shard.step * _MOST_OF_PIECE), shard.step
+
+
+def same_everywhere(destination: str | os.PathLike[str]) -> str:
+    """Return a URL, or a path that is absolute: workers have other working directories.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    return str(destination if is_url(destination) else local_path(destination))
 
 
 _UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")

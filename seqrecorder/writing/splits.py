@@ -162,7 +162,7 @@ class Router:
         return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
-        """Return what the manifest says of this, after `count` records."""
+        """Return the entry of the manifest, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         if self._dealer is None or self._stratify is None:
@@ -529,7 +529,7 @@ class SplitWriter:
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
                 if self._filled:  # full: only an empty shard takes a record over the limit
-                    self._summarize()
+                    self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
                         self._sent.append(self._uploads.send(self.name, name, self._shards[-1]))
@@ -556,7 +556,7 @@ class SplitWriter:
             )
         writer.write(data, lengths)
 
-    def _summarize(self) -> None:
+    def _close_first(self) -> None:
         """Close the first shard that is open, so that no more files are open than are written to."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", tuple(histogram(steps)), 0, 1))
@@ -572,7 +572,7 @@ class SplitWriter:
             while batch := list(itertools.islice(items, _SPILL_BATCH)):
                 self._place_spilled(batch)
         while len(self._closed) < len(self._shards):
-            self._summarize()
+            self._close_first()
         self._write_lines()
         infos, filled = [], self.start
         for index, (files, info) in enumerate(zip(self._finish_files(), self._closed, strict=True)):
@@ -618,7 +618,7 @@ class SplitWriter:
 
 @attrs.frozen
 class ShardOptions:
-    """How records become shards.
+    """Options of the shards of a split.
 
     Attributes:
         shards: their number; record i goes to shard i mod n.

@@ -1,4 +1,4 @@
-"""Where the life cycle runs: in this process, or in worker processes that give the same bytes in the same order."""
+"""Worker processes that encode records, with the same bytes in the same order as one process alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_starting() -> bool:
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
-    """Where in a worker an error came up."""
+    """Traceback of an error in a worker."""
 
     def __str__(self) -> str:
         return f"\n\n{self.args[0]}"
@@ -74,7 +74,7 @@ class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never r
 
 
 def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
-    """Return what a worker begins with: how to become like this process, and then what to run.
+    """Return the start messages of a worker: the state of this process, then what to run.
 
     Args:
         record_class: of the records, which the worker imports by name.
@@ -242,7 +242,7 @@ def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
     start = _SIZE.unpack_from(data)[0]
     task: Any = pickle.loads(memoryview(data)[_SIZE.size :])  # noqa: S301 - of the parent
     blocks, size = list[Any](), 0
-    for block in life_cycle.encode(task.after(start) if start else task):
+    for block in life_cycle.encode(task.between(start, None) if start else task):
         blocks.append(block)
         size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:
@@ -362,7 +362,7 @@ class _Pool:
 
 
 class _Costs:
-    """What encoding takes here, and what it would take to bring records to a worker and bytes back.
+    """Time of encoding here, and of bringing records to a worker and bytes back.
 
     Every chunk is timed, and of fewer and fewer the copy is tried. The first chunk does not count among these: what a
     hook imports, or opens once, would seem to be what records take.
@@ -381,7 +381,7 @@ class _Costs:
 
     @property
     def ratio(self) -> float:
-        """How many times as long as the copy encoding takes; 0 where nothing was tried yet."""
+        """Ratio of the time of encoding to that of the copy; 0 where nothing was tried yet."""
         return self._encoding / max(self._copying, 1e-9)
 
     @property

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Mapping
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, overload
 
 import attrs
 
@@ -32,7 +32,7 @@ from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_pat
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
 from seqrecorder.storage.threads import Progress, cleanup_when_terminated, kept_from_children, scratch
-from seqrecorder.writing.columns import ColumnSource
+from seqrecorder.writing.columns import ColumnSource, check_choice
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream, check_params
 from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions
 from seqrecorder.writing.workers import PoolEncoder
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _SEE = "    **options: the fields of `WriteOptions`.\n"
 
@@ -97,7 +98,7 @@ def _own_dict(value: Any, name: str) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """How records become a dataset: `write` and `Writer` take each of these as a keyword argument.
+    """Options of writing: `write` and `Writer` take each of these as a keyword argument.
 
     >>> import seqrecorder as sr
     >>> sr.WriteOptions(splits={"train": 0.9, "eval": 0.1}, shards=4).shards
@@ -189,8 +190,7 @@ class WriteOptions:
             raise OptionError(f"seed: expected an int, got {self.seed!r}")
         if self.workers != "auto" and (not _is_int(self.workers) or self.workers < 1):
             raise OptionError(f"workers: expected a number of processes, 1 or more, or 'auto', got {self.workers!r}")
-        if self.on_duplicate not in ("error", "first"):
-            raise OptionError(f"on_duplicate: expected 'error' or 'first', got {self.on_duplicate!r}")
+        check_choice("on_duplicate", self.on_duplicate, ("error", "first"))
         for name in ("shuffle", "csv", "overwrite", "append", "stats"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name}: expected True or False, got {getattr(self, name)!r}")
@@ -211,7 +211,7 @@ class WriteOptions:
 
     @property
     def time_rule(self) -> TimeRule | None:
-        """Which times are of which split; None without `time`."""
+        """Rule of the splits in time; None without `time`."""
         return None if self.time is None else TimeRule.of(self.splits, self.time, self.end, self.straddling)
 
     def _check_shards(self) -> None:
@@ -234,7 +234,7 @@ class WriteOptions:
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
 
     def of_shards(self, *, seed: int, generation: int, groups: int) -> ShardOptions:
-        """Return how records become shards.
+        """Return the options of the shards.
 
         Args:
             seed: of the dataset, which for an append is not the one that was given.
@@ -270,10 +270,30 @@ def shows_options(target: T) -> T:
 
 _LOG = logging.getLogger("seqrecorder")
 
+KEYS = "keys"
+"""The asset of a part that holds the hashes of its keys."""
+
+
+@attrs.frozen
+class Part:
+    """One part of a dataset that many processes write: what its writer knows of the whole.
+
+    Attributes:
+        number: of the part, or its name.
+        whole: the dataset that is appended to, whose rules of splits hold; None for a new one.
+        place: the destination of the whole dataset.
+        opened: gets the digests of the manifests whose records the part holds.
+    """
+
+    number: int | str
+    whole: Manifest | None
+    place: Any
+    opened: list[str]
+
 
 @shows_options
-class Writer:
-    """Writes a dataset record by record.
+class Writer(Generic[R]):
+    """Writes a dataset record by record; type checkers know the class of the records.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -308,13 +328,25 @@ class Writer:
 
     manifest: Manifest
 
+    @overload
+    def __init__(
+        self, destination: str | os.PathLike[str], schema: type[R], **options: Unpack[WriteKeywords]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Writer[Any], destination: str | os.PathLike[str], schema: object, **options: Unpack[WriteKeywords]
+    ) -> None: ...
     def __init__(self, destination: str | os.PathLike[str], schema: object, **options: Unpack[WriteKeywords]) -> None:
-        self.options = WriteOptions.of(options)
-        self._remote = self._url_of(destination)
+        self._prepare(destination, Schema.of(schema), WriteOptions.of(options))
+
+    def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
+        """Look at what stands at the destination, and decide how records find their splits."""
+        self.options, self.schema, self._part = options, schema, part
+        self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
         # What goes to a URL is written on this disk first, all of it.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self._place = self.destination if self._remote is None else self._remote.place
-        self.schema = Schema.of(schema)
+        self._place = self._place if part is None else part.place
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
@@ -326,9 +358,18 @@ class Writer:
         )
         self._generation = self._standing.generation
         # The dataset that is appended to; None for a new one, also where it replaces one.
-        self._old = appended = self._standing.manifest if self.options.append else None
-        self._router = self._new_router(appended)
-        self._keys = self._new_keys()
+        self._old = self._standing.manifest if self.options.append else None
+        self._router = Router(
+            schema,
+            options.splits,
+            options.split_by,
+            options.seed,
+            self._old if part is None else part.whole,
+            part=None if part is None else part.number,
+            stratify=options.stratify,
+            time=options.time_rule,
+        )
+        self._keys = UniqueKeys(schema, options.on_duplicate)
         self._shard_options = self.options.of_shards(
             seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
@@ -343,7 +384,7 @@ class Writer:
         self._cleanup = contextlib.ExitStack()
 
     def _url_of(self, destination: Any) -> Destination | None:
-        """Return what is at the URL that is written to; None for a directory."""
+        """Return the destination at a URL; None for a directory."""
         if not is_url(destination):
             copied = origin_of(local_path(destination))
             if copied is not None:
@@ -355,14 +396,6 @@ class Writer:
                 f"{given[0]}=True makes files beside a dataset, which a URL has not; write to a directory"
             )
         return Destination.of(destination)
-
-    def _new_router(self, old: Manifest | None) -> Router:
-        given = self.options
-        rules: dict[str, Any] = {"stratify": given.stratify, "time": given.time_rule}
-        return Router(self.schema, given.splits, given.split_by, given.seed, old, **rules)
-
-    def _new_keys(self) -> UniqueKeys:
-        return UniqueKeys(self.schema, self.options.on_duplicate)
 
     # The with block -------------------------------------------------------------------------------------------------
 
@@ -465,7 +498,7 @@ class Writer:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def write(self, record: Any, *, split: str | None = None) -> None:
+    def write(self, record: R, *, split: str | None = None) -> None:
         """Add a record.
 
         Args:
@@ -514,7 +547,7 @@ class Writer:
             raise OptionError(f"write_batch: {self.schema.name} has load or split, which take records: write those")
         intake.add_columns(columns, split)
 
-    def write_all(self, records: Iterable[Any] | Mapping[str, Iterable[Any]] | RecordStream) -> None:
+    def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
         """Add all records of a source, one by one, or batch by batch where it gives columns.
 
         Args:
@@ -537,7 +570,9 @@ class Writer:
 
     def _check_opened(self, digest: str) -> None:
         """Raise `DatasetError` where records replace their own dataset, and that was changed since it was opened."""
-        if self.options.overwrite:
+        if self._part is not None:  # `commit` checks it
+            self._part.opened.append(digest)
+        elif self.options.overwrite:
             self._standing.check_opened(digest, self._place)
 
     # The end --------------------------------------------------------------------------------------------------------
@@ -549,7 +584,9 @@ class Writer:
         if placement is None:  # pragma: no cover - asked inside the block only
             raise RuntimeError("no placement")
         intake.finish()
-        self._open_missing(placement)
+        # Which splits there are is said by all parts together.
+        if placement.is_empty and self._part is None and not self.options.append:
+            placement.open(DEFAULT_SPLIT)
         added = placement.finish()
         manifest = Manifest(
             path=self.destination,
@@ -562,28 +599,29 @@ class Writer:
             splitting=self._splitting or self._router.splitting(intake.position),
             metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
             asset_infos=write_assets(
-                self._assets(), self._staging.path, self._generation if self.options.append else 0
+                self.options.assets if self._part is None else _asset_of_keys(self._keys),
+                self._staging.path,
+                self._generation if self.options.append else 0,
             ),
         )
         if self._old is not None:
             manifest = combined(self._old, manifest)
+        known = None
         if self._remote is not None and self._uploads is not None:
+            replaces = self._old is not None or self.options.overwrite
             self.manifest = self._remote.publish(
-                manifest,
-                self._staging.path,
-                overwrite=self._old is not None or self.options.overwrite,
-                there=self._uploads.sent,
+                manifest, self._staging.path, overwrite=replaces, there=self._uploads.sent
             )
-            self._tell_missed_shares()
-            return
-        known = self._known_stats()
-        self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
-        self._tell_missed_shares()
-        if self.options.stats or known is not None:
+        else:
+            known = self._known_stats()
+            self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
+        if self._part is None:
+            tell_missed_shares(self.manifest)
+        if self._remote is None and (self.options.stats or known is not None):
             from seqrecorder.analysis.stats import keep_stats
 
             keep_stats(self.manifest, known)
-        if self._old is not None:
+        if self._remote is None and self._old is not None:
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
@@ -598,15 +636,9 @@ class Writer:
             _LOG.warning("%s", error)
             return None
 
-    def _open_missing(self, placement: Placement) -> None:
-        if placement.is_empty and not self.options.append:
-            placement.open(DEFAULT_SPLIT)
 
-    def _assets(self) -> Mapping[str, Any]:
-        return self.options.assets
-
-    def _tell_missed_shares(self) -> None:
-        tell_missed_shares(self.manifest)
+def _asset_of_keys(keys: UniqueKeys) -> dict[str, bytes]:
+    return {} if keys.hashes is None else {KEYS: keys.hashes.astype("<u8", copy=False).tobytes()}
 
 
 def tell_missed_shares(manifest: Manifest) -> None:
@@ -615,10 +647,7 @@ def tell_missed_shares(manifest: Manifest) -> None:
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
             "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
-            manifest.where,
-            name,
-            100 * got,
-            100 * share,
+            *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting
     missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
@@ -628,14 +657,8 @@ def tell_missed_shares(manifest: Manifest) -> None:
             "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
             "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
             "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first: nearer",
-            manifest.where,
-            len({stratum for _, stratum, *_ in missed}),
-            len(rule.strata or {}),
-            stratum,
-            name,
-            100 * got,
-            records,
-            100 * (rule.shares or {})[name],
+            *(manifest.where, len({stratum for _, stratum, *_ in missed}), len(rule.strata or {}), stratum),
+            *(name, 100 * got, records, 100 * (rule.shares or {})[name]),
         )
 
 
@@ -687,14 +710,14 @@ def write(
         OptionError: options make no sense, or the columns of a table are not the fields.
     """
     stream, wanted = stream_of(records, schema, options)
-    writer = Writer(destination, wanted, **options)
+    writer = Writer[Any](destination, wanted, **options)
     with writer:
         writer.write_all(stream)
     return writer.manifest
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Return what is to be written as a stream, and its schema; takes and raises what `write` does."""
+    """Return the records to write as a stream, and their schema; takes and raises what `write` does."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):

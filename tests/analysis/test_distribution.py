@@ -22,8 +22,7 @@ def test_the_state_depends_on_the_values_alone(given_values, cut, limit):
     """Whether they come at once, in two parts or merged, backwards or not: the same counts, with a limit or without."""
     values = np.array(given_values)
     whole = counted(values, limit)
-    parts = counted(values[:cut], limit)
-    parts.merge(counted(values[cut:], limit))
+    parts = counted(values[:cut], limit) + counted(values[cut:], limit)
     backwards = counted(values[cut:][::-1], limit)
     backwards.add(values[:cut])
     for other in (parts, backwards):
@@ -48,6 +47,13 @@ def test_quantiles_beyond_the_limit_keep_their_bound(scale, dtype, random):
     assert found.total == values.size
 
 
+def test_buckets_without_values_take_no_memory(random):
+    """Of the 65,536 buckets, only runs that hold some value are kept: a wide dataset has many distributions."""
+    found = counted(random.normal(size=20_000), limit=100)
+    assert found.counts.size < 1 << 14
+    assert (found + found).counts.size == found.counts.size
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 def test_whole_numbers_are_counted_exactly(dtype, random):
     """Codes and numbers far apart alike."""
@@ -58,13 +64,6 @@ def test_whole_numbers_are_counted_exactly(dtype, random):
         assert np.array_equal(found.counts, counts)
     top = counted(np.array([5, 3, 3, 5, 1], dtype)).top(2)
     assert top == [(3, 2), (5, 2)]
-
-
-def test_histograms_count_what_lies_between_edges(random):
-    """As numpy's, of all values where they are counted one by one."""
-    values = random.normal(size=300)
-    edges = np.linspace(-2, 2, 9)
-    assert np.array_equal(counted(values).histogram(edges), np.histogram(values, edges)[0])
 
 
 def test_what_has_no_values_has_no_quantiles():
@@ -83,6 +82,7 @@ def test_many_channels_are_counted_as_each_alone(random):
     for channel, found in enumerate(together.distributions):
         alone = counted(everything[:, channel][~np.isnan(everything[:, channel])], limit=100)
         assert np.array_equal(found.counts, alone.counts)
+        assert np.array_equal(found.pages, alone.pages)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ def test_texts_are_counted_exactly_up_to_the_limit():
     whole.add(words)
     left.add(words[:2])
     right.add(words[2:])
-    left.merge(right)
-    for texts in (whole, left):
+    for texts in (whole, left + right):
         assert texts.top(3) == [("a", 2), ("b", 2), ("", 1)]
         assert (texts.distinct, texts.total, texts.empty) == (4, 6, 1)
         assert (texts.shortest, texts.longest) == (0, 1)
@@ -26,7 +25,7 @@ def test_frequent_texts_survive_the_limit(random):
     for start in range(0, len(words), 100):
         part = Texts(limit=50)
         part.add(words[start : start + 100])
-        texts.merge(part)
+        texts += part
     true = Counter(words)
     assert texts.distinct is None
     assert len(texts.counts) <= 50

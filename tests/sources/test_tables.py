@@ -181,6 +181,67 @@ def test_columns_are_mapped_and_others_listed():
     assert list(records) == [Reading("a", 0.1, np.datetime64("2024-01-01", "s"))]
 
 
+@sr.record
+class House:
+    label: int = sr.context("int64")
+    sides: np.ndarray = sr.context("float32", shape=(2,))
+
+
+@sr.record
+class Query:
+    query: int = sr.context("int64", key=True)
+    features: np.ndarray = sr.feature_list("float32", shape=(3,))
+    label: np.ndarray = sr.feature_list("int64")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "stream", "csv", "parquet", "jsonl"])
+def test_columns_that_are_listed_make_one_field(tmp_path, kind):
+    """Of rows that are records and of rows that are steps; ints beside floats are floats, and a null is NaN."""
+    frame = pd.DataFrame(
+        {"q": [1, 1, 2], "a": [1, 2, 3], "b": [0.5, np.nan, 1.5], "c": [7.0, 8.0, 9.0], "y": [3, 0, 1]}
+    )
+    path = tmp_path / f"rows.{kind}"
+    if kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif kind in ("csv", "parquet"):
+        getattr(frame, f"to_{kind}")(path, index=False)
+
+    def given():
+        memory = {"pandas": frame, "polars": pl.from_pandas(frame), "stream": pa.table(frame).to_reader()}
+        return memory.get(kind, path)
+
+    columns = {"query": "q", "features": ["a", "b", "c"], "label": "y"}
+    found = list(sr.from_rows(given(), Query, by="q", columns=columns, cast=True))
+    first = [[1, 0.5, 7], [2, np.nan, 8]]
+    assert found == [Query(1, np.array(first, "f4"), [3, 0]), Query(2, np.array([[3, 1.5, 9]], "f4"), [1])]
+    records = sr.from_table(given(), House, columns={"label": "y", "sides": ("c", "a")}, extra="ignore", cast=True)
+    assert records.ignored == ("q", "b")
+    assert list(records) == [House(3, [7, 1]), House(0, [8, 2]), House(1, [9, 3])]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (["a", "bb"], "no column 'bb' \\(did you mean 'b'"),
+        ([], "one column, or a list of names for field 'sides', got \\[\\]"),
+        (["a", 3], "or a list of names for field 'sides', got \\['a', 3\\]"),
+    ],
+)
+def test_lists_of_columns_that_are_none_are_refused(columns, said):
+    """Each name in the list is a column."""
+    with pytest.raises(sr.OptionError, match=said):
+        sr.from_table(pd.DataFrame({"label": [1], "a": [1.0], "b": [2.0]}), House, columns={"sides": columns})
+
+
+def test_lists_of_columns_of_other_types_or_sizes_are_refused():
+    """Texts beside numbers have no common type; and a list has as many columns as the shape says."""
+    frame = pd.DataFrame({"label": [1], "a": [1.0], "b": ["x"], "c": [2.0]})
+    with pytest.raises(sr.SourceError, match="DataFrame: .*(incompatible|merge|type)"):
+        list(sr.from_table(frame[["label", "a", "b"]], House, columns={"sides": ["a", "b"]}))
+    with pytest.raises(sr.OptionError, match="'sides': expected lists of 2 values, .* got one of 3"):
+        list(sr.from_table(frame.assign(b=0.5), House, columns={"sides": ["a", "b", "c"]}, cast=True))
+
+
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
@@ -188,7 +249,7 @@ def test_columns_are_mapped_and_others_listed():
         ({}, {"columns": {"kye": "key"}}, "no field 'kye' \\(did you mean 'key'"),
         ({}, {"columns": {"key": "kee"}}, "no column 'kee' for field 'key' \\(did you mean 'key'"),
         ({}, {"columns": "key"}, "mapping of field to column"),
-        ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]; join several before"),
+        ({}, {"columns": {"x": ["key", "at"]}}, r"one column for field 'x', got \['key', 'at'\]"),
         ({}, {"columns": {"x": 3}}, "the name of one column for field 'x', got 3"),
         ({"x": None}, {}, "no column 'x' for field 'x'.*columns="),
         ({}, {"extra": "drop"}, "'error' or 'ignore'"),

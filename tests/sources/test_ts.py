@@ -50,6 +50,22 @@ def test_one_dimension_of_unequal_lengths(tmp_path):
     ]
 
 
+def test_keys_are_text_that_names_the_file(tmp_path):
+    """Numbers alone would be the same in the two files of an archive: they are refused; bytes are text."""
+
+    def keyed(dtype):
+        @sr.record
+        class Keyed:
+            key: object = sr.context(dtype, key=True)
+            values: np.ndarray = sr.feature_list("float32")
+
+        return Keyed
+
+    with pytest.raises(sr.OptionError, match="key 'key': expected text, .* got int64"):
+        series(tmp_path, keyed("int64"), "1\n", "@data\n")
+    assert [one.key for one in series(tmp_path, keyed(bytes), "1\n2\n", "@data\n")] == [b"x-0", b"x-1"]
+
+
 def test_dimensions_are_a_shape_or_fields(tmp_path):
     """Dimensions of equal lengths are steps with a shape, others are fields of their own."""
     assert series(tmp_path, Deep, "1,2,3:4,5,6:up\n") == [Deep("up", [[1, 4], [2, 5], [3, 6]])]

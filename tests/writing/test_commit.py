@@ -13,7 +13,7 @@ import seqrecorder as sr
 from seqrecorder.dataset import keys as unique_keys
 from seqrecorder.storage.files import KEY_INDEX
 from seqrecorder.writing import commit as part_keys
-from seqrecorder.writing import part as write_part
+from seqrecorder.writing.writer import KEYS
 
 
 @sr.record
@@ -341,10 +341,10 @@ def test_hooks_that_leave_out_or_change_keys(tmp_path: Path) -> None:
 
 def test_damaged_parts(tmp_path: Path) -> None:
     """A file of a part that is missing, or not as it was written, is an error; the part is written again."""
-    for damage, message in (("*.tfrecord", "cannot be read"), (write_part.KEYS, "not what was written")):
+    for damage, message in (("*.tfrecord", "cannot be read"), (KEYS, "not what was written")):
         kept = [sr.write_part(WORDS[n : n + 1], tmp_path / "c", n).path for n in range(2)]
         file = next(kept[1].rglob(damage))
-        file.write_bytes(b"") if damage == write_part.KEYS else file.unlink()
+        file.write_bytes(b"") if damage == KEYS else file.unlink()
         with pytest.raises(sr.ShardReadError, match=message):
             sr.commit(tmp_path / "c")
     (tmp_path / "c.parts" / "mine").mkdir()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Conversion:
-    """What was written, and as what.
+    """Result of `convert`: the dataset, and the schema that was inferred.
 
     Attributes:
         manifest: of the dataset.

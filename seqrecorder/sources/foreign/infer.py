@@ -104,7 +104,7 @@ class FeatureDescription:
 
 @attrs.frozen(eq=False)
 class Profile:
-    """What some messages hold.
+    """Features of some messages.
 
     Attributes:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or what else can be said.
@@ -128,7 +128,7 @@ class Profile:
 
 
 class _Tally:
-    """What is known of one feature so far."""
+    """Counts of one feature so far."""
 
     def __init__(self) -> None:
         self.kinds: set[str] = set()
@@ -211,7 +211,7 @@ class Profiler:
             tally.place(position, len(steps), sum(map(tally.add, steps)))
 
     def profile(self) -> Profile:
-        """Return what the messages so far hold."""
+        """Describe the messages so far."""
         if self._problem:
             return Profile(self._problem, self._records, (), {}, {})
         if not self._records:
@@ -222,20 +222,10 @@ class Profiler:
         sizes = {name: self._dense(tally, tally.sizes) for name, tally in tallies.items()}
         totals = {name: self._dense(tally, tally.totals) for name, tally in tallies.items()}
         features = [
-            FeatureDescription(name, "context", tally.dtype(), len(tally.positions), None, tally.values, tally.format)
-            for name, tally in sorted(self._context.items())
-        ]
-        features += [
-            FeatureDescription(
-                name,
-                "feature_list",
-                tally.dtype(),
-                len(tally.positions),
-                Range(min(tally.sizes), max(tally.sizes)),
-                tally.values,
-                tally.format,
-            )
-            for name, tally in sorted(self._lists.items())
+            FeatureDescription(name, kind, tally.dtype(), len(tally.positions), steps, tally.values, tally.format)
+            for kind, of_kind in (("context", self._context), ("feature_list", self._lists))
+            for name, tally in sorted(of_kind.items())
+            for steps in [None if kind == "context" else Range(min(tally.sizes), max(tally.sizes))]
         ]
         # Both have their first features under one number, so a flat message is an Example for all one can tell.
         return Profile(SEQUENCE_EXAMPLE if self._lists else EXAMPLE, self._records, tuple(features), sizes, totals)
@@ -247,7 +237,7 @@ class Profiler:
 
 
 def profile(data: Iterable[bytes]) -> Profile:
-    """Return what some serialized messages hold."""
+    """Describe some serialized messages."""
     profiler = Profiler()
     for item in data:
         profiler.add(item)
@@ -311,7 +301,7 @@ _LENGTHS = 2  # distinct ones, before a multiple of them is taken for more than 
 
 @attrs.frozen(repr=False)
 class Inference:
-    """What was inferred.
+    """Schema that was inferred, and what it leaves open.
 
     Attributes:
         schema: the fields.
@@ -452,7 +442,7 @@ def _check_named(profile: Profile, named: Sequence[str]) -> None:
 
 
 def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
-    """Return what the features of some messages come to, as fields; see `infer`."""
+    """Infer fields from the features of some messages; see `infer`."""
     flat = profile.message == EXAMPLE
     basis = _Basis(profile, raw or {}, _sequences(profile, raw or {}), key)
     fields: list[Field] = []
@@ -482,7 +472,7 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
 
 @attrs.frozen
 class _Basis:
-    """What fields are made from, besides their features."""
+    """Context of the inference of a field."""
 
     profile: Profile
     raw: Raw
@@ -544,7 +534,7 @@ def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[
 
 
 def _bytes_comment(feature: FeatureDescription) -> str:
-    """Return what bytes that are no text may be."""
+    """Guess the meaning of bytes that are no text."""
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
         return f'{feature.format} images; if of one size: "uint8", shape=(height, width, channels), storage="{storage}"'
@@ -556,7 +546,7 @@ def _bytes_comment(feature: FeatureDescription) -> str:
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
-    """Return which features are sequences: their alignment group, and the values to a step where steps do not show.
+    """Find the features that are sequences: their alignment group, and the values of a step where steps do not show.
 
     In flat messages a feature whose number of values is always the same is one value or one vector; all others are
     sequences. One that always has a fixed multiple of another's length has vectors for steps.
@@ -584,7 +574,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Return how many times as many values a feature always has, 0 where that is no whole number."""
+    """Return the constant ratio of a feature's values to another's, 0 where that is no whole number."""
     both = (sizes != ABSENT) & (of != ABSENT)
     some = both & (of > 0)
     if np.unique(of[some]).size < _LENGTHS:

@@ -1,4 +1,4 @@
-"""`Resume`: a `fit` that was killed goes on at the batch where it stood."""
+"""Training that goes on: `Resume` where a `fit` was killed, `Unrolled` from one segment of a record to the next."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ from seqrecorder.storage.files import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
 
 _FORMAT = 1
@@ -42,7 +44,7 @@ _VARIABLES = "variables.npz"
 
 @attrs.frozen
 class TrainingState:
-    """What a training has come to.
+    """State of a training.
 
     Attributes:
         epoch: that is running, from 0 on.
@@ -164,7 +166,7 @@ def _dtype(name: str) -> Any:
 _LOGGER = logging.getLogger("seqrecorder")
 
 _STEPS = ("_enumerate_iterator", "enumerate_epoch")
-"""What the steps of an epoch are called in Keras' epoch iterator, now and in Keras 3.5."""
+"""Names of the method of Keras' epoch iterator that gives the steps, now and in Keras 3.5."""
 
 _ITERATOR = "iterator"
 
@@ -427,7 +429,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Place:
-    """Where a training is: epoch, batches of it that are done, its first epoch, batches taken from the iterator."""
+    """Position of a training: epoch, batches of it that are done, its first epoch, batches taken from the iterator."""
 
     epoch: int = 0
     batch: int = 0
@@ -436,7 +438,7 @@ class _Place:
 
 
 def _fit_locals() -> tuple[Any, Any]:
-    """Return what `fit` takes the steps of its epochs from, and its callbacks: Keras gives them no access to these."""
+    """Return the epoch iterator of `fit`, and its callbacks: Keras gives callbacks no access to these."""
     frame = inspect.currentframe()
     while frame is not None:
         found, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))
@@ -463,3 +465,181 @@ def _build(model: Any, batch: Any) -> None:
     outputs = model(x)
     model.compute_loss(x, y, outputs, weights)
     model.compute_metrics(x, y, outputs, weights)
+
+
+_BACKWARDS = (
+    "a layer that goes backwards begins with the steps of segments that have not come yet; leave it out, or train it "
+    "on whole sequences (seqrecorder.Pad, Bucket or TokenBudget)"
+)
+
+
+@keras.saving.register_keras_serializable(package="seqrecorder")
+class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
+    """A recurrent layer for the segments of `seqrecorder.Unroll`: its state goes on, and starts anew where told.
+
+    Keras' own `stateful=True` starts all rows of a batch anew, or none. Here each row (slot) has its own `reset`, as
+    each is at another place of another record. Gradients stop at the start of a segment, as truncated backpropagation
+    has it.
+
+    >>> import keras, numpy as np
+    >>> layer = Unrolled(keras.layers.GRU(4, return_sequences=True))
+    >>> x = np.random.default_rng(0).normal(size=(2, 6, 3)).astype("float32")
+    >>> whole = layer.layer(x)
+    >>> first = layer(x[:, :3], reset=np.array([True, True]))
+    >>> second = layer(x[:, 3:], reset=np.array([False, False]))
+    >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
+    True
+
+    States are variables, but no weights: what is trained with some slots loads into a model with another number, and
+    `get_states` and `set_states` hand them on. What is called while training has states of its own, so that validation
+    and predictions in between do not touch them. One row is the first slot, so a model answers one sequence too.
+
+    Args:
+        layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` (of one cell or of several) that goes forwards, is not stateful and
+            does not return its state. Layers above each other are each in an `Unrolled` of their own.
+
+    Call arguments:
+        x: float `(B, T, features)`; B, the slots, is that of the first batch for good. Fewer rows are the first slots.
+        reset: bool `(B,)`: rows that start anew.
+        mask: bool `(B, T)`: steps that count, or None for all.
+        training: whether the states are those of training; Keras says so in `fit`.
+
+    Raises:
+        OptionError: the layer cannot go on from a state.
+    """
+
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        if isinstance(layer, keras.layers.Bidirectional) or getattr(layer, "go_backwards", False):
+            raise OptionError(f"Unrolled: {layer.name}: {_BACKWARDS}")
+        if not isinstance(layer, keras.layers.RNN):
+            raise OptionError(f"Unrolled: expected a recurrent layer, such as keras.layers.GRU, got {layer!r}")
+        for option in ("stateful", "return_state"):
+            if getattr(layer, option, False):
+                raise OptionError(f"Unrolled: leave {option}=True out of {layer.name}; the state is kept here")
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.supports_masking = True
+        self._states: list[Any] = []
+        self._states_apart: list[Any] = []
+
+    def build(self, shape: Any) -> None:
+        """Make the states: zeros for each row."""
+        if shape[0] is None:
+            raise OptionError(
+                "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
+                "(slots, length, features))"
+            )
+        self.layer.build(shape)
+        for size in keras.tree.flatten(self.layer.state_size):
+            for states, name in ((self._states, "state"), (self._states_apart, "state_apart")):
+                shaped = {"shape": (shape[0], size), "initializer": "zeros", "trainable": False}
+                states.append(self.add_weight(**shaped, name=name))
+        super().build(shape)
+
+    @property
+    def weights(self) -> list[Any]:
+        """Weights of the layer; states, which depend on the number of slots, are none."""
+        weights: list[Any] = self.layer.weights
+        return weights
+
+    def save_own_variables(self, store: Any) -> None:
+        """Save nothing: the layer saves its weights."""
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load nothing; states that an earlier version saved are left out."""
+
+    def call(self, x: Any, reset: Any, mask: Any = None, training: Any = None) -> Any:
+        """Return the output of the layer, going on from where the last call ended."""
+        variables = self._states if training else self._states_apart
+        slots, rows = int(variables[0].shape[0]), x.shape[0]
+        if rows is not None and rows > slots:
+            raise OptionError(f"Unrolled: expected at most {slots} rows, as many as the first batch had, got {rows}")
+        all_rows = rows == slots
+        rows = keras.ops.shape(x)[0] if rows is None else rows
+        states = [keras.ops.convert_to_tensor(state) for state in variables]
+        keep = keras.ops.logical_not(keras.ops.cast(reset, "bool"))[:, None]
+        before = [keras.ops.where(keep, state if all_rows else state[:rows], 0.0) for state in states]
+        self.layer.return_state = True  # for this call: the layer stays what its owner made it
+        try:
+            several = isinstance(self.layer.state_size, (list, tuple))
+            given = keras.tree.pack_sequence_as(self.layer.state_size, before) if several else before
+            output, *after = self.layer(x, initial_state=given, mask=mask, training=training)
+        finally:
+            self.layer.return_state = False
+        for variable, state, value in zip(variables, states, keras.tree.flatten(after), strict=True):
+            now = keras.ops.stop_gradient(keras.ops.cast(value, variable.dtype))
+            others = keras.ops.cast(state, variable.dtype)
+            variable.assign(now if all_rows else keras.ops.concatenate([now, others[rows:]], 0))
+        return output
+
+    def compute_output_shape(self, shape: Any, *_: Any) -> Any:
+        """Return the shape of the output."""
+        return self.layer.compute_output_shape(shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration that rebuilds the layer."""
+        return {**super().get_config(), "layer": keras.saving.serialize_keras_object(self.layer)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Unrolled:
+        """Rebuild the layer."""
+        return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
+
+    def states(self, *, training: bool) -> list[Any]:
+        """Return the variables that hold the state of each slot, `(B, units)`: of training, or of all other calls."""
+        return self._states if training else self._states_apart
+
+
+def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]:
+    """Return the states of a model's `Unrolled` layers: arrays that `numpy.savez` saves and `set_states` takes.
+
+    >>> import keras, numpy as np
+    >>> x, reset = keras.Input(batch_shape=(2, 3, 1)), keras.Input(batch_shape=(2,), dtype="bool")
+    >>> model = keras.Model([x, reset], Unrolled(keras.layers.GRU(4), name="memory")(x, reset=reset))
+    >>> _ = model([np.ones((2, 3, 1)), np.ones(2, bool)])
+    >>> states = get_states(model)
+    >>> {name: state.shape for name, state in states.items()}
+    {'memory/0': (2, 4)}
+    >>> set_states(model, states)
+
+    Args:
+        model: with `Unrolled` layers in it, built.
+        training: those of training; else those of predictions and validation.
+
+    Returns:
+        By the name of the layer and the number of the state, `(slots, units)`.
+    """
+    return {name: np.asarray(variable) for name, variable in _named_states(model, training=training)}
+
+
+def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
+    """Give a model's `Unrolled` layers states that `get_states` returned, of this model or of one with other slots.
+
+    Args:
+        model: with layers of the same names.
+        states: arrays `(slots, units)`, the first ones of its slots; those of the others are zeros.
+        training: as for `get_states`.
+
+    Raises:
+        OptionError: the states are of other layers, of other sizes, or of more slots.
+    """
+    variables = dict(_named_states(model, training=training))
+    if set(variables) != set(states):
+        raise OptionError(f"set_states: expected states of {', '.join(variables) or 'none'}, got {', '.join(states)}")
+    given = {name: np.asarray(states[name]) for name in variables}
+    for name, variable in variables.items():
+        (slots, units), shape = variable.shape, given[name].shape
+        if shape[1:] != (units,) or shape[0] > slots:
+            raise OptionError(f"set_states: {name}: expected at most {slots} slots of {units} units, got {shape}")
+    for name, variable in variables.items():
+        value = np.zeros(variable.shape, given[name].dtype)
+        value[: len(given[name])] = given[name]
+        variable.assign(value)
+
+
+def _named_states(model: Any, *, training: bool) -> Iterator[tuple[str, Any]]:
+    for layer in [model] if isinstance(model, Unrolled) else getattr(model, "layers", ()):
+        if isinstance(layer, Unrolled):
+            yield from ((f"{layer.name}/{i}", state) for i, state in enumerate(layer.states(training=training)))
+        else:
+            yield from _named_states(layer, training=training)
