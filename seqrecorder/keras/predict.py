@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import keras
 import numpy as np
 
 from seqrecorder.codec.graph_ops import NOTHING
-from seqrecorder.errors import OptionError
+from seqrecorder.dataset.shard_set import resolve
+from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
@@ -21,9 +23,11 @@ from seqrecorder.reading.read import read
 from seqrecorder.reading.targets import with_last_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+    from seqrecorder.schema.field import Field
 
 
 def predict(
@@ -34,9 +38,10 @@ def predict(
     batch: Any,
     inputs: Any,
     join: bool = False,
+    keep: str | Sequence[str] = (),
     **options: Any,
 ) -> list[Any]:
-    """Return a model's predictions for the records of a split, in the order of the records.
+    """Predict for the records of a split, and return the predictions in the order of the records.
 
     Batches come in the order that is fastest, such as by length; predictions are put back, and those of steps are cut
     to the length of their record.
@@ -61,16 +66,22 @@ def predict(
         inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
         join: of windows that follow each other without a gap or an overlap: whether their steps become one sequence
             again. Segments always do.
+        keep: fields that come with the predictions, such as keys and times, or what a strategy makes of them
+            (`day_horizon`): as they are stored, whatever is normalized.
         options: further options of `seqrecorder.read`.
 
     Returns:
         One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
         output has the steps of its input, else `(...)`. Of windows that are not joined, and of segments whose output
-        has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`.
+        has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`. With `keep`, a dictionary for each
+        record: `prediction`, and by name what is kept: a context field once (None of a record without windows), all
+        else as predictions are, with a row for each window or step.
 
     Raises:
-        OptionError: the strategy gives records that cannot be put together again.
+        OptionError: the strategy gives records that cannot be put together again; or there is nothing of a name in
+            `keep`.
     """
+    batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
     cuts = isinstance(batch, (Window, Unroll))
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
         expected = "Pad(...), Bucket(...) or TokenBudget(...) with padding on the right, Window(...) or Unroll(...)"
@@ -85,29 +96,108 @@ def predict(
             f"Window(length) with neither shift, stride nor pad, got {batch!r}"
         )
     number = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
-    names = (batch.length_name, _INDEX, *number)
-    batches = read(path, split, batch=batch, inputs=inputs, targets=names, weights=False, index_name=_INDEX, **options)
-    found: dict[int, list[tuple[int, Any]]] = {}
+    kept = _Kept.of(path, split, batch, [keep] if isinstance(keep, str) else keep, options) if keep else None
+    names = (batch.length_name, _INDEX, *number, *(kept.numbers if kept else ()))
+    asked = kept.beside(inputs) if kept else inputs
+    batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
+    parts: dict[int, list[tuple[int, list[Any]]]] = {}
     whole = join or not isinstance(batch, Window)  # steps are cut to those that are real
-    of_steps = False
-    for features, (lengths, index, *numbers) in batches:
+    of_steps = [False] * (1 + len(keep))
+    for picked, (lengths, index, *others) in batches:
+        features, values = kept.take(inputs, picked, others[len(number) :]) if kept else (picked, [])
         outputs = keras.ops.convert_to_numpy(_call(model, features))
-        of_steps = outputs.ndim > 1 and outputs.shape[1] == _width(features)
-        rows = zip(
-            index.numpy().tolist(), lengths.numpy().tolist(), *(n.numpy().tolist() for n in numbers), strict=True
-        )
-        for row, (position, length, *place) in enumerate(rows):
-            if position != NOTHING:
-                part = outputs[row, :length] if of_steps and whole else outputs[row]
-                found.setdefault(position, []).append((place[0] if place else 0, part))
-    if not cuts:
-        return [found[position][0][1] for position in sorted(found)]
-    if not found:
+        of_steps = [outputs.ndim > 1 and outputs.shape[1] == _width(features), *(kept.of_steps if kept else ())]
+        numbers = others[0].numpy().tolist() if cuts else [0] * len(outputs)
+        for row, at in enumerate(index.numpy().tolist()):
+            if at != NOTHING:
+                stop = int(lengths[row])
+                cells = [
+                    value[row, :stop] if steps and whole else value[row]
+                    for value, steps in zip([outputs, *values], of_steps, strict=True)
+                ]
+                parts.setdefault(at, []).append((numbers[row], cells))
+    if not parts:
         return []
-    together = np.concatenate if of_steps and whole else np.stack
-    results = {at: together([part for _, part in sorted(parts, key=itemgetter(0))]) for at, parts in found.items()}
-    nothing = next(iter(results.values()))[:0]
-    return [results.get(position, nothing) for position in _positions(path, split, results, options)]
+    results: dict[int, list[Any]] = {}
+    for at, pieces in parts.items():
+        columns = zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), strict=True)
+        results[at] = [
+            (np.concatenate if steps and whole else np.stack)(column) if cuts else column[0]
+            for column, steps in zip(columns, of_steps, strict=True)
+        ]
+    nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
+    positions = _positions(path, split, results, options) if cuts else sorted(results)
+    rows = [results.get(at, nothing) for at in positions]
+    return [row[0] if kept is None else kept.named(row, once=cuts) for row in rows]
+
+
+@attrs.frozen
+class _Kept:
+    """Fields that come with predictions: numbers among the targets, which stay as stored, texts among the inputs."""
+
+    names: Sequence[str]
+    fields: Mapping[str, Field]
+    texts: Sequence[str]
+
+    @classmethod
+    def of(cls, path: Any, split: str | None, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
+        schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema
+        made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
+        known = [*(field.name for field in schema.fields), *made_of]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise OptionError(f"keep: there is no {unknown[0]!r}{did_you_mean(unknown[0], known)}")
+        fields = {name: schema[made_of.get(name, name)] for name in names}
+        for name, field in fields.items():
+            if field.sparse is not None or field.is_ragged or (field.is_list and field.group != schema.groups[0]):
+                raise OptionError(f"keep: {name!r} has lengths of its own, beside those of {schema.groups[0]!r}")
+        mapped = options.get("vocabulary") or {}
+        return cls(names, fields, [n for n in names if fields[n].element.is_text and fields[n].name not in mapped])
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of those that are numbers."""
+        return [name for name in self.names if name not in self.texts]
+
+    @property
+    def of_steps(self) -> list[bool]:
+        """Check of each whether it has a value for each step."""
+        return [field.is_list and name == field.name for name, field in self.fields.items()]
+
+    def beside(self, inputs: Any) -> Any:
+        """Return inputs with texts beside them."""
+        is_one = isinstance(inputs, str) or not isinstance(inputs, (Mapping, Sequence))
+        return (*([inputs] if is_one else inputs.values() if isinstance(inputs, Mapping) else inputs), *self.texts)
+
+    def take(self, inputs: Any, features: tuple[Any, ...], numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """Take a batch apart: the features as they were asked for, and what is kept, as arrays."""
+        count = len(features) - len(self.texts)
+        values = dict(zip([*self.texts, *self.numbers], [*features[count:], *numbers], strict=True))
+        rest: Any = features[:count]
+        if isinstance(inputs, Mapping):
+            rest = dict(zip(inputs, rest, strict=True))
+        elif isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            rest = rest[0] if count == 1 else rest
+        return rest, [self._stored(name, np.asarray(values[name])) for name in self.names]
+
+    def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values as records have them: times, `str`, and targets of steps without the axis that losses want."""
+        field = self.fields[name]
+        if name not in self.texts and field.is_list and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1)
+            values = values[..., 0]
+        if field.element.is_time:
+            return values.view(field.element.numpy)
+        if field.element.name == "str" and name in self.texts:
+            return np.array([item.decode() for item in values.ravel().tolist()], object).reshape(values.shape)
+        return values
+
+    def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
+        """Return a record's prediction and what is kept by name; of context fields, `once` takes the first."""
+        out = {"prediction": row[0]} if row else {}
+        for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
+            first = once and not field.is_list
+            out[name] = value if not first else value[0] if len(value) else None
+        return out
 
 
 def evaluate(

@@ -67,6 +67,58 @@ def test_predictions_of_what_read_derives(walks: Path) -> None:
         np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
+@sr.record
+class Stock:
+    symbol: str = sr.context(str, key=True)
+    sector: int = sr.context("int32")
+    day: np.ndarray = sr.feature_list("datetime64[D]")
+    price: np.ndarray = sr.feature_list("float32")
+    news: list = sr.feature_list(str)
+    ticks: np.ndarray = sr.feature_list("int64", align="ticks")
+
+
+def stocks() -> list[Stock]:
+    start = np.datetime64("2005-01-01")
+    lengths = enumerate((10, 3, 8))
+    return [Stock(f"s{i}", i, start + np.arange(n), np.arange(n), [f"n{t}" for t in range(n)], [i]) for i, n in lengths]
+
+
+def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
+    """Keys, times and values come as they are stored, a row for each window or step; none without windows."""
+    records = stocks()
+    sr.write(records, tmp_path / "data")
+    flat = keras.Sequential([keras.Input((4, 1)), keras.layers.Flatten(), keras.layers.Dense(2)])
+    window = sr.Window(4, horizon=2, shift=2, tail="drop")
+    options = {"inputs": "price", "normalize": sr.stats(tmp_path / "data")}
+    keep = ("symbol", "sector", "day_horizon", "price_horizon", "news")
+    plain = sr.keras.predict(flat, tmp_path / "data", batch=window, **options)
+    kept = sr.keras.predict(flat, tmp_path / "data", batch=window, keep=keep, **options)
+    for record, alone, row in zip(records, plain, kept, strict=True):
+        starts = range(0, len(record.day) - 5, 2)
+        np.testing.assert_array_equal(row["prediction"], alone)
+        if not starts:
+            assert row["symbol"] is None
+            assert len(row["day_horizon"]) == 0
+            continue
+        assert (row["symbol"], row["sector"]) == (record.symbol, record.sector)
+        np.testing.assert_array_equal(row["day_horizon"], np.stack([record.day[s + 4 : s + 6] for s in starts]))
+        np.testing.assert_array_equal(row["price_horizon"], np.stack([record.price[s + 4 : s + 6] for s in starts]))
+        assert row["news"].tolist() == [list(record.news[s : s + 4]) for s in starts]
+    steps = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    for batch, more in ((2, {}), (sr.Bucket(2, boundaries="sorted"), {}), (sr.Window(4), {"join": True})):
+        kept = sr.keras.predict(steps, tmp_path / "data", batch=batch, inputs="price", keep=("symbol", "day"), **more)
+        for record, row in zip(records, kept, strict=True):
+            np.testing.assert_array_equal(row["prediction"].ravel(), record.price * 2)
+            np.testing.assert_array_equal(row["day"], record.day)
+            assert row["symbol"] == record.symbol
+    for name, message in (
+        ("dya", "there is no 'dya'.*did you mean 'day'"),
+        ("ticks", "'ticks' has lengths of its own"),
+    ):
+        with pytest.raises(sr.OptionError, match=message):
+            sr.keras.predict(steps, tmp_path / "data", batch=2, inputs="price", keep=name)
+
+
 def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
     """Strategies that mix records in a row, put the padding first, or have windows that overlap are refused."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
