@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3070, 12),
     "dataset": (4010, 15),
     "writing": (3120, 10),
-    "reading": (3620, 21),
+    "reading": (3650, 21),
     "sources": (1850, 9),
     "analysis": (2630, 9),
     "keras, distributed": (860, 6),

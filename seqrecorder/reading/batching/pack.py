@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records
 from seqrecorder.reading.elements import Carried
@@ -154,6 +155,9 @@ class Pack:
             they are left out (`"drop"`); or their last steps are (`"cut_end"`); or they are cut into segments of
             `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each. A
             warning counts what is left out or cut, where files of lengths tell.
+        fill: with `too_long="split"`: lay the records end to end and cut the whole into rows, as language models take
+            texts. Rows come in the order of the stream and are full, all but the last of an epoch; a record goes on in
+            the next row as a segment of its own.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller, with all its sequences.
         length_name: name under which batches carry the used steps of each row.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
@@ -164,9 +168,14 @@ class Pack:
     too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(
         default="error", validator=one_of(*TOO_LONG), kw_only=True
     )
+    fill: bool = attrs.field(default=False, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.fill and self.too_long != "split":
+            raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Return what batches carry beside the fields of a schema and their lengths."""
@@ -221,6 +230,7 @@ class Pack:
             self.length,
             self.batch_size,
             split=self.too_long == "split",
+            fill=self.fill,
             drop_remainder=self.drop_remainder,
             seed=number,
         )
@@ -282,7 +292,14 @@ class Pack:
 
 
 def pack_batches(
-    windows: Any, length: int, batch_size: int, *, split: bool = False, drop_remainder: bool = False, seed: Any = None
+    windows: Any,
+    length: int,
+    batch_size: int,
+    *,
+    split: bool = False,
+    fill: bool = False,
+    drop_remainder: bool = False,
+    seed: Any = None,
 ) -> Any:
     """Return the batches of rows into which the records of each window, and the leftovers before it, are packed.
 
@@ -300,6 +317,7 @@ def pack_batches(
         length: steps of a row.
         batch_size: rows of a batch. The last batch of all may have fewer.
         split: cut records of more than `length` steps; else they are left out.
+        fill: cut all records at the ends of rows, which are filled in the order of the stream.
         drop_remainder: leave out that last batch.
         seed: a number, or an int64 scalar such as a function of the epoch: the rows of a window leave in an order drawn
             from it. None: in the order of their first segments.
@@ -313,14 +331,21 @@ def pack_batches(
 
     def step(carried: Any, window: Any) -> Any:
         (old_serialized, old_table, index), (serialized, lengths, last) = carried, window
-        record, table = _segments(lengths, length, split=split)
+        steps = tf.reduce_sum(old_table[:, 1])
+        record, table = _filling(lengths, length, steps) if fill else _segments(lengths, length, split=split)
         serialized = tf.concat([old_serialized, tf.gather(serialized, record)], 0)
         table = tf.concat([old_table, table], 0)
         number = tf.range(tf.size(serialized, tf.int64))
-        row = best_fit_rows(table[:, 1], length)
         finish = tf.zeros_like(last) if drop_remainder else last
-        key = None if seed is None else tf.stack([tf.cast(seed, tf.int64), index])
-        place, placed = _places(row, table[:, 1], tf.size(old_serialized, tf.int64), batch_size, finish=finish, key=key)
+        if fill:
+            ends = tf.cumsum(table[:, 1])
+            place, steps = (ends - 1) // length, tf.reduce_sum(table[:, 1])
+            placed = tf.where(finish, -(-steps // length), steps // (length * batch_size) * batch_size)
+        else:
+            row = best_fit_rows(table[:, 1], length)
+            key = None if seed is None else tf.stack([tf.cast(seed, tf.int64), index])
+            old = tf.size(old_serialized, tf.int64)
+            place, placed = _places(row, table[:, 1], old, batch_size, finish=finish, key=key)
         leaves = place < placed
         now = tf.boolean_mask(number, leaves)
         place = tf.boolean_mask(place, leaves)
@@ -355,6 +380,28 @@ def _segments(lengths: Any, length: int, *, split: bool) -> tuple[Any, Any]:
     before = tf.gather(tf.cumsum(counts, exclusive=True), record)
     start = (tf.range(tf.size(record, tf.int64)) - before) * length
     return record, tf.stack([start, tf.minimum(total - start, length), total], 1)
+
+
+def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
+    """Cut records that are laid end to end at the ends of rows (see `_segments`).
+
+    Args:
+        lengths: int64, `(n,)`.
+        length: steps of a row.
+        before: steps of the rows that wait; their first row begins where a row does.
+    """
+    import tensorflow as tf
+
+    ends = before + tf.cumsum(lengths)
+    begins = ends - lengths
+    first = begins // length
+    counts = tf.where(lengths > 0, (ends - 1) // length - first + 1, 0)
+    record = tf.repeat(tf.range(tf.size(lengths, tf.int64)), counts)
+    number = tf.range(tf.size(record, tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), record)
+    begin, edge = tf.gather(begins, record), (tf.gather(first, record) + number) * length
+    start = tf.maximum(edge, begin)
+    stop = tf.minimum(edge + length, tf.gather(ends, record))
+    return record, tf.stack([start - begin, stop - start, tf.gather(lengths, record)], 1)
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:

@@ -99,8 +99,29 @@ def class_by_class(sizes, length):
     return rows
 
 
+def filled(lengths, order, options):
+    """Lay records end to end, and cut them where a row is full; return batches of rows of (record, start, steps)."""
+    rows, room = [[]], options.length
+    for number in order:
+        start = 0
+        while start < lengths[number]:
+            steps = min(room, lengths[number] - start)
+            rows[-1].append((number, start, steps))
+            start, room = start + steps, room - steps
+            if not room:
+                rows.append([])
+                room = options.length
+    if options.drop_remainder or not rows[-1]:
+        rows.pop()
+    batches = [rows[at : at + options.batch_size] for at in range(0, len(rows), options.batch_size)]
+    return [batch for batch in batches if len(batch) == options.batch_size or not options.drop_remainder]
+
+
 def packed(lengths, order, options):
     """Yield the batches of an unshuffled epoch, each a list of rows of segments (record, first step, steps)."""
+    if options.fill:
+        yield from filled(lengths, order, options)
+        return
     left_over = []
     if options.too_long == "drop":
         order = [number for number in order if lengths[number] <= options.length]
@@ -255,6 +276,8 @@ def test_log_normal_lengths_fill_rows_to_97_percent(seed, mean, length):
         Pack(7, 30, too_long="cut_end"),
         Pack(5, 20, too_long="split"),
         Pack(1, 400, too_long="split"),
+        Pack(7, 20, too_long="split", fill=True),
+        Pack(7, 20, too_long="split", fill=True, drop_remainder=True),
         Pack(100, 32),
     ],
     ids=repr,
@@ -272,10 +295,10 @@ def test_unshuffled_batches_are_those_packed_one_by_one(many, options):
         operator.mul, st.lists(st.integers(0, 20), min_size=1, max_size=25), st.sampled_from([1, 1 + PLANNED // 20])
     ),
     options=st.builds(
-        Pack,
+        lambda length, size, cuts, **options: Pack(length, size, **cuts, **options),
         st.integers(1, 20),
         st.integers(1, 4),
-        too_long=st.sampled_from(["drop", "split"]),
+        st.sampled_from([{"too_long": "drop"}, {"too_long": "split"}, {"too_long": "split", "fill": True}]),
         drop_remainder=st.booleans(),
     ),
 )
@@ -292,7 +315,10 @@ def test_any_lengths_are_packed_as_one_by_one(tmp_path_factory, lengths, options
 
 @pytest.mark.parametrize(
     "options",
-    [pytest.param(Pack(12, 3), marks=pytest.mark.nightly), Pack(5, 20, too_long="split")],
+    [
+        pytest.param(Pack(12, 3), marks=pytest.mark.nightly),
+        Pack(5, 20, too_long="split"),
+    ],
     ids=repr,
 )
 def test_shuffled_epochs_hold_every_step_once_in_the_order_of_their_seed(many, options):
@@ -394,6 +420,7 @@ def test_fields_that_cannot_be_packed_are_refused(field, message, tmp_path):
     [
         ({"length": 0}, "length: expected an int of 1 or more, got 0"),
         ({"length": 4, "batch_size": True}, "batch_size: expected an int of 1 or more, got True"),
+        ({"length": 4, "fill": True}, "fill: cuts records at the ends of rows, give too_long='split', not 'error'"),
         ({"length": 4, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, split, got 'cut'"),
     ],
 )
