@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (940, 4),
     "storage": (2900, 9),
     "codec": (3070, 12),
-    "dataset": (4010, 15),
+    "dataset": (4020, 15),
     "writing": (3120, 10),
     "reading": (3650, 21),
     "sources": (1850, 9),

@@ -523,7 +523,8 @@ class Selection(Selected, Generic[R]):
         """Return pairs of selections for cross-validation: what is fitted on, and what is held out.
 
         Each record is held out once. With `time` the folds walk forward: of `count + 1` parts in time, each but the
-        first is held out once, and what lies wholly before it is fitted on.
+        first is held out once, and what lies wholly before it is fitted on. With `by` and `time`, each fold holds out
+        some of the groups in its time, and fits on the other groups before it.
 
         Args:
             count: how many folds.
@@ -542,8 +543,8 @@ class Selection(Selected, Generic[R]):
             SchemaError: there is no field of a name.
         """
         if time is not None:
-            _require_none({"by": by, "stratify": stratify}, "time")
-            pairs, report = folds_in_time(self._rows, count, time, end, straddling)
+            _require_none({"stratify": stratify}, "time")
+            pairs, report = folds_in_time(self._rows, count, time, end, straddling, by=by, seed=seed)
         else:
             _require_none({"end": end}, "no time")
             pairs, report = folds_of(self._rows, count, by, stratify, seed)

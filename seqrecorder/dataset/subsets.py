@@ -317,10 +317,16 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def folds_in_time(
-    rows: Rows, count: Any, time: Any, end: Any, straddling: Any
+    rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Cut rows into walk-forward folds: for each, the records that are fitted on, and those held out."""
+    """Cut rows into walk-forward folds: for each, the records that are fitted on, and those held out.
+
+    With groups (`by`), each fold holds out some of them, as far as they are of its time, and fits on the others.
+    """
     count = _check_folds(count)
+    part = None
+    if by is not None:
+        part, _ = _deal(rows, {f"fold {number}": 1 / count for number in range(count)}, by, None, seed)
     starts, ends, _ = times_of(rows, time, end)
     ordered = np.sort(starts)
     size = ordered.size // (count + 1)
@@ -342,11 +348,19 @@ def folds_in_time(
         if number + 1 < count:
             held &= starts < bounds[number + 1]
         straddling_once |= straddles
-        pairs.append((np.flatnonzero(ends < bound), np.flatnonzero(held)))
+        before = ends < bound
+        if part is not None:
+            before, held = before & (part != number), held & (part == number)
+            if not before.any() or not held.any():
+                raise OptionError(
+                    f"folds: fold {number} has no record {'to fit on' if held.any() else 'to hold out'}: its groups "
+                    "and times share none; ask for fewer folds, or give another seed"
+                )
+        pairs.append((np.flatnonzero(before), np.flatnonzero(held)))
     _check_straddling(straddling_once, straddling, starts, ends)
     names = [f"fold {number}" for number in range(count)]
     got = {name: held.size / ordered.size for name, (_, held) in zip(names, pairs, strict=True)}
-    wanted: dict[str, float] = dict.fromkeys(names, float(size / ordered.size))
+    wanted: dict[str, float] = dict.fromkeys(names, float(size / ordered.size) / (count if by is not None else 1))
     return pairs, Shares(wanted, got, left_out=int(straddling_once.sum()))
 
 

@@ -127,6 +127,23 @@ def test_folds_walk_forward(everything: sr.Selection) -> None:
         everything.folds(4, time="label")
 
 
+def test_folds_hold_groups_out_in_time(everything: sr.Selection) -> None:
+    """With groups and a time, neither a group nor a moment is on both sides, and no record is held out twice."""
+    folds = everything.folds(3, by=lambda visit: visit.label * 7 + int(visit.key[1:]) % 7, time="start", seed=1)
+    held_out: list[str] = []
+    for fit, held in folds:
+        groups = [{visit.label * 7 + int(visit.key[1:]) % 7 for visit in part} for part in (fit, held)]
+        assert fit
+        assert held
+        assert not groups[0] & groups[1]
+        assert max(visit.start for visit in fit) < min(visit.start for visit in held)
+        held_out += [visit.key for visit in held]
+    assert len(held_out) == len(set(held_out))
+    assert folds.shares.wanted.keys() == folds.shares.got.keys()
+    with pytest.raises(sr.OptionError, match="ask for fewer folds, or give another seed"):
+        everything.folds(4, by=lambda visit: int(visit.key[1:]) // 50, time="start")
+
+
 def test_results_show_themselves(everything: sr.Selection) -> None:
     """Parts and folds are short in a line; their shares are a table, and pickle."""
     parts = everything.split({"train": 0.5, "eval": 0.5}, stratify="label")
