@@ -51,7 +51,7 @@ from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.writing.keys import UniqueKeys
-from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part
+from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part, write_pieces
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import KEYS, WriteOptions, tell_missed_shares
 
@@ -484,3 +484,17 @@ def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
     if done:
         place.note(_identity(there))
     return done
+
+
+def commit_pieces(
+    numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
+) -> Manifest:
+    """Commit the parts that `write_pieces` wrote; of no records there is a dataset, too.
+
+    Raises:
+        DuplicateKeyError: two parts have one key.
+    """
+    if not numbers:
+        write_pieces([], destination, schema, 0, options)
+    whole: Any = {name: getattr(options, name) for name in ("overwrite", "metadata", "assets")}
+    return commit(destination, expected=numbers or 1, **whole)

@@ -442,8 +442,6 @@ class Writer(Generic[R]):
                 csv=options.csv,
                 workers=options.workers,
                 placement=placement,
-                router=self._router,
-                keys=self._keys,
                 progress=progress,
                 lock=self._lock,
             )
