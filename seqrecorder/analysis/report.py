@@ -334,8 +334,8 @@ def _fact(kind: str, score: int) -> str:
 
 
 def _place(facts: Survey, position: int) -> str:
-    split, place = facts.split_of(position)
-    return f"{split}, position {place:,}"
+    split, number = facts.split_of(position)
+    return f"{split}, position {number:,}"
 
 
 def _record(facts: Survey, position: int, fact: str) -> str:
@@ -660,7 +660,7 @@ def report(
     """
     facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(facts)
-    made = Report(facts.where, findings, page(facts, findings), facts.stats)
+    result = Report(facts.where, findings, page(facts, findings), facts.stats)
     if destination is not None:
-        made.save(destination)
-    return made
+        result.save(destination)
+    return result

@@ -375,7 +375,7 @@ class RecordStream:
 
     @property
     def held(self) -> bool:
-        """Whether the next records come from a list, so that no code of the program runs to make them."""
+        """Check whether the next records come from a list, so that no code of the program runs to make them."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
