@@ -189,14 +189,11 @@ def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Dista
     if not far.measure.startswith("Jensen"):
         means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in parts]
         return f"mean {means[0]:.4g} in {splits[0]}, {means[1]:.4g} in {splits[1]}"
-    one, other = ({code: n / max(1, sum(each.values())) for code, n in each.items()} for each in map(_counts, parts))
+    counts = [codes_of(part) or {} for part in parts]
+    one, other = ({code: n / max(1, sum(each.values())) for code, n in each.items()} for each in counts)
     code = max([*one, *other], key=lambda code: abs(one.get(code, 0) - other.get(code, 0)))
     shares = f"{one.get(code, 0):.1%} of {splits[0]}, {other.get(code, 0):.1%} of {splits[1]}"
     return f"{cut(str(code), 48)} is {shares}"
-
-
-def _counts(field: FieldStats) -> dict[Any, int]:
-    return codes_of(field) or {}
 
 
 _WIDTH = 48
@@ -399,29 +396,37 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
     """Find values that are None or missing, and splits that differ in that."""
     if not field.records:
         return
-    for rule, count, of, noun in (
-        ("None", field.none, field.records, "records"),
-        ("missing values", int(np.sum(field.nan)), int(np.sum(field.nan) + np.sum(field.count)), "values"),
+    for rule, noun, section, measure in (
+        ("None", "records", "fields", _without_value),
+        ("missing values", "values", "missing", _missing_values),
     ):
+        count, of = measure(field)
         if not count:
             continue
-        share = _none_share if rule == "None" else _missing_share
-        parts = {split: part.fields[field.name] for split, part in stats.splits.items()}
-        shares = [share(part) for part in parts.values()]
+        parts = {split: measure(part.fields[field.name]) for split, part in stats.splits.items()}
+        shares = [lost / max(1, every) for lost, every in parts.values()]
         level = "warning" if count > _MOST_MISSING * of else "note"
         text = f"{count:,} of {of:,} {noun} ({count / of:.1%})"
         missing = np.atleast_1d(field.nan) / np.maximum(1, np.atleast_1d(field.nan) + np.atleast_1d(field.count))
         if len(parts) > 1:
-            by_split = {split: part.none if rule == "None" else int(np.sum(part.nan)) for split, part in parts.items()}
-            text += f": {in_splits(by_split)}"
+            text += f": {in_splits({split: lost for split, (lost, _) in parts.items()})}"
         if missing.size > 1 and missing.max() > 2 * count / of:
             text += f", {missing.max():.0%} of channel {int(missing.argmax())}"
-        if rule != "None":
+        if noun == "values":
             text += _where(facts, field.name, field.sizes)
         if max(shares) - min(shares) > _MOST_MISSING:
             level = "warning"
             text += "; shares of the splits: " + ", ".join(f"{share:.1%}" for share in shares)
-        yield Finding(rule, level, field.name, f"{text}.", "missing" if noun == "values" else "fields")
+        yield Finding(rule, level, field.name, f"{text}.", section)
+
+
+def _without_value(field: FieldStats) -> tuple[int, int]:
+    return field.none, field.records
+
+
+def _missing_values(field: FieldStats) -> tuple[int, int]:
+    missing = int(np.sum(field.nan))
+    return missing, missing + int(np.sum(field.count))
 
 
 def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
@@ -441,15 +446,6 @@ def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
 
 def _records_in(counts: Mapping[str, int]) -> str:
     return " and ".join(f"{number_of(count, 'record')} in {split}" for split, count in counts.items() if count)
-
-
-def _none_share(field: FieldStats) -> float:
-    return field.none / max(1, field.records)
-
-
-def _missing_share(field: FieldStats) -> float:
-    missing = int(np.sum(field.nan))
-    return missing / max(1, missing + int(np.sum(field.count)))
 
 
 def _placeholders(field: FieldStats) -> Iterator[Finding]:

@@ -108,9 +108,9 @@ class Distribution:
 
     def _slots(self, buckets: NDArray[np.uint16]) -> NDArray[np.int64]:
         """Return the indices of buckets among the counts, which get the pages that they lack."""
-        pages, held = buckets >> 8, np.zeros(_PAGE, bool)
-        held[self.pages] = held[pages] = True
-        every = np.flatnonzero(held)
+        pages, is_filled = buckets >> 8, np.zeros(_PAGE, bool)
+        is_filled[self.pages] = is_filled[pages] = True
+        every = np.flatnonzero(is_filled)
         if every.size > self.pages.size:
             counts = np.zeros((every.size, _PAGE), np.int64)
             counts[np.searchsorted(every, self.pages)] = self.counts.reshape(-1, _PAGE)

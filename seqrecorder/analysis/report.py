@@ -164,11 +164,8 @@ def lengths_section(facts: Survey, stats: Stats) -> str:
     """Return the lengths of the records by split, and what strategies of batching waste on them."""
     if not stats.groups:
         return "<p>There is no feature list, so that records have no lengths.</p>"
-    buckets = (
-        next((plan for plan in facts.plans[1] if type(plan.strategy).__name__ == "Bucket"), None)
-        if facts.plans
-        else None
-    )
+    plans = facts.plans[1] if facts.plans else ()
+    buckets = next((plan for plan in plans if type(plan.strategy).__name__ == "Bucket"), None)
     marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
     marks = marks if len(marks) <= BINS else []
     parts = []
@@ -337,8 +334,8 @@ def _fact(kind: str, score: int) -> str:
 
 
 def _place(facts: Survey, position: int) -> str:
-    split, place = facts.split_of(position)
-    return f"{split}, position {place:,}"
+    split, number = facts.split_of(position)
+    return f"{split}, position {number:,}"
 
 
 def _record(facts: Survey, position: int, fact: str) -> str:
@@ -520,13 +517,11 @@ def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
         (f"{at * facts.width:,}", *(f"{each[at]:.1%}" if at < len(each) else "-" for each in strip.values()))
         for at in range(last)
     ]
-    on = "and later" if last == BINS else f"to {last * facts.width - 1:,}"
-    drawn = strips(caption, strip, ("step 0", f"step {(last - 1) * facts.width:,} {on}"))
+    end = f"step {(last - 1) * facts.width:,} {'and later' if last == BINS else f'to {last * facts.width - 1:,}'}"
+    drawn = strips(caption, strip, ("step 0", end))
     darkest = max(float(each.max()) for each in strip.values())
-    scale = (
-        f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers step {(last - 1) * facts.width:,} {on}"
-    )
-    return figure(drawn, f"{caption}. {scale}.", table(caption, heads, cells)) + counted
+    scale = f"Empty cells 0%, the fullest colour {darkest:.1%}; the last cell covers"
+    return figure(drawn, f"{caption}. {scale} {end}.", table(caption, heads, cells)) + counted
 
 
 def _labels(stats: Stats, shown: Sequence[str]) -> str:
@@ -665,7 +660,7 @@ def report(
     """
     facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(facts)
-    made = Report(facts.where, findings, page(facts, findings), facts.stats)
+    result = Report(facts.where, findings, page(facts, findings), facts.stats)
     if destination is not None:
-        made.save(destination)
-    return made
+        result.save(destination)
+    return result

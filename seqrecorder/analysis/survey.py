@@ -301,8 +301,8 @@ def _find_copies(facts: Survey, whole: Mapping[str, tuple[NDArray[np.int64], NDA
     splits = np.repeat(np.arange(len(whole)), [part.size for part, _ in whole.values()])
     halves = digests.view("<u8").reshape(-1, 2)
     order = np.lexsort((positions, splits, halves[:, 1], halves[:, 0]))
-    told = np.column_stack([halves[order], splits[order].astype(np.uint64)])
-    same = np.concatenate([[False], (told[1:] == told[:-1]).all(1)])[: order.size]
+    keys = np.column_stack([halves[order], splits[order].astype(np.uint64)])
+    same = np.concatenate([[False], (keys[1:] == keys[:-1]).all(1)])[: order.size]
     counts = np.bincount(splits[order][same], minlength=len(whole)).tolist()
     facts.copied = {name: count for name, count in zip(whole, counts, strict=True) if count}
     firsts = np.flatnonzero(~same)

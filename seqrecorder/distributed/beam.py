@@ -18,7 +18,7 @@ from seqrecorder.codec.columns import is_table
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, RecordError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.writing.commit import commit
+from seqrecorder.writing.commit import commit_pieces
 from seqrecorder.writing.part import (
     EncodedPiece,
     PieceEncoder,
@@ -161,16 +161,8 @@ class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
 
 
 def _commit(_: None, numbers: list[int], destination: str, schema: Schema, options: WriteOptions) -> Manifest:
-    if not numbers:  # of no elements there is a dataset, too
-        write_pieces([], destination, schema, 0, options)
     with _whole_messages():
-        return commit(
-            destination,
-            expected=numbers or 1,
-            overwrite=options.overwrite,
-            metadata=options.metadata,
-            assets=options.assets,
-        )
+        return commit_pieces(numbers, destination, schema, options)
 
 
 @contextlib.contextmanager

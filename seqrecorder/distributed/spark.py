@@ -20,7 +20,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.rows import RowGroups, from_rows
 from seqrecorder.sources.tables import from_table
-from seqrecorder.writing.commit import commit
+from seqrecorder.writing.commit import commit_pieces
 from seqrecorder.writing.part import (
     EncodedPiece,
     PieceEncoder,
@@ -112,15 +112,7 @@ def write(
     one = attrs.evolve(checked, shards=1)
     write_shards = functools.partial(_write_shards, destination=place, schema=record_schema, options=one)
     numbers = [row.shard for row in ordered.mapInArrow(write_shards, "shard int").collect()]
-    if not numbers:  # of no records there is a dataset, too
-        write_pieces([], place, record_schema, 0, one)
-    return commit(
-        place,
-        expected=numbers or 1,
-        overwrite=checked.overwrite,
-        metadata=checked.metadata,
-        assets=checked.assets,
-    )
+    return commit_pieces(numbers, place, record_schema, checked)
 
 
 def _encoding(

@@ -286,11 +286,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
                 self._save()  # what other callbacks do between two epochs is done
             yield step
             executed = self._data.steps_per_execution
-            place.batch, place.taken, self._since = (
-                place.batch + executed,
-                place.taken + executed,
-                self._since + executed,
-            )
+            place.batch += executed
+            place.taken += executed
+            self._since += executed
             if self._since >= self.every and place.batch != self._data.num_batches:  # then an epoch is about to start
                 self._save()
 

@@ -161,6 +161,7 @@ class Schema:
 
         Raises:
             OptionError: there is no such column, no row, or no column that a field can hold.
+            SourceError: a file cannot be read, or dictionaries make no table.
         """
         return cls.inference(source, by=by, order=order, name=name, key=key, columns=columns)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, pyarrow
-from seqrecorder.errors import OptionError, SchemaError, did_you_mean
+from seqrecorder.errors import OptionError, SchemaError, SourceError, did_you_mean
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
@@ -21,16 +22,16 @@ from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
 from seqrecorder.storage.files import check_utf8, files_named, natural_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from seqrecorder.codec.arrow import Table
-    from seqrecorder.sources.text import Sentence
 
 
 _PIECES = 1 << 14  # of text
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 """The columns of CoNLL-U (https://universaldependencies.org/format.html)."""
 _CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
+_INT = re.compile("-?[0-9]{1,18}")  # which fits 64 bits
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -94,19 +95,14 @@ def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> li
         columns = _CONLLU if width == CONLLU_COLUMNS else [f"column_{number}" for number in range(1, width + 1)]
     if isinstance(columns, str) or not any(columns) or len(columns) > width:
         raise OptionError(f"columns: expected at most {width} names, of the columns of {path}, got {columns!r}")
-    whole = [all(_are_ints(sentence, place) for sentence in found) for place in range(len(columns))]
-    return [{**sentence.comments, **dict(_lists(sentence, columns, whole))} for sentence in found]
+    rows = [row for sentence in found for row in sentence.rows]
+    kinds = [int if all(_INT.fullmatch(row[place]) for row in rows) else str for place in range(len(columns))]
 
+    def lists(sentence: Any) -> dict[str, list[Any]]:
+        cells = zip(columns, kinds, zip(*sentence.rows, strict=False), strict=False)
+        return {name: list(map(kind, column)) for name, kind, column in cells if name is not None}
 
-def _are_ints(sentence: Sentence, place: int) -> bool:
-    return all(cells[place].lstrip("-").isdecimal() for cells in sentence.rows)
-
-
-def _lists(sentence: Sentence, columns: Sequence[str | None], whole: Sequence[bool]) -> Iterator[tuple[str, list[Any]]]:
-    for place, name in enumerate(columns):
-        if name is not None:
-            cells = [row[place] for row in sentence.rows]
-            yield name, list(map(int, cells)) if whole[place] else cells
+    return [{**sentence.comments, **lists(sentence)} for sentence in found]
 
 
 _ROWS = 1 << 20
@@ -151,8 +147,10 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     source = rows_of_files(source, columns, rows)
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
         names = dict.fromkeys(name for row in source[:rows] for name in row)
-        some = [{name: _nested(row.get(name)) for name in names} for row in source[:rows]]
-        return pa.Table.from_pylist(some)
+        try:
+            return pa.Table.from_pylist([{name: _nested(row.get(name)) for name in names} for row in source[:rows]])
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            raise SourceError(f"rows: a value is of another type than those before, or too large: {error}") from error
     table: Table = open_table(source)
     held, count = [], 0
     for batch in table.batches(table.names):

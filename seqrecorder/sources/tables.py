@@ -431,8 +431,8 @@ def open_table(
 
 def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
     """Return a table in which the columns that are listed for a field are one column of lists, named as the field."""
-    given = {} if schema is None else check_columns(schema, columns)
-    lists = {field: names for field, names in given.items() if not isinstance(names, str)}
+    named = {} if schema is None else check_columns(schema, columns)
+    lists = {field: names for field, names in named.items() if not isinstance(names, str)}
     parts = list(itertools.chain.from_iterable(lists.values()))
     for name in parts:
         if name not in table.names:

@@ -278,10 +278,10 @@ def from_jsonl(
 class _Lines:
     """Parser of lines of JSON."""
 
-    def __init__(self, schema: Schema, given: Mapping[str, str] | None, extra: str) -> None:
+    def __init__(self, schema: Schema, column_of: Mapping[str, str] | None, extra: str) -> None:
         check_choice("extra", extra, ("error", "ignore"))
         fields = {field.name: field for field in schema.fields}
-        columns: Mapping[str, Any] = check_columns(schema, given, several=False)
+        columns: Mapping[str, Any] = check_columns(schema, column_of, several=False)
         keys = {columns.get(name, name): name for name in fields}
         self._field_of = keys if columns or extra == "ignore" else None
         self._extra = extra == "ignore"

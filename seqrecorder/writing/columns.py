@@ -135,11 +135,8 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *
         given = column_of_array(field, given, cast=cast)
         features = given.features  # of texts of Arrow's, which fit
     if isinstance(given, Column):
-        values, lengths, column = (
-            given.values,
-            [part for part in (given.counts, given.steps) if part is not None],
-            given,
-        )
+        values, column = given.values, given
+        lengths = [part for part in (given.counts, given.steps) if part is not None]
     else:
         values, lengths = _values_and_lengths(field, given)
         column = Column(None)
@@ -356,7 +353,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
 def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: FBT001 - private
     if is_stored:
         return copied
-    return _required_fixed if whole else _itself
+    return _required_fixed if whole else lambda value: value
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
@@ -434,10 +431,6 @@ def _is_fixed(value: Any) -> bool:
     if type(value) in (tuple, frozenset):
         return all(map(_is_fixed, value))
     return type(value) in _SCALARS or isinstance(value, _FIXED)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 _LOG = logging.getLogger("seqrecorder")

@@ -56,7 +56,7 @@ from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
-from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part
+from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part, write_pieces
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import KEYS, WriteOptions, tell_missed_shares
 
@@ -552,3 +552,17 @@ def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
     if done and isinstance(place, PartsDirectory):
         place.note(_identity(there, there.generation))
     return done
+
+
+def commit_pieces(
+    numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
+) -> Manifest:
+    """Commit the parts that `write_pieces` wrote; of no records there is a dataset, too.
+
+    Raises:
+        DuplicateKeyError: two parts have one key.
+    """
+    if not numbers:
+        write_pieces([], destination, schema, 0, options)
+    whole: Any = {name: getattr(options, name) for name in ("overwrite", "metadata", "assets")}
+    return commit(destination, expected=numbers or 1, **whole)

@@ -375,7 +375,7 @@ class RecordStream:
 
     @property
     def held(self) -> bool:
-        """Whether the next records come from a list, so that no code of the program runs to make them."""
+        """Check whether the next records come from a list, so that no code of the program runs to make them."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
@@ -597,8 +597,6 @@ class RecordIntake:
         life_cycle: of the records.
         encoder: runs the life cycle.
         placement: where encoded records go.
-        router: gives records their splits.
-        keys: finds records whose key came before.
         progress: is told how many records have come.
         lock: against the end of the interpreter, while records go into files.
 
@@ -615,20 +613,18 @@ class RecordIntake:
         csv: bool,
         workers: int | Literal["auto"],
         placement: Placement,
-        router: Router,
-        keys: UniqueKeys,
         progress: Progress,
         lock: threading.RLock,
     ) -> None:
         self._schema, self._life_cycle, self._encoder, self._placement = schema, life_cycle, encoder, placement
         self._progress, self._lock = progress, lock
         self._failure: BaseException | None = None
+        self._router = router = placement.router
         needs, stored = router.needs, {field.name for field in schema.fields}
         self._lines = csv
         # Whether splits or lines of the CSV come from more than the stored fields.
         self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
-        self._router = router
-        self._needs = list(dict.fromkeys([*(needs or ()), *keys.needs]))
+        self._needs = list(dict.fromkeys([*(needs or ()), *placement.keys.needs]))
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)
         self.position = 0
 
@@ -886,7 +882,7 @@ class Placement:
         old: Mapping[str, SplitInfo],
         uploads: EarlyUploads | None = None,
     ) -> None:
-        self._schema, self._router, self._keys, self._options = schema, router, keys, options
+        self._schema, self.router, self.keys, self._options = schema, router, keys, options
         self._directory, self._old, self._uploads = directory, old, uploads
         self.skipped, self.reasons = 0, tuple[str, ...]()
         self._writers: dict[str, SplitWriter] = {}
@@ -927,8 +923,8 @@ class Placement:
 
     def check_given(self, split: str | None) -> None:
         """Raise `OptionError` for a split that was given with a record and cannot be."""
-        if split is not None and (self._router.is_in_time or split not in self._writers):
-            self._router.check_given(split)
+        if split is not None and (self.router.is_in_time or split not in self._writers):
+            self.router.check_given(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
         """Return the indices of the records whose keys are new, and whose times are of one split, or None for all.
@@ -937,8 +933,8 @@ class Placement:
             DuplicateKeyError: a key came before, and that is an error.
             RecordError: a record has no time.
         """
-        kept = self._keys.keep(sources.records, sources.positions)
-        in_time = self._router.keep(sources if kept is None else sources.only(kept))
+        kept = self.keys.keep(sources.records, sources.positions)
+        in_time = self.router.keep(sources if kept is None else sources.only(kept))
         if in_time is not None:
             kept = in_time if kept is None else [kept[place] for place in in_time]
         if kept is not None:
@@ -955,7 +951,7 @@ class Placement:
         Raises:
             RecordError: a record does not say its split.
         """
-        names = self._router.assign(sources, given)
+        names = self.router.assign(sources, given)
         for name in [names] if isinstance(names, str) else dict.fromkeys(names):
             self.open(name)
         numbers = {name: number for number, name in enumerate(self._writers)}

@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -104,13 +105,13 @@ class Router:
         self._in_time = None if time is None else SplitsInTime(time, schema)
         splits = splits if time is None else None
         self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
-        self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", schema)
+        self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", "its split", schema)
         if split_by is not None and self.ratios is None:
             raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
         key = schema.key_field
-        self._splits_given, self._by_given = splits, split_by if split_by is not None else (key and key.name)
-        by = split_by if split_by is not None else (key.name if key is not None else None)
-        self._key_of = None if by is None else _getter(by, "split_by", schema)
+        by = split_by if split_by is not None else (key and key.name)
+        self._splits_given, self._by_given = splits, by
+        self._key_of = None if by is None else _getter(by, "split_by", "its key", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
         self._dealer: StratifiedDealer | None = None
         if stratify is not None and self.ratios is None:
@@ -118,7 +119,7 @@ class Router:
         # Chunks of one source share its key, and stay together.
         self._is_grouped = balanced or split_by is not None or any(field.chunk for field in schema.fields)
         self._stratify = stratify
-        self._stratum_of = None if stratify is None else _getter(stratify, "stratify", schema)
+        self._stratum_of = None if stratify is None else _getter(stratify, "stratify", "its stratum", schema)
         if self.ratios is not None and (balanced or stratify is not None):
             strata, groups = (None, None) if old is None else (old.splitting.strata, old.splitting.groups)
             if old is not None and stratify is None:
@@ -129,7 +130,7 @@ class Router:
     @property
     def needs(self) -> list[str] | None:
         """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
-        if callable(self._splits_given) or callable(self._by_given) or callable(self._stratify):
+        if any(map(callable, (self._splits_given, self._by_given, self._stratify))):
             return None
         if self._in_time is not None:
             return self._in_time.needs
@@ -231,8 +232,8 @@ class Router:
             places = self._in_time.assign(sources.records, sources.positions)
             return [self._in_time.names[place] for place in places.tolist()]
         if self._name_of is not None:
-            rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
-            return [split or self._named(position, record) for position, record, split in rows]
+            rows = zip(sources.records, sources.positions.tolist(), given, strict=True)
+            return [split or _name_of(self._name_of, record, position) for record, position, split in rows]
         if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in named:
             raise OptionError(
                 f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
@@ -246,8 +247,7 @@ class Router:
         some = sources.only(free)
         values: list[Any] = [None] * len(free)
         if self._stratum_of is not None:
-            rows = zip(some.positions.tolist(), some.records, strict=True)
-            values = [_asked(self._stratum_of, "its stratum", position, record) for position, record in rows]
+            values = list(map(self._stratum_of, some.records, some.positions.tolist()))
         groups = None
         if self._is_grouped:
             groups = key_hashes(self._keys(some, [None] * len(free)), self.seed).tolist()
@@ -262,13 +262,7 @@ class Router:
         if self._key_of is None:
             places = [self._first + position for position, _, split in rows if split is None]
             return places if self._part is None else [(self._part, place) for place in places]
-        return [_asked(self._key_of, "its key", position, record) for position, record, split in rows if split is None]
-
-    def _named(self, position: int, record: Any) -> str:
-        name = _asked(self._name_of, "its split", position, record)
-        if not isinstance(name, str):
-            raise RecordError(f"its split: expected a name, got {name!r}", position=position)
-        return check_name(name, "split")
+        return [self._key_of(record, position) for position, record, split in rows if split is None]
 
 
 def _continued(
@@ -303,25 +297,33 @@ def _kept(option: str, given: Any, known: Any) -> Any:
     return known if given is None else given
 
 
-def _asked(function: Callable[[Any], Any] | None, what: str, position: int, record: Any) -> Any:
-    if function is None:  # pragma: no cover - asked only where it is set
-        raise RuntimeError(what)
-    try:
-        return function(record)
-    except Exception as error:
-        raise RecordError(f"{what}: {type(error).__name__}: {error}", position=position) from error
+def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
+    name = ask(record, position)
+    if not isinstance(name, str):
+        raise RecordError(f"its split: expected a name, got {name!r}", position=position)
+    return check_name(name, "split")
 
 
-def _getter(source: Any, option: str, schema: Schema) -> Callable[[Any], Any]:
-    if callable(source):
-        getter: Callable[[Any], Any] = source
-        return getter
-    if not isinstance(source, str):
+def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
+    """Return the function of a record and its position that gives an attribute, or what a function says.
+
+    Raises:
+        OptionError: `source` is neither a function nor the name of an attribute.
+    """
+    if not isinstance(source, str) and not callable(source):
         raise OptionError(f"{option}: expected the name of an attribute or a function of the record, got {source!r}")
     known = [attribute.name for attribute in attrs.fields(schema.record_class)]
-    if source not in known:
+    if isinstance(source, str) and source not in known:
         raise OptionError(f"{option}: {schema.name} has no attribute {source!r}; it has {', '.join(known)}")
-    return lambda record: getattr(record, source)
+    get = attrgetter(source) if isinstance(source, str) else source
+
+    def ask(record: Any, position: int) -> Any:
+        try:
+            return get(record)
+        except Exception as error:
+            raise RecordError(f"{what}: {type(error).__name__}: {error}", position=position) from error
+
+    return ask
 
 
 _AT_ONCE = 4

@@ -281,13 +281,13 @@ class Part:
     Attributes:
         number: of the part, or its name.
         whole: the dataset that is appended to, whose rules of splits hold; None for a new one.
-        place: the destination of the whole dataset.
+        destination: of the whole dataset.
         opened: gets the digests of the manifests whose records the part holds.
     """
 
     number: int | str
     whole: Manifest | None
-    place: Any
+    destination: Any
     opened: list[str]
 
 
@@ -346,7 +346,7 @@ class Writer(Generic[R]):
         # What goes to a URL is written on this disk first, all of it.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self._place = self.destination if self._remote is None else self._remote.place
-        self._place = self._place if part is None else part.place
+        self._place = self._place if part is None else part.destination
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
@@ -442,8 +442,6 @@ class Writer(Generic[R]):
                 csv=options.csv,
                 workers=options.workers,
                 placement=placement,
-                router=self._router,
-                keys=self._keys,
                 progress=progress,
                 lock=self._lock,
             )

@@ -78,3 +78,13 @@ def test_what_fits_no_file_is_refused(tmp_path):
     (tmp_path / "c.ts").write_text("@problemName c\n@data\n1,x\n")
     with pytest.raises(sr.SourceError, match=r"c\.ts, line 3: expected numbers"):
         sr.Schema.infer(tmp_path / "c.ts")
+
+
+@pytest.mark.parametrize("odd", ["--5", "9" * 20, "\u0663"])
+def test_columns_with_what_is_no_int64_are_text(tmp_path, odd):
+    """A column of CoNLL is of ints where all of its tokens are such, in ASCII digits and within 64 bits."""
+    (tmp_path / "x.conll").write_text(f"-1 {odd}\n2 5\n\n", encoding="utf-8")
+    schema = sr.Schema.infer(tmp_path / "x.conll")
+    assert [field.element.name for field in schema.fields] == ["int64", "str"]
+    [record] = sr.from_conll(tmp_path / "x.conll", schema, columns=["column_1", "column_2"])
+    assert record.column_2.tolist() == [odd, "5"]

@@ -207,3 +207,10 @@ def test_tables_come_back(array):
     columns, _ = given_columns(schema, table)
     back = pa.table(arrow_batch(schema, columns))
     assert repr(back["x"].to_pylist()) == repr(array.to_pylist())
+
+
+@pytest.mark.parametrize("rows", [[{"a": 10**20}], [{"a": 1}, {"a": "x"}], [{"a": 1}, {"a": [1]}]])
+def test_dictionaries_that_no_table_holds_are_refused(rows):
+    """Values of several types, or beyond 64 bits, are an error of ours that says so."""
+    with pytest.raises(sr.SourceError, match="rows: a value is of another type than those before, or too large: "):
+        sr.Schema.infer(rows)
