@@ -75,7 +75,7 @@ def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT01"
+_MAGIC = b"SRSTAT02"  # 01 kept counts of values that do not occur; statistics of it are made again
 _HEAD = len(_MAGIC) + 64
 
 

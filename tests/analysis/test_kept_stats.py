@@ -142,3 +142,16 @@ def test_what_keeps_no_statistics_says_so(tmp_path):
         sr.write_part(samples(range(3)), tmp_path / "corpus", 0, stats=True)
     with pytest.raises(OptionError, match="stats: expected True or False"):
         sr.write(samples(range(3)), tmp_path / "corpus", stats="yes")
+
+
+def test_statistics_of_an_earlier_version_are_made_again(tmp_path):
+    """What another version kept is neither read nor damage: it is counted anew, and kept when it is asked for."""
+    path = tmp_path / "corpus"
+    sr.write({"train": samples(range(5))}, path, stats=True)
+    data = (path / STATISTICS).read_bytes()
+    (path / STATISTICS).write_bytes(b"SRSTAT01" + data[8:])
+    assert kept_stats(path) is None
+    assert sr.verify(path).ok
+    same(sr.stats(path), counted(path))
+    sr.write({"train": samples(range(5, 9))}, path, append=True, stats=True)
+    same(kept_stats(path), counted(path))
