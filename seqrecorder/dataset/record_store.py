@@ -52,7 +52,7 @@ def in_written_order(files: Sequence[F]) -> list[list[F]]:
 
 
 def _first_of_groups(starts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Return which files of a split are the first of a group (see `in_written_order`)."""
+    """Return the numbers of the files that are the first of a group (see `in_written_order`)."""
     firsts: list[int] = []
     for number, (start, step) in enumerate(zip(starts, steps, strict=True)):
         is_dealt = step > 1 and firsts and step == steps[firsts[-1]] and 0 < start - starts[firsts[-1]] < step
@@ -148,7 +148,7 @@ def resolve_selection(
     on_corrupt: OnCorrupt,
     lengths_only: bool,
 ) -> Origin:
-    """Return what is to be read of a selection.
+    """Find the files and runs of records to read for a selection.
 
     Args:
         store: the records of the dataset.
@@ -350,7 +350,7 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Where each record is."""
+        """The place of each record, by its position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     @property
@@ -498,7 +498,7 @@ class RecordStore:
             return self.manifest.lengths(*self.shard_infos([number])[0])
 
     def window(self, most: int) -> int:
-        """Return how many records to hold at once: at most so many, and no more than about 4 MiB."""
+        """Return the number of records to hold at once: at most `most`, and no more than about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 

@@ -52,7 +52,7 @@ _SHOWN = 5
 
 @attrs.frozen
 class Recovered:
-    """What came out of a shard.
+    """Result of the recovery of a shard.
 
     Attributes:
         records: how many were recovered.
@@ -278,7 +278,7 @@ def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int
 
 @attrs.frozen
 class _Reading:
-    """How a shard is to be read."""
+    """Facts that decide how a shard is copied; equal ones give equal copies."""
 
     compression: Compression
     shard: ShardInfo | None

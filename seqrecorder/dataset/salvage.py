@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SalvagedShard:
-    """What came out of one shard.
+    """Result of the salvage of one shard.
 
     Attributes:
         path: of the damaged shard, relative to the dataset, or as it was given.
@@ -78,7 +78,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """How many records were lost; -1 where that is not known."""
+        """Number of records that were lost; -1 where that is not known."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -87,7 +87,7 @@ class SalvagedShard:
 
 @attrs.frozen(repr=False)
 class Salvage:
-    """What a salvage recovered, and what it lost.
+    """Result of a salvage: the recovered records and the losses.
 
     Attributes:
         path: what was damaged.
@@ -116,18 +116,18 @@ class Salvage:
 
     @property
     def records(self) -> int:
-        """How many records were recovered."""
+        """Number of records that were recovered."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def lost(self) -> int:
-        """How many records were lost; -1 where that is not known."""
+        """Number of records that were lost; -1 where that is not known."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes, uncompressed, held no whole record."""
+        """Number of bytes, uncompressed, that held no whole record."""
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -138,7 +138,7 @@ class Salvage:
 
 _PATTERN = "*.tfrecord"
 _NO_LINKS = UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
-"""What file systems say that have no hard links."""
+"""Errors of file systems that have no hard links."""
 
 
 def salvage(damaged: Any, destination: Any, *, schema: object = None, compression: str | None = None) -> Salvage:
@@ -324,7 +324,7 @@ def _listings(
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
-    """Return what a manifest would say by the names of directories and files alone."""
+    """Make a manifest from the names of directories and files alone."""
     splits: dict[str, SplitInfo] = {}
     compression: Compression = None
     for place in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
@@ -399,7 +399,7 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
 
 
 def _place(made: Path, destination: Path) -> None:
-    """Give a file its name, unless something has that name."""
+    """Move a file to a name, unless the name is taken."""
     try:
         os.link(made, destination)  # which, unlike a rename, replaces nothing
     except OSError as error:

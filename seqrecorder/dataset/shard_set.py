@@ -104,7 +104,7 @@ class ShardFile:
 
 @attrs.frozen(slots=False)
 class Origin:
-    """What is to be read.
+    """Shards to read, and how.
 
     Attributes:
         where: what errors call it.
@@ -135,7 +135,7 @@ class Origin:
 
     @property
     def record(self) -> str:
-        """What errors call a record whose place is not known."""
+        """Label of a record at an unknown position, for error messages."""
         if self.manifest is not None:
             return f"a record of {self.where} (`seqrecorder verify {self.manifest.where}` says which)"
         kind = self.schema.record_class
@@ -164,7 +164,7 @@ class Origin:
         return self.check != "full" and len(self.files) > _MOST_LOOKED_AT
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
+        """Return the number of records to hold at once: as many as wanted, but no more than about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
@@ -184,7 +184,7 @@ class Origin:
         return attrs.evolve(self, files=self.files[files], bins=self.bins if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
-        """Have the files in the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
+        """Fetch the files into the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.path.parent.name, file.path.name) for file in self.files}
@@ -254,7 +254,7 @@ class Origin:
 
 
 def class_advice(path: Path) -> str:
-    """Return what to do about a record of a bare shard that cannot be decoded, for the end of a message."""
+    """Return advice on a record of a bare shard that cannot be decoded, for the end of a message."""
     return f"the record is whole (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
@@ -267,7 +267,7 @@ def check_shard(shard: Any) -> tuple[int, int]:
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
-    """Return which files one of several readers reads, and which of their records; None for all.
+    """Choose the files, and the records in them, of one of several readers; None for all records.
 
     No two shares differ by more than one record. Readers have whole files, in turn, where that makes such shares. Else
     each has a stretch of the records, file behind file, so that no more files are read by several than there are
@@ -315,11 +315,11 @@ def _is_even(shares: Sequence[int]) -> bool:
 
 
 class Selected(abc.ABC):
-    """Records of a dataset that somebody selected, to be read wherever a path is."""
+    """Interface of selections, accepted wherever a path is."""
 
     @abc.abstractmethod
     def resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
-        """Return what is to be read; takes and raises what the function `resolve` does."""
+        """Find the shards to read; takes and raises what the function `resolve` does."""
 
 
 @attrs.frozen(eq=False)

@@ -61,7 +61,7 @@ class Problem:
 
 @attrs.frozen(repr=False)
 class VerifyReport:
-    """What a verification found.
+    """Result of a verification.
 
     Attributes:
         path: what was verified.
@@ -224,7 +224,7 @@ def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
 
 
 def _said(error: OSError) -> str:
-    """Return what an error says of a file: ours in whole, the system's in its words."""
+    """Return the message of an error: all of ours, the system's words of others."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
@@ -425,7 +425,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
 
 
 def _place(path: Path, origin: Origin, number: int) -> str:
-    """Return what a record of a shard is called."""
+    """Return the label of a record of a shard, with its offset."""
     lengths = walk_frames(path, origin.compression).lengths[:number]
     return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 

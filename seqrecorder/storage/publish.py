@@ -148,7 +148,7 @@ class PartsDirectory:
         replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
-        """Return what `note` was given last, if anything."""
+        """Return the last identity that `note` wrote, if any."""
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
@@ -313,7 +313,7 @@ class Staging:
         return published
 
     def take_after(self) -> bool:
-        """Give what was made the modes and owners of what it shall replace; return whether the owners are the same."""
+        """Copy modes and owners from the destination; return whether the owners are the same then."""
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:

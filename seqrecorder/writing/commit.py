@@ -349,7 +349,7 @@ def _whole(
 
 
 def _read_attempts(place: PartsDirectory | UrlParts) -> list[Part]:
-    """Return what each attempt wrote."""
+    """Read the manifests of all attempts."""
     attempts = []
     for path, completed in place.attempts:
         manifest = read_manifest(path)
