@@ -398,7 +398,7 @@ def _is_whole(path: Path, compression: Compression) -> bool:
         walk = walk_frames(path, compression)
         if walk.problem:
             return False
-        return RecordReader(path, compression, walk.window).read_all() == walk.lengths.size
+        return RecordReader(path, compression).read_all() == walk.lengths.size
     except ShardReadError:
         return False
 

@@ -526,8 +526,8 @@ def resolve_dataset(
         if check != "none" and (manifest.url is None or check == "full"):
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
-            walk = check_walk(path, manifest.compression, shard.records, manifest.path)
-            RecordReader(path, manifest.compression, walk.window).read_all()
+            check_walk(path, manifest.compression, shard.records, manifest.path)
+            RecordReader(path, manifest.compression).read_all()
             if sha256(path) != shard.sha256:
                 raise ShardReadError(
                     f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
@@ -572,9 +572,8 @@ def _resolve_bare(
         if check == "manifest":
             records = count_records(shard, compression)
         elif check == "full":
-            walk = check_walk(shard, compression, -1, shard)
-            RecordReader(shard, compression, walk.window).read_all()
-            records = walk.lengths.size
+            check_walk(shard, compression, -1, shard)
+            records = RecordReader(shard, compression).read_all()
         files.append(ShardFile(shard, None, records, shard.stat().st_size, start, is_damaged=copy is not None))
         start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

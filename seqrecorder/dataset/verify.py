@@ -456,7 +456,7 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         problems.append(Problem(path.name, str(walk)))
     elif level == "full":
         try:
-            RecordReader(path, compression, walk.window).read_all()
+            RecordReader(path, compression).read_all()
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))
     return VerifyReport(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

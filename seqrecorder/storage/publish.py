@@ -52,30 +52,11 @@ if TYPE_CHECKING:
 NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step, so that no moment is without either.
-
-    Args:
-        one: a directory.
-        other: another one on the same file system.
-
-    Returns:
-        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS), with these two.
-
-    Raises:
-        OSError: they can, but it failed.
-    """
-    with faults_around("exchange", other):
-        code = exchange_now(one, other)
-        if code in NOT_REPLACEABLE:
-            return False
-        if code:
-            raise OSError(code, os.strerror(code), str(one), None, str(other))
-    return True
-
-
 def exchange_now(one: Path, other: Path) -> int:
-    """Exchange two paths and return an errno, 0 for success."""
+    """Exchange two directories in one step, so that no moment is without either; return an errno, 0 for success.
+
+    Linux does it by renameat2, macOS by renamex_np, if both are on one file system that can.
+    """
     if sys.platform == "win32":
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
@@ -348,7 +329,11 @@ class Staging:
             if known is None:
                 return False
             try:
-                if not exchange(self.path, self.destination):
+                with faults_around("exchange", self.destination):
+                    code = exchange_now(self.path, self.destination)
+                    if code not in (0, *NOT_REPLACEABLE):
+                        raise OSError(code, os.strerror(code), str(self.path), None, str(self.destination))
+                if code:
                     return False
                 old = Held(self.path, held.descriptor)
                 if over(old) is None:  # something has come since; or it raises, where another directory has
@@ -388,7 +373,7 @@ class Staging:
         if not place.is_dir():
             what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
             raise self._exists_error(what)
-        if _is_working_directory(place):
+        if is_at(Path().stat(), place):
             raise OptionError(
                 f"destination {self._given!r}: expected a directory that can be replaced, got the working"
                 " directory of this process; give one inside it"
@@ -493,13 +478,6 @@ class Staging:
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         unlock(descriptor)
-
-
-def _is_working_directory(place: Path) -> bool:
-    try:
-        return place.samefile(Path.cwd())
-    except FileNotFoundError:  # it is gone
-        return False
 
 
 def _remove_tree(path: Path) -> None:

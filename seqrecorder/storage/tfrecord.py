@@ -475,8 +475,6 @@ _BOMB_BYTES = 16 << 20
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
-_WINDOW_RECORDS = 4096
-_WINDOW_BYTES = 16 << 20
 _KNOWN = 4096  # lengths whose headers are looked up
 _LARGE = 64 << 10  # mean bytes of records that are written one by one
 
@@ -556,12 +554,6 @@ class Walk:
 
     def __str__(self) -> str:
         return f"after {self.lengths.size} records, at byte {self.offset}, it {self.problem}"
-
-    @property
-    def window(self) -> int:
-        """Number of records to hold at once: no more than about 16 MiB of the largest."""
-        largest = int(self.lengths.max(initial=1))
-        return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:

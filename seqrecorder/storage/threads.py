@@ -287,38 +287,34 @@ class Progress:
         if installed and usable and (_is_seen() if show is None else show):
             from tqdm.auto import tqdm  # a widget in notebooks
 
-            with self._drawn():
+            with contextlib.suppress(OSError, ValueError):
                 self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
 
     def expect(self, count: int) -> None:
         """Learn that some more records will come."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.total = (bar.total or 0) + count
-                bar.refresh()
+
+        def draw(bar: Any) -> None:
+            bar.total = (bar.total or 0) + count
+            bar.refresh()
+
+        self._draw(draw)
 
     def reach(self, count: int) -> None:
         """Learn how many records are through by now."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.update(count - bar.n)
+        self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
         """Learn how many more records are through."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.update(count)
+        self._draw(lambda bar: bar.update(count))
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.close()
+        self._draw(lambda bar: bar.close())
 
-    @contextlib.contextmanager
-    def _drawn(self) -> Iterator[Any]:
-        """Yield the bar, and go on without it where nobody reads it any more."""
+    def _draw(self, draw: Callable[[Any], object]) -> None:
+        """Change the bar, if there is one, and go on without it where nobody reads it any more."""
         try:
-            yield self._bar
+            if self._bar is not None:
+                draw(self._bar)
         except (OSError, ValueError):
             self._bar = None
