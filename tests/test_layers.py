@@ -44,7 +44,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1690, 9),
     "wire": (1280, 4),
-    "storage": (2870, 9),
+    "storage": (2860, 9),
     "codec": (3200, 12),
     "dataset": (3990, 14),
     "writing": (3130, 10),

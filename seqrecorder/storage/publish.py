@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError
+from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.storage.files import (
     MANIFEST,
     REPLACING,
@@ -70,7 +70,6 @@ def exchange_now(one: Path, other: Path) -> int:
 
 
 _RECORD = "committed"
-_REMOVED = ".removed-"
 
 
 @attrs.frozen(slots=False)
@@ -135,49 +134,40 @@ class PartsDirectory:
     def remove(self) -> None:
         """Remove the attempts that were noted, and all that were killed or are still going on: these get an error.
 
+        The note goes last, so that a later commit goes on where this is killed. An attempt that was completed since the
+        note stays, and a warning names it.
+
         Raises:
-            ShardWriteError: the directory cannot be moved out of the way.
+            ShardWriteError: an attempt cannot be moved out of the way.
         """
-        away = self.path.with_name(f".{self.path.name}{_REMOVED}{secrets.token_hex(8)}")
-        with writing("remove", self.path), faults_around("rename", self.path):
-            self.path.rename(away)
-        sync_directory(away.parent)
-        self._empty(away)
-
-    def finish_removal(self) -> bool:
-        """Remove what a process that was killed in `remove` has left; return whether there was something."""
-        prefix = re.escape(f".{self.path.name}{_REMOVED}")
-        pattern = re.compile(prefix + "[0-9a-f]{16}")
-        try:
-            with os.scandir(self.path.parent) as entries:
-                left = [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
-        except FileNotFoundError as error:
-            raise DatasetNotFoundError(f"there is no directory {self.path.parent}", path=self.path.parent) from error
-        for path in left:
-            self._empty(path)
-        return bool(left)
-
-    def _empty(self, away: Path) -> None:
-        """Remove a directory that was moved out of the way; attempts that were completed since the note go back."""
-        _, *noted = _recorded(away) or [""]
-        # Without a note, another process is removing it, and has moved back what there was.
-        waiting = [path for path in _complete(away) if noted and path.name not in noted]
-        for path in waiting:
-            with writing("move back", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
-                self.path.mkdir(exist_ok=True)
-                path.rename(self.path / path.name)
+        _, *noted = _recorded(self.path) or [""]
+        for path in list(self.path.iterdir()):
+            if path.name in noted or path.name.startswith("."):
+                self._remove(path)
+        sync_directory(self.path)
+        waiting = ", ".join(path.name for path in _complete(self.path))
         if waiting:
-            sync_directory(self.path)
-            sync_directory(self.path.parent)
             _LOG.warning(
                 "%s was committed while %s was completed, which waits in %s: commit again, with append=True, or remove "
                 "it",
                 self.destination,
-                ", ".join(path.name for path in waiting),
+                waiting,
                 self.path,
             )
-        with faults_around("remove", away):
-            shutil.rmtree(away, ignore_errors=True)
+        with writing("remove", self.path):
+            (self.path / _RECORD).unlink(missing_ok=True)
+            with contextlib.suppress(OSError), faults_around("remove", self.path):  # which is not empty
+                self.path.rmdir()
+
+    def _remove(self, path: Path) -> None:
+        away = self.path / f".removed-{secrets.token_hex(8)}"  # at once, so that nobody completes it meanwhile
+        with writing("remove", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
+            path.rename(away)
+        with faults_around("remove", away), contextlib.suppress(OSError):
+            if away.is_dir():
+                shutil.rmtree(away)
+            else:
+                away.unlink()
 
 
 def _complete(parts: Path) -> list[Path]:
