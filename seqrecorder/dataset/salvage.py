@@ -250,49 +250,46 @@ def _salvage_shard(
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
     """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
     split, shard = job
-    target, gone = directory / split / shard.name, "the file is missing"
+    target, gone = directory / split / shard.name, ""
     try:
         source = manifest.shard_path(split, shard)
+        gone = "" if source.exists() else "the file is missing"
     except ManifestError as error:
-        source, gone = None, error.message
+        gone = error.message
+    source = Path(os.devnull) if gone else source
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
-    groups = max(1, len(manifest.schema.groups))
-    if source is not None and source.exists():
-        written = written_lengths(source, shard, groups) if known else None
-        if written is not None and whole.result():
-            with writing("copy shard", target), faults_around("write", target):
-                shutil.copyfile(source, target)
-                shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
-            done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
-            return done, _placed(shard, before), np.arange(shard.records)
-        found = recover_shard(
-            source,
-            target,
-            lengths_target,
-            compression=manifest.compression,
-            schema=manifest.schema,
-            records=expected,
-            written=written,
-            is_unique=manifest.schema.key_field is not None,
-        )
-        records, table, losses, left = found.records, found.lengths, found.losses, found.positions
-    else:
-        left = np.empty(0, np.int64)
-        records, table = 0, np.empty((0, groups), np.int64)
-        losses = (Loss(0, shard.bytes, 0, expected, gone),)
-        recover_shard(Path(os.devnull), target, lengths_target, compression=manifest.compression)
-    steps = table[:, 0]
+    written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None
+    if written is not None and whole.result():
+        with writing("copy shard", target), faults_around("write", target):
+            shutil.copyfile(source, target)
+            shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
+        done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
+        return done, _placed(shard, before), np.arange(shard.records)
+    recovered = recover_shard(
+        source,
+        target,
+        lengths_target,
+        compression=manifest.compression,
+        schema=manifest.schema,
+        records=expected,
+        written=written,
+        is_unique=manifest.schema.key_field is not None,
+    )
+    losses, left = recovered.losses, recovered.positions
+    if gone:
+        losses, left = (Loss(0, shard.bytes, 0, expected, gone),), np.empty(0, np.int64)
+    steps = recovered.lengths[:, 0]
     info = attrs.evolve(
         _placed(shard, before),
-        records=records,
+        records=recovered.records,
         steps=int(steps.sum()),
         bytes=target.stat().st_size,
         sha256=sha256(target),
         lengths_sha256=sha256(lengths_target),
         histogram=tuple(histogram(steps)),
     )
-    return SalvagedShard(f"{split}/{shard.name}", records, expected, losses), info, left
+    return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info, left
 
 
 def _placed(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
