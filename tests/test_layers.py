@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (1280, 4),
     "storage": (2860, 9),
     "codec": (3200, 12),
-    "dataset": (3980, 14),
+    "dataset": (3970, 14),
     "writing": (3130, 10),
     "reading": (3580, 21),
     "sources": (1850, 9),

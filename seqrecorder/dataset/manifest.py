@@ -630,6 +630,19 @@ class Manifest:
         return manifest_text(data, self.splits)
 
 
+def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
+    """Return the schema to read a dataset as: that of a class or schema, for None its own.
+
+    Raises:
+        SchemaMismatchError: the data cannot be read so.
+    """
+    if schema is None:
+        return manifest.schema
+    wanted = Schema.of(schema)
+    wanted.require_readable(manifest.schema, where)
+    return wanted.reading(manifest.schema)
+
+
 def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
     """Return all shards, with the names of their splits."""
     return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]

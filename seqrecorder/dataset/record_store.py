@@ -16,11 +16,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import column, dataset_at, explaining_replacement, manifest_bytes, parse_manifest
+from seqrecorder.dataset.manifest import (
+    column,
+    dataset_at,
+    explaining_replacement,
+    manifest_bytes,
+    parse_manifest,
+    schema_to_read,
+)
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch
-from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
@@ -164,11 +170,8 @@ def resolve_selection(
         SchemaMismatchError: the data cannot be read as the schema.
         OptionError: damage is to be left out of a part of a split.
     """
-    manifest, wanted = store.manifest, store.schema
-    if schema is not None:
-        wanted = Schema.of(schema)
-        wanted.require_readable(manifest.schema, str(manifest.path))
-        wanted = wanted.reading(manifest.schema)
+    manifest = store.manifest
+    wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
     where = f"{manifest.where}, a selection of {len(positions)} records"
     names = whole_splits(store, positions)
     if names is None and on_corrupt == "skip":
@@ -304,11 +307,7 @@ class RecordStore:
             )
         self.manifest: Manifest = parse_manifest(text, directory)
         self._asked = schema
-        self.schema = self.manifest.schema
-        if schema is not None:
-            wanted = Schema.of(schema)
-            wanted.require_readable(self.manifest.schema, str(directory))
-            self.schema = wanted.reading(self.manifest.schema)
+        self.schema = schema_to_read(self.manifest, schema, str(directory))
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._most_open = most_open(_MOST_OPEN)
         self._fetched = range(0)

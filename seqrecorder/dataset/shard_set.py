@@ -22,6 +22,7 @@ from seqrecorder.dataset.manifest import (
     explaining_replacement,
     longest_of,
     read_manifest,
+    schema_to_read,
     shards_of,
 )
 from seqrecorder.dataset.recovery import lengths_of_copy, without_damage
@@ -489,13 +490,9 @@ def resolve_dataset(
     """Find the shards of a split; takes and raises what `resolve` does."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
-    wanted = manifest.schema
     if check == "full" or on_corrupt == "skip":  # else each reader fetches its share alone
         manifest.fetch([(info.name, shard) for shard in info.shards])
-    if schema is not None:
-        wanted = Schema.of(schema)
-        wanted.require_readable(manifest.schema, where)
-        wanted = wanted.reading(manifest.schema)
+    wanted = schema_to_read(manifest, schema, where)
     if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
         bins = tuple(bins_of(info.shards))
         exact = (sum(n for _, n in bins), sum(length * n for length, n in bins)) == (info.records, info.steps)
