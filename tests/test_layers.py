@@ -44,9 +44,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1690, 9),
     "wire": (940, 4),
-    "storage": (2900, 9),
+    "storage": (2860, 9),
     "codec": (3070, 12),
-    "dataset": (4020, 15),
+    "dataset": (4000, 15),
     "writing": (3110, 10),
     "reading": (3650, 21),
     "sources": (1850, 9),

@@ -1,4 +1,4 @@
-"""What a dataset is: its manifest, splits, generations and shards; checked by verify, recovered by salvage."""
+"""Datasets: manifest, splits, generations and shards; checked by verify, recovered by salvage."""
 
 __all__ = [
     "examples_csv",

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 CSV_HEAD = b"shard,index,steps"
-"""How the `examples.csv` of a dataset begins."""
+"""First bytes of the `examples.csv` of a dataset."""
 
 ASSET_GENERATION = re.compile("g([0-9]{4,})")
 """The name of a directory of assets that came with a later generation."""
@@ -213,7 +213,7 @@ class ChangedError(DatasetError):
 
 @attrs.frozen
 class Standing:
-    """What stood at a destination when a write began.
+    """State of a destination when a write began.
 
     Attributes:
         text: of its manifest; None where there was no dataset.
@@ -259,7 +259,7 @@ _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BE
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
-    """Return what stands where a dataset is to be written.
+    """Look at the destination of a write.
 
     Args:
         dataset: its directory.
@@ -449,7 +449,7 @@ def _all_of(held: Held, old: Standing) -> set[str]:
 
 
 def _restore(held: Held, text: bytes | None) -> None:
-    """Give a directory its old manifest again, unless it has that still."""
+    """Restore the old manifest of a directory, if it was replaced."""
     if held.read(MANIFEST) == text:
         return
     if text is None:
@@ -507,7 +507,7 @@ def _check_room(held: Held, staging: Path) -> None:
 
 
 def _renamed(staging: Path, manifest: Manifest) -> Manifest:
-    """Give the generation to the names that lack it, so that they replace no file of the old dataset."""
+    """Add the generation to the names that lack it, so that they replace no file of the old dataset."""
     generation = manifest.generation
     for split in manifest.splits:
         examples = staging / split / examples_name()

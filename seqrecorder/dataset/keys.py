@@ -1,4 +1,4 @@
-"""Whether a key came before: in what is written, in another part of it, or in the dataset that it is appended to.
+"""Search for keys that came before: in a stream of records, in other parts, or in a dataset that is appended to.
 
 The index beside a manifest is hidden, and holds what the shards hold. Where it is missing, damaged, or belongs to
 another manifest, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of its owner, the CRC-32 of the
@@ -166,7 +166,7 @@ class SortedHashes:
         self._next = 0
 
     def __len__(self) -> int:
-        """Return how many hashes there are."""
+        """Return the number of hashes."""
         return self._size
 
     def through(self, last: int = _LAST) -> NDArray[np.uint64]:

@@ -59,7 +59,7 @@ _BINS = 30
 
 
 def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """Return which share of the records of each part has how many steps; nothing where there are none.
+    """Draw the lengths of the records of each split as SVG; empty where all are 0.
 
     Args:
         parts: by name, lengths with how many records have each.
@@ -229,7 +229,7 @@ class ShardTable(Sequence[ShardInfo]):
         return values | {name: values[name].tolist() for name in _COUNTS}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what `parse` takes."""
+        """Return the table as JSON data, for `parse`."""
         return {**self.columns(), "together": self.together}
 
     def __len__(self) -> int:
@@ -398,12 +398,12 @@ class AssetInfo:
 
 
 BY_FUNCTION = "()"
-"""What `Splitting.by` says of a function, which a manifest cannot hold; no attribute has such a name."""
+"""Value of `Splitting.by` for a function, which a manifest cannot hold; no attribute has such a name."""
 
 
 @attrs.frozen
 class Splitting:
-    """How records found their splits, so that an append continues in the same way.
+    """Rule by which records found their splits, so that an append continues it.
 
     Attributes:
         seed: of the hash.
@@ -427,7 +427,7 @@ class Splitting:
     time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON holds; there, groups have 16 hexadecimal digits each."""
+        """Return the rule as JSON data, in which groups have 16 hexadecimal digits each."""
         names = ["seed", "shares", "by", "sources"]
         names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -443,7 +443,7 @@ class Splitting:
 
 @attrs.frozen(slots=False, repr=False)
 class Manifest:
-    """What a finished dataset contains.
+    """Contents of a finished dataset.
 
     >>> import seqrecorder as sr  # doctest: +SKIP
     >>> sr.info("corpus/").splits["train"].records  # doctest: +SKIP
@@ -482,7 +482,7 @@ class Manifest:
 
     @property
     def where(self) -> str:
-        """What users call the dataset: its URL, or its directory."""
+        """The URL of the dataset, or its directory, for messages."""
         return self.url or str(self.path)
 
     def _histograms(self) -> dict[str, list[tuple[int, int]]]:
@@ -562,7 +562,7 @@ class Manifest:
         return inside(self.path, f"{split}/{shard.name}")
 
     def fetch(self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False) -> None:
-        """Have shards in the cache, and their lengths; nothing is done for a dataset on this disk.
+        """Fetch shards and their lengths into the cache; do nothing for a dataset on this disk.
 
         Args:
             shards: with the names of their splits.
@@ -576,7 +576,7 @@ class Manifest:
             self.fetch_files([file for split, shard in shards for file in shard.files(split)[lengths_only:]])
 
     def fetch_files(self, files: Sequence[Wanted]) -> None:
-        """Have files in the cache; raises what `fetch` does."""
+        """Fetch files into the cache; raises the errors of `fetch`."""
         if self.url is not None:
             fetch_cached(Place.of(self.url), self.path, files)
 
@@ -600,7 +600,7 @@ class Manifest:
 
     @property
     def shares(self) -> Shares | None:
-        """How near splits by shares came to these, in each stratum too; None where splits have no shares.
+        """Shares asked for beside those of the records, in each stratum too; None where splits have no shares.
 
         Strata count the records that were written, before hooks left any out or made several of one.
         """
@@ -628,6 +628,19 @@ class Manifest:
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
         return manifest_text(data, self.splits)
+
+
+def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
+    """Return the schema to read a dataset as: that of a class or schema, for None its own.
+
+    Raises:
+        SchemaMismatchError: the data cannot be read so.
+    """
+    if schema is None:
+        return manifest.schema
+    wanted = Schema.of(schema)
+    wanted.require_readable(manifest.schema, where)
+    return wanted.reading(manifest.schema)
 
 
 def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
@@ -768,7 +781,7 @@ def dataset_at(given: Any) -> Path:
 
 
 def manifest_bytes(path: Path) -> bytes:
-    """Return what the manifest of a dataset holds; raises what `read_manifest` does where there is none."""
+    """Read the manifest of a dataset as bytes; raises the errors of `read_manifest`."""
     file = path / MANIFEST
     if is_special(file):
         raise ManifestError(f"{file}: expected a file, got a pipe or a device", path=file)
@@ -893,7 +906,7 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
-    """Return what `Splitting.to_dict` gave; a `ValueError` says what is damaged."""
+    """Parse the data of `Splitting.to_dict`; a `ValueError` says what is damaged."""
     seed, shares, by = data["seed"], data["shares"], data["by"]
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error

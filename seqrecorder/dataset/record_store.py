@@ -16,11 +16,17 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import column, dataset_at, explaining_replacement, manifest_bytes, parse_manifest
+from seqrecorder.dataset.manifest import (
+    column,
+    dataset_at,
+    explaining_replacement,
+    manifest_bytes,
+    parse_manifest,
+    schema_to_read,
+)
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch
-from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
@@ -53,7 +59,7 @@ def in_written_order(files: Sequence[F]) -> list[list[F]]:
 
 
 def _first_of_groups(starts: Sequence[int], steps: Sequence[int]) -> list[int]:
-    """Return which files of a split are the first of a group (see `in_written_order`)."""
+    """Return the numbers of the files that are the first of a group (see `in_written_order`)."""
     firsts: list[int] = []
     for number, (start, step) in enumerate(zip(starts, steps, strict=True)):
         is_dealt = step > 1 and firsts and step == steps[firsts[-1]] and 0 < start - starts[firsts[-1]] < step
@@ -149,7 +155,7 @@ def resolve_selection(
     on_corrupt: OnCorrupt,
     lengths_only: bool,
 ) -> Origin:
-    """Return what is to be read of a selection.
+    """Find the files and runs of records to read for a selection.
 
     Args:
         store: the records of the dataset.
@@ -165,11 +171,8 @@ def resolve_selection(
         SchemaMismatchError: the data cannot be read as the schema.
         OptionError: damage is to be left out of a part of a split.
     """
-    manifest, wanted = store.manifest, store.schema
-    if schema is not None:
-        wanted = Schema.of(schema)
-        wanted.require_readable(manifest.schema, str(manifest.path))
-        wanted = wanted.reading(manifest.schema)
+    manifest = store.manifest
+    wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
     where = f"{manifest.where}, a selection of {len(positions)} records"
     names = whole_splits(store, positions)
     if names is None and on_corrupt == "skip":
@@ -305,11 +308,7 @@ class RecordStore:
             )
         self.manifest: Manifest = parse_manifest(text, directory)
         self._asked = schema
-        self.schema = self.manifest.schema
-        if schema is not None:
-            wanted = Schema.of(schema)
-            wanted.require_readable(self.manifest.schema, str(directory))
-            self.schema = wanted.reading(self.manifest.schema)
+        self.schema = schema_to_read(self.manifest, schema, str(directory))
         self._open: OrderedDict[int, Shard] = OrderedDict()
         self._most_open = most_open(_MOST_OPEN)
         self._fetched = range(0)
@@ -351,7 +350,7 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Where each record is."""
+        """The place of each record, by its position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     @property
@@ -499,7 +498,7 @@ class RecordStore:
             return self.manifest.lengths(*self.shard_infos([number])[0])
 
     def window(self, most: int) -> int:
-        """Return how many records to hold at once: at most so many, and no more than about 4 MiB."""
+        """Return the number of records to hold at once: at most `most`, and no more than about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 

@@ -51,7 +51,7 @@ _SHOWN = 5
 
 @attrs.frozen
 class Recovered:
-    """What came out of a shard.
+    """Result of the recovery of a shard.
 
     Attributes:
         records: how many were recovered.
@@ -277,7 +277,7 @@ def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int
 
 @attrs.frozen
 class _Reading:
-    """How a shard is to be read."""
+    """Facts that decide how a shard is copied; equal ones give equal copies."""
 
     compression: Compression
     shard: ShardInfo | None
@@ -397,7 +397,7 @@ def _is_whole(path: Path, compression: Compression) -> bool:
         walk = walk_frames(path, compression)
         if walk.problem:
             return False
-        return RecordReader(path, compression, walk.window).read_all() == walk.lengths.size
+        return RecordReader(path, compression).read_all() == walk.lengths.size
     except ShardReadError:
         return False
 

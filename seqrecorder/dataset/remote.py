@@ -49,9 +49,9 @@ from seqrecorder.storage.threads import Progress, cleanup_when_terminated, in_th
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from seqrecorder.dataset.manifest import ShardInfo
+    from seqrecorder.dataset.manifest import AssetInfo, ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.cache import Wanted
     from seqrecorder.storage.places import Item
@@ -65,20 +65,11 @@ _UNIQUE = re.compile(r".*-[0-9a-f]{16}\.(?:tfrecord|lengths)")
 
 def uniquely_named(manifest: Manifest, label: str = "") -> Manifest:
     """Return a manifest whose files have a label and the digests of their contents in their names, if they have not."""
-    splits = {
-        name: SplitInfo(
-            name,
-            tuple(
-                attrs.evolve(shard, name=unique_name(shard.name, shard.sha256, shard.lengths_sha256, label))
-                for shard in split.shards
-            ),
-        )
-        for name, split in manifest.splits.items()
-    }
-    infos = {
-        name: attrs.evolve(info, generation=int(info.sha256[:12], 16)) for name, info in manifest.asset_infos.items()
-    }
-    return attrs.evolve(manifest, splits=splits, asset_infos=infos)
+
+    def names(_: str, shards: Sequence[ShardInfo]) -> list[str]:
+        return [unique_name(shard.name, shard.sha256, shard.lengths_sha256, label) for shard in shards]
+
+    return _renamed(manifest, names, lambda info: int(info.sha256[:12], 16))
 
 
 def plainly_named(manifest: Manifest) -> Manifest:
@@ -87,16 +78,26 @@ def plainly_named(manifest: Manifest) -> Manifest:
     They are those from before `uniquely_named`. The shards of a split are numbered anew where these are not unique, or
     no names for a directory: those of parts, and of a writer that began to send before it knew how many there would be.
     """
+
+    def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:
+        plain = [_plain_name(shard) for shard in shards]
+        known = len(set(plain)) == len(plain) and all(generation_of(split, each) is not None for each in plain)
+        return plain if known else [shard_name(split, index, len(plain)) for index in range(len(plain))]
+
+    return attrs.evolve(_renamed(manifest, names, lambda _: 0), url=None)
+
+
+def _renamed(
+    manifest: Manifest,
+    names: Callable[[str, Sequence[ShardInfo]], list[str]],
+    generation: Callable[[AssetInfo], int],
+) -> Manifest:
     splits = {}
     for name, split in manifest.splits.items():
-        plain = [_plain_name(shard) for shard in split.shards]
-        known = len(set(plain)) == len(plain) and all(generation_of(name, each) is not None for each in plain)
-        names = plain if known else [shard_name(name, index, len(plain)) for index in range(len(plain))]
-        splits[name] = SplitInfo(
-            name, tuple(attrs.evolve(shard, name=new) for shard, new in zip(split.shards, names, strict=True))
-        )
-    infos = {name: attrs.evolve(info, generation=0) for name, info in manifest.asset_infos.items()}
-    return attrs.evolve(manifest, splits=splits, asset_infos=infos, url=None)
+        pairs = zip(split.shards, names(name, split.shards), strict=True)
+        splits[name] = SplitInfo(name, tuple(attrs.evolve(shard, name=new) for shard, new in pairs))
+    infos = {name: attrs.evolve(info, generation=generation(info)) for name, info in manifest.asset_infos.items()}
+    return attrs.evolve(manifest, splits=splits, asset_infos=infos)
 
 
 def unique_name(name: str, sha256: str, lengths_sha256: str, label: str) -> str:
@@ -110,7 +111,7 @@ def _plain_name(shard: ShardInfo) -> str:
 
 
 def _token(sha256: str, lengths_sha256: str) -> str:
-    """Return what is in the name of a shard, and so in that of its lengths."""
+    """Return the end of a shard's name, which is in that of its lengths, too."""
     return f"-{hashlib.sha256(f'{sha256}{lengths_sha256}'.encode()).hexdigest()[:16]}"
 
 
@@ -123,10 +124,10 @@ def is_ours(name: str) -> bool:
 
 
 PARTS = ".parts/"
-"""How the names of the manifests of parts begin, until `commit` makes them one dataset."""
+"""Prefix of the names of parts' manifests, until `commit` makes them one dataset."""
 
 _REUSED = dt.timedelta(hours=12)
-"""How old an object may be that a transfer takes up again: `clean` leaves what is younger than a day."""
+"""Age up to which a transfer takes an object up again: `clean` leaves objects younger than a day."""
 
 
 @attrs.frozen
@@ -149,7 +150,7 @@ class Destination:
 
     @classmethod
     def of(cls, url: str) -> Destination:
-        """Return what stands at a URL now.
+        """Look at a URL.
 
         Raises:
             DatasetError: the place cannot be asked.
@@ -163,7 +164,7 @@ class Destination:
 
     @property
     def manifest(self) -> Manifest | None:
-        """What stood there; None where that cannot be read."""
+        """The manifest that stood there; None where it cannot be read."""
         with contextlib.suppress(ManifestError):
             return None if self.text is None else parse_manifest(self.text, Path(self.place.url))
         return None
@@ -171,7 +172,7 @@ class Destination:
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
-        """Return what stands there for a writer; takes and raises what `seqrecorder.dataset.generations` does."""
+        """Check what stands there for a writer, as `seqrecorder.dataset.generations.standing` does."""
         if append:
             path = dataset_at(self.place.url) if self.text is None else cached(self.place, self.text)
             return standing(path, schema, append=True, overwrite=False, compression=compression)

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SalvagedShard:
-    """What came out of one shard.
+    """Result of the salvage of one shard.
 
     Attributes:
         path: of the damaged shard, relative to the dataset, or as it was given.
@@ -78,7 +78,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """How many records were lost; -1 where that is not known."""
+        """Number of records that were lost; -1 where that is not known."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -87,7 +87,7 @@ class SalvagedShard:
 
 @attrs.frozen(repr=False)
 class Salvage:
-    """What a salvage recovered, and what it lost.
+    """Result of a salvage: the recovered records and the losses.
 
     Attributes:
         path: what was damaged.
@@ -116,18 +116,18 @@ class Salvage:
 
     @property
     def records(self) -> int:
-        """How many records were recovered."""
+        """Number of records that were recovered."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def lost(self) -> int:
-        """How many records were lost; -1 where that is not known."""
+        """Number of records that were lost; -1 where that is not known."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
     @property
     def lost_bytes(self) -> int:
-        """How many bytes, uncompressed, held no whole record."""
+        """Number of bytes, uncompressed, that held no whole record."""
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -138,7 +138,7 @@ class Salvage:
 
 _PATTERN = "*.tfrecord"
 _NO_LINKS = UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
-"""What file systems say that have no hard links."""
+"""Errors of file systems that have no hard links."""
 
 
 def salvage(damaged: Any, destination: Any, *, schema: object = None, compression: str | None = None) -> Salvage:
@@ -250,49 +250,46 @@ def _salvage_shard(
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
     """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
     split, shard = job
-    target, gone = directory / split / shard.name, "the file is missing"
+    target, gone = directory / split / shard.name, ""
     try:
         source = manifest.shard_path(split, shard)
+        gone = "" if source.exists() else "the file is missing"
     except ManifestError as error:
-        source, gone = None, error.message
+        gone = error.message
+    source = Path(os.devnull) if gone else source
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
-    groups = max(1, len(manifest.schema.groups))
-    if source is not None and source.exists():
-        written = written_lengths(source, shard, groups) if known else None
-        if written is not None and whole.result():
-            with writing("copy shard", target), faults_around("write", target):
-                shutil.copyfile(source, target)
-                shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
-            done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
-            return done, _placed(shard, before), np.arange(shard.records)
-        found = recover_shard(
-            source,
-            target,
-            lengths_target,
-            compression=manifest.compression,
-            schema=manifest.schema,
-            records=expected,
-            written=written,
-            is_unique=manifest.schema.key_field is not None,
-        )
-        records, table, losses, left = found.records, found.lengths, found.losses, found.positions
-    else:
-        left = np.empty(0, np.int64)
-        records, table = 0, np.empty((0, groups), np.int64)
-        losses = (Loss(0, shard.bytes, 0, expected, gone),)
-        recover_shard(Path(os.devnull), target, lengths_target, compression=manifest.compression)
-    steps = table[:, 0]
+    written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None
+    if written is not None and whole.result():
+        with writing("copy shard", target), faults_around("write", target):
+            shutil.copyfile(source, target)
+            shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
+        done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
+        return done, _placed(shard, before), np.arange(shard.records)
+    recovered = recover_shard(
+        source,
+        target,
+        lengths_target,
+        compression=manifest.compression,
+        schema=manifest.schema,
+        records=expected,
+        written=written,
+        is_unique=manifest.schema.key_field is not None,
+    )
+    losses, left = recovered.losses, recovered.positions
+    if gone:
+        losses, left = (Loss(0, shard.bytes, 0, expected, gone),), np.empty(0, np.int64)
+    steps = recovered.lengths[:, 0]
     info = attrs.evolve(
         _placed(shard, before),
-        records=records,
+        records=recovered.records,
         steps=int(steps.sum()),
         bytes=target.stat().st_size,
         sha256=sha256(target),
         lengths_sha256=sha256(lengths_target),
         histogram=tuple(histogram(steps)),
     )
-    return SalvagedShard(f"{split}/{shard.name}", records, expected, losses), info, left
+    return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info, left
 
 
 def _placed(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
@@ -324,7 +321,7 @@ def _listings(
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
-    """Return what a manifest would say by the names of directories and files alone."""
+    """Make a manifest from the names of directories and files alone."""
     splits: dict[str, SplitInfo] = {}
     compression: Compression = None
     for place in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
@@ -399,7 +396,7 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
 
 
 def _place(made: Path, destination: Path) -> None:
-    """Give a file its name, unless something has that name."""
+    """Move a file to a name, unless the name is taken."""
     try:
         os.link(made, destination)  # which, unlike a rename, replaces nothing
     except OSError as error:

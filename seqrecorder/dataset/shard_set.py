@@ -22,6 +22,7 @@ from seqrecorder.dataset.manifest import (
     explaining_replacement,
     longest_of,
     read_manifest,
+    schema_to_read,
     shards_of,
 )
 from seqrecorder.dataset.recovery import lengths_of_copy, without_damage
@@ -104,7 +105,7 @@ class ShardFile:
 
 @attrs.frozen(slots=False)
 class Origin:
-    """What is to be read.
+    """Shards to read, and how.
 
     Attributes:
         where: what errors call it.
@@ -135,7 +136,7 @@ class Origin:
 
     @property
     def record(self) -> str:
-        """What errors call a record whose place is not known."""
+        """Label of a record at an unknown position, for error messages."""
         if self.manifest is not None:
             return f"a record of {self.where} (`seqrecorder verify {self.manifest.where}` says which)"
         kind = self.schema.record_class
@@ -164,7 +165,7 @@ class Origin:
         return self.check != "full" and len(self.files) > _MOST_LOOKED_AT
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Return how many records to hold at once: as many as wanted, but no more than about 16 MiB of them."""
+        """Return the number of records to hold at once: as many as wanted, but no more than about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
@@ -184,7 +185,7 @@ class Origin:
         return attrs.evolve(self, files=self.files[files], bins=self.bins if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
-        """Have the files in the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
+        """Fetch the files into the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.path.parent.name, file.path.name) for file in self.files}
@@ -254,7 +255,7 @@ class Origin:
 
 
 def class_advice(path: Path) -> str:
-    """Return what to do about a record of a bare shard that cannot be decoded, for the end of a message."""
+    """Return advice on a record of a bare shard that cannot be decoded, for the end of a message."""
     return f"the record is whole (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
@@ -267,7 +268,7 @@ def check_shard(shard: Any) -> tuple[int, int]:
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
-    """Return which files one of several readers reads, and which of their records; None for all.
+    """Choose the files, and the records in them, of one of several readers; None for all records.
 
     No two shares differ by more than one record. Readers have whole files, in turn, where that makes such shares. Else
     each has a stretch of the records, file behind file, so that no more files are read by several than there are
@@ -315,11 +316,11 @@ def _is_even(shares: Sequence[int]) -> bool:
 
 
 class Selected(abc.ABC):
-    """Records of a dataset that somebody selected, to be read wherever a path is."""
+    """Interface of selections, accepted wherever a path is."""
 
     @abc.abstractmethod
     def _resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
-        """Return the shards to read; takes and raises what the function `resolve` does."""
+        """Find the shards to read; takes and raises what the function `resolve` does."""
 
 
 @attrs.frozen(eq=False)
@@ -491,13 +492,9 @@ def resolve_dataset(
     """Find the shards of a split; takes and raises what `resolve` does."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
-    wanted = manifest.schema
     if check == "full" or on_corrupt == "skip":  # else each reader fetches its share alone
         manifest.fetch([(info.name, shard) for shard in info.shards])
-    if schema is not None:
-        wanted = Schema.of(schema)
-        wanted.require_readable(manifest.schema, where)
-        wanted = wanted.reading(manifest.schema)
+    wanted = schema_to_read(manifest, schema, where)
     if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
         bins = tuple(bins_of(info.shards))
         exact = (sum(n for _, n in bins), sum(length * n for length, n in bins)) == (info.records, info.steps)
@@ -528,8 +525,8 @@ def resolve_dataset(
         if check != "none" and (manifest.url is None or check == "full"):
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
-            walk = check_walk(path, manifest.compression, shard.records, manifest.path)
-            RecordReader(path, manifest.compression, walk.window).read_all()
+            check_walk(path, manifest.compression, shard.records, manifest.path)
+            RecordReader(path, manifest.compression).read_all()
             if sha256(path) != shard.sha256:
                 raise ShardReadError(
                     f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
@@ -574,9 +571,8 @@ def _resolve_bare(
         if check == "manifest":
             records = count_records(shard, compression)
         elif check == "full":
-            walk = check_walk(shard, compression, -1, shard)
-            RecordReader(shard, compression, walk.window).read_all()
-            records = walk.lengths.size
+            check_walk(shard, compression, -1, shard)
+            records = RecordReader(shard, compression).read_all()
         files.append(ShardFile(shard, None, records, shard.stat().st_size, start, is_damaged=copy is not None))
         start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

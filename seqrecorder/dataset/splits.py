@@ -158,7 +158,7 @@ def _share(name: str, share: Any) -> float:
 
 @attrs.frozen(hash=False)
 class Ratios:
-    """What share of the keys each split gets.
+    """Share of the keys of each split.
 
     The split of a key depends on the names and shares, not on the order in which they are given.
 
@@ -299,7 +299,7 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """How near parts came to their shares, in all and in each stratum: print it.
+    """Shares that splits came to beside those asked for, in all and in each stratum: print it.
 
     Attributes:
         wanted: the share of each part that was asked for.
@@ -394,7 +394,7 @@ def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def finalized(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return what SplitMix64 makes of each of its states, in their place."""
+    """Finalize states of SplitMix64, in place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         numbers ^= numbers >> np.uint64(shift)
         numbers *= np.uint64(factor)
@@ -450,7 +450,7 @@ def _validate_starts(rule: TimeRule, attribute: Any, value: Any) -> None:
 
 @attrs.frozen
 class TimeRule:
-    """Which times are of which split.
+    """Rule of splits in time.
 
     Attributes:
         starts: by split, in ascending order, the time from which on records are in it; None for the first.
@@ -488,7 +488,7 @@ class TimeRule:
         return cls({name: None if start is ... else start for name, start in splits.items()}, time, end, straddling)
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the rule as JSON data."""
         field = time_field(schema, self.time, "time")
         starts = {name: None if start is None else _plain(time_of(field, start)) for name, start in self.starts.items()}
         return {**attrs.asdict(self), "starts": starts}

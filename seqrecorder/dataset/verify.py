@@ -28,7 +28,7 @@ from seqrecorder.errors import (
 )
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import EXAMPLES_CSV, MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
+from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
 from seqrecorder.storage.places import Place
 from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
@@ -61,7 +61,7 @@ class Problem:
 
 @attrs.frozen(repr=False)
 class VerifyReport:
-    """What a verification found.
+    """Result of a verification.
 
     Attributes:
         path: what was verified.
@@ -159,8 +159,6 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
         *_reported(".", _names(manifest)),
         *_assets(manifest),
     ]
-    for split in manifest.splits.values():
-        problems += _reported(split.name, _names_in(manifest, split))
     report = _with_shards(str(directory), level, manifest, problems)
     if not report.ok and was_replaced(manifest):
         found = Problem(MANIFEST, "the dataset was replaced or removed while it was looked at; verify it again")
@@ -224,7 +222,7 @@ def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
 
 
 def _said(error: OSError) -> str:
-    """Return what an error says of a file: ours in whole, the system's in its words."""
+    """Return the message of an error: all of ours, the system's words of others."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
@@ -255,27 +253,22 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
 
 def _names(manifest: Manifest) -> Iterator[Problem]:
     """Find files that the manifest does not know."""
-    yield from _strays(manifest, manifest.path)
-    for entry in sorted(manifest.path.iterdir()):
-        if entry.is_dir() and entry.name not in manifest.splits and not entry.name.startswith("."):
-            yield from _reported(entry.name, _strays(manifest, entry))
+    yield from _unknown(manifest.path, "")
+    directories = [path for path in sorted(manifest.path.iterdir()) if path.is_dir() and path.name[0] != "."]
+    for directory in sorted(directories, key=lambda path: path.name in manifest.splits):
+        unknown = _unknown(directory, f"{directory.name}/", manifest.splits.get(directory.name))
+        yield from _reported(directory.name, unknown)
 
 
-def _strays(manifest: Manifest, directory: Path) -> Iterator[Problem]:
-    for stray in sorted(directory.iterdir()):
-        if stray.suffix == ".tfrecord" and not stray.is_dir():
-            yield Problem(str(stray.relative_to(manifest.path)), "a shard of no split that the manifest knows")
-
-
-def _names_in(manifest: Manifest, split: SplitInfo) -> Iterator[Problem]:
-    """Find files in the directory of a split that the manifest does not know."""
-    known = {name for shard in split.shards for name in (shard.name, shard.lengths_name)}
-    directory = manifest.path / split.name
-    present = sorted(directory.iterdir()) if directory.is_dir() else []
-    for file in present:
-        is_csv = file.suffix == ".csv" and file.name.startswith(EXAMPLES_CSV.removesuffix(".csv"))
-        if file.name not in known and not is_csv:
-            yield Problem(f"{split.name}/{file.name}", "a file that the manifest does not know")
+def _unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
+    """Find unknown files in the directory of a split, and shards in any other."""
+    known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
+    for file in sorted(directory.iterdir()):
+        if split is None:
+            if file.suffix == ".tfrecord" and not file.is_dir():
+                yield Problem(f"{prefix}{file.name}", "a shard of no split that the manifest knows")
+        elif file.name not in known and not (file.suffix == ".csv" and file.name.startswith("examples")):
+            yield Problem(f"{prefix}{file.name}", "a file that the manifest does not know")
 
 
 def _assets(manifest: Manifest) -> Iterator[Problem]:
@@ -425,7 +418,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
 
 
 def _place(path: Path, origin: Origin, number: int) -> str:
-    """Return what a record of a shard is called."""
+    """Return the label of a record of a shard, with its offset."""
     lengths = walk_frames(path, origin.compression).lengths[:number]
     return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 
@@ -456,7 +449,7 @@ def _verify_frames(path: Path, level: str) -> VerifyReport:
         problems.append(Problem(path.name, str(walk)))
     elif level == "full":
         try:
-            RecordReader(path, compression, walk.window).read_all()
+            RecordReader(path, compression).read_all()
         except ShardReadError as error:
             problems.append(Problem(path.name, error.message))
     return VerifyReport(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))

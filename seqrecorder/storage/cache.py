@@ -100,7 +100,7 @@ def cached(place: Place, manifest: bytes) -> Path:
 
 
 def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None:
-    """Have files of a dataset in its directory in the cache, until this process ends.
+    """Fetch files of a dataset into its directory in the cache, and keep them until this process ends.
 
     Args:
         place: of the dataset.
@@ -162,7 +162,7 @@ def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
 
 
 class _Reader:
-    """What a process has asked for: a list in a directory of the cache, which it keeps locked while it lives."""
+    """The files that a process uses: a list in a directory of the cache, locked while the process lives."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -217,7 +217,7 @@ class _Reader:
 
     @staticmethod
     def all(root: Path) -> dict[Path, int]:
-        """Return what processes have asked for, with the sizes, and forget what those had that have ended."""
+        """Return the files that processes use, with their sizes, and drop the lists of those that have ended."""
         wanted: dict[Path, int] = {}
         for directory in (root / _READERS).iterdir():
             with contextlib.suppress(BlockingIOError):

@@ -47,22 +47,22 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "manifest.json"
-"""What a dataset contains; written last."""
+"""Name of the manifest, which is written last."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
 """The hashes of all keys, beside the manifest of a dataset that was appended to; it can be made again."""
 
 STATISTICS = f".{MANIFEST}.statistics"
-"""What is known of the values of the records; it can be made again."""
+"""Name of the statistics that are kept with a dataset; they can be made again."""
 
 BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
-"""What belongs to a manifest and is nothing without it."""
+"""Names of the files that depend on the manifest."""
 
 ASSETS = "assets"
 """The directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
-"""What went where, one file for each split, when asked for."""
+"""Name of the listing of records, one for each split, on request."""
 
 _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
@@ -221,7 +221,7 @@ def generation_of(split: str, file_name: str) -> int | None:
 
 
 def shard_index(shard_name: str) -> int:
-    """Return which of the shards of its generation a shard is.
+    """Return the number of a shard among those of its generation.
 
     >>> shard_index("train-g0001-00003-of-00008.tfrecord")
     3
@@ -403,7 +403,7 @@ def is_url(path: object) -> bool:
 
 
 def cache_directory() -> Path:
-    """Return where the cache is: what `SEQRECORDER_CACHE` says, else in the user's own directory of caches."""
+    """Return the directory of the cache: `SEQRECORDER_CACHE`, else one in the user's own directory of caches."""
     given = os.environ.get(DIRECTORY)
     return local_path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
 
@@ -422,7 +422,7 @@ def origin_of(directory: Path) -> str | None:
 
 
 def natural_order(path: Any) -> list[tuple[bool, int, str]]:
-    """Return what sorts paths as people count: `part-2` comes before `part-10`.
+    """Return a key that sorts paths as people count: `part-2` comes before `part-10`.
 
     >>> sorted(["b1", "a10", "a2"], key=natural_order)
     ['a2', 'a10', 'b1']
@@ -464,7 +464,7 @@ def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[P
 
 
 def local_pattern(path: Any) -> str:
-    """Return what to give to `glob.glob` for a path that may be a pattern: as `local_path`, the pattern kept.
+    """Make a path that may be a pattern absolute, for `glob.glob`: as `local_path`, the pattern kept.
 
     >>> local_pattern("/data/a*.tfrecord")
     '/data/a*.tfrecord'
@@ -480,7 +480,7 @@ def local_pattern(path: Any) -> str:
 
 
 def _working_directory(path: str) -> Path:
-    """Return where a path begins that is not absolute."""
+    """Return the directory that relative paths start from."""
     try:
         return Path.cwd()
     except FileNotFoundError as error:
@@ -576,7 +576,7 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 
 
 def take_after(made: Path, old: Path, deputy: str) -> bool:
-    """Give a new directory, and all that is in it, the modes and owners of an old one.
+    """Copy modes and owners from an old directory to a new one and all that is in it.
 
     What has no counterpart in the old directory takes after that directory itself, or after a file of it.
 
@@ -610,30 +610,25 @@ def take_after(made: Path, old: Path, deputy: str) -> bool:
     return same
 
 
-def _take(path: str, models: list[Path]) -> bool:
-    wanted = next((status for model in models if (status := _status(model)) is not None), None)
-    now = os.lstat(path)
-    if wanted is None or stat.S_IFMT(wanted.st_mode) != stat.S_IFMT(now.st_mode):
+def _take(target: str | int, models: list[Path], directory: int | None = None) -> bool:
+    """Copy mode and owner from the first existing model to a path or an open file; return whether owners are alike."""
+    for model in models:
+        with contextlib.suppress(OSError):
+            wanted = os.stat(model, dir_fd=directory, follow_symlinks=False)
+            break
+    else:
         return True
-    same = (wanted.st_uid, wanted.st_gid) == (now.st_uid, now.st_gid) or _chown(path, wanted)
+    now = os.fstat(target) if isinstance(target, int) else os.lstat(target)
+    if stat.S_IFMT(wanted.st_mode) != stat.S_IFMT(now.st_mode):
+        return True
+    same = (wanted.st_uid, wanted.st_gid) == (now.st_uid, now.st_gid)
+    if not same:
+        with contextlib.suppress(OSError, AttributeError):  # Windows has no owners of this kind
+            os.chown(target, wanted.st_uid, wanted.st_gid, follow_symlinks=isinstance(target, int))
+            same = True
     if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # after the owner, whose change drops bits
-        os.chmod(path, stat.S_IMODE(wanted.st_mode))  # noqa: PTH101 - as above
+        os.chmod(target, stat.S_IMODE(wanted.st_mode))  # noqa: PTH101 - as above
     return same
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except OSError:
-        return None
-
-
-def _chown(path: str, wanted: os.stat_result) -> bool:
-    try:
-        os.chown(path, wanted.st_uid, wanted.st_gid, follow_symlinks=False)
-    except (OSError, AttributeError):  # Windows has no owners of this kind
-        return False
-    return True
 
 
 _BLOCK = 1 << 16  # what is lost around an unreadable byte; smaller blocks slow the search for records down
@@ -699,7 +694,7 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
 
 
 def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
-    """Return what the system said, and the first byte that cannot be read, if there is one.
+    """Return the system's message, with the first bytes that cannot be read, if any.
 
     >>> reason_at(os.devnull, OSError(5, "Input/output error"))
     'Input/output error'
@@ -886,16 +881,16 @@ _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
 
 def most_open(most: int) -> int:
-    """Return how many files may stay open for later: `most`, or an eighth of the process's limit."""
+    """Return the number of files that may stay open for later: `most`, or an eighth of the process's limit."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 
 
 REPLACING = ".replacing-"
-"""What stands in the name of a file that is about to replace another one, before 16 digits in hex."""
+"""Part of the name of a file that is about to replace another one, before 16 digits in hex."""
 
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
-"""What the system says to a call that it, or the file system, does not know."""
+"""Errors of calls that the system, or the file system, does not support."""
 
 # Also of a file of somebody else's (`fs.protected_hardlinks` of Linux), and of one that has too many names.
 _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, *UNSUPPORTED])
@@ -950,7 +945,7 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def advice_on(number: int | None) -> str:
-    """Return what to do about a failed operation, for the end of a message; nothing where that is not known.
+    """Return advice on a failed operation, for the end of a message; empty where there is none.
 
     >>> advice_on(errno.ENOSPC)
     'free some space or write elsewhere'
@@ -990,7 +985,7 @@ def sync_file(path: str | os.PathLike[str]) -> None:
 
 
 def start_sync(path: str | os.PathLike[str]) -> None:
-    """Have the system write a file's bytes now, so that a later `sync_file` has less to wait for; no promise is made.
+    """Start writing a file's bytes to the disk, so that a later `sync_file` waits for less.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile() as file:
@@ -1121,7 +1116,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Give a file that never changes a second name; a copy of it, where the system has no hard links for it.
+    """Link a file that never changes under a second name; copy it where the system has no hard links.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1185,7 +1180,8 @@ def replace_file(
             opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666, dir_fd=descriptor)
             with os.fdopen(opened, "wb") as file:
                 fault_point("after_open", temporary)
-                _take_after(file.fileno(), [final, *([final.with_name(like)] if like else [])], descriptor)
+                with contextlib.suppress(OSError, TypeError):  # as far as that is permitted, and Windows knows it
+                    _take(file.fileno(), [final, *([final.with_name(like)] if like else [])], descriptor)
                 with faults_around("write", temporary):
                     file.write(data)
                 with faults_around("flush", temporary):
@@ -1201,21 +1197,10 @@ def replace_file(
         sync_directory(path.parent, descriptor=descriptor)
 
 
-def _take_after(file: int, models: list[Path], directory: int | None) -> None:
-    """Give an open file mode and owner of the first of some others that is there, as far as that is permitted."""
-    for model in models:
-        with contextlib.suppress(OSError, AttributeError):  # of Windows, which has neither call
-            old = os.stat(model, dir_fd=directory, follow_symlinks=False)
-            with contextlib.suppress(OSError):
-                os.fchown(file, old.st_uid, old.st_gid)
-            os.fchmod(file, stat.S_IMODE(old.st_mode))  # after the owner, whose change drops bits
-            return
-
-
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 STDIN = "-"
 UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""What is raised by a file that is not packed as its name says, or fails."""
+"""Errors of a file that is not packed as its name says, or fails."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
@@ -1257,7 +1242,7 @@ def check_utf8(text: str, encoding: str = "UTF-8") -> None:
 
 @contextlib.contextmanager
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
-    """Give a text that is read; see `lines_of` and `check_utf8`, and `open` for the encoding and ends of lines.
+    """Open a text for reading; see `lines_of` and `check_utf8`, and `open` for the encoding and ends of lines.
 
     Raises:
         DatasetNotFoundError: there is no such file.
@@ -1276,13 +1261,13 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
 
 
 def name_of(path: Any) -> str:
-    """Return what messages call a file."""
+    """Return the label of a file, for messages."""
     return "the standard input" if path == STDIN else str(local_path(path))
 
 
 @contextlib.contextmanager
 def replaced_file(path: Any) -> Iterator[Path]:
-    """Give the path of a file that takes the place of another one when all of it is written.
+    """Write a file that replaces another one once it is complete: yield its temporary path.
 
     Args:
         path: of the file that is made or replaced.
@@ -1333,7 +1318,7 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(document: Any) -> dict[str, Any]:
-    """Return what was sealed.
+    """Return a sealed document without its seal, once the seal is checked.
 
     Raises:
         ValueError: it is no such document, or has changed.

@@ -159,7 +159,7 @@ class Held:
 
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
-        """Give a name, and the descriptor of the directory in which it is one; on Windows a path, and None."""
+        """Yield the last name of a path, and a descriptor of its directory; on Windows a path, and None."""
         *parents, name = _parts(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
@@ -169,7 +169,7 @@ class Held:
 
     @contextlib.contextmanager
     def _opened(self, parts: Sequence[str]) -> Iterator[int | Path]:
-        """Give the descriptor of a directory inside this one; on Windows its path."""
+        """Yield a descriptor of a directory inside this one; on Windows its path."""
         if self.descriptor is None:
             directory = self.path.joinpath(*parts)
             if parts and directory.is_symlink():
@@ -296,7 +296,7 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Give up what `lock` returned. That never fails: what was locked may be published by now."""
+    """Release a lock of `lock`. That never fails: the directory may be published by now."""
     if descriptor is None:
         return
     try:

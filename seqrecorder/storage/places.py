@@ -30,7 +30,7 @@ SCHEME = "ram://"
 
 
 class TensorFlowFiles:
-    """What `Place` asks of a file system; paths are whole URLs."""
+    """TensorFlow's file systems with the methods of fsspec that `Place` calls; paths are whole URLs."""
 
     protocol = "ram"
 
@@ -43,7 +43,7 @@ class TensorFlowFiles:
         """Do nothing: nothing is kept."""
 
     def find(self, root: str, *, detail: bool) -> dict[str, dict[str, Any]]:
-        """Return what is under a root, by path."""
+        """Return the files under a root, by path."""
         del detail
         paths = [f"{directory}/{name}" for directory, _, names in self._files.walk(root) for name in names]
         # TensorFlow takes the end of `ram://corpus2` for a file of `ram://corpus`.
@@ -80,7 +80,7 @@ class TensorFlowFiles:
 
     @contextlib.contextmanager
     def _replacing(self, path: str) -> Iterator[str]:
-        """Give a name for a file that then takes the place of another, to which TensorFlow would append."""
+        """Yield a temporary name, and rename the file over another one, to which TensorFlow would append."""
         self._files.makedirs(path.rpartition("/")[0])  # else it does not list what is in there
         part = f"{path}.{secrets.token_hex(8)}"
         yield part
@@ -211,7 +211,7 @@ class Place:
         return None if info is None else int(info["size"])
 
     def version(self, name: str) -> str | None:
-        """Return what tells an object from what it was or will be, for `put`; None where there is none.
+        """Return the version of an object, for `put`; None where there is no object.
 
         Raises:
             DatasetError: it cannot be asked for.

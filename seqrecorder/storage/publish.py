@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError
+from seqrecorder.errors import DatasetExistsError, OptionError
 from seqrecorder.storage.files import (
     MANIFEST,
     REPLACING,
@@ -52,30 +52,11 @@ if TYPE_CHECKING:
 NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two directories in one step, so that no moment is without either.
-
-    Args:
-        one: a directory.
-        other: another one on the same file system.
-
-    Returns:
-        Whether the system and the file system can do it (renameat2 of Linux, renamex_np of macOS), with these two.
-
-    Raises:
-        OSError: they can, but it failed.
-    """
-    with faults_around("exchange", other):
-        code = exchange_now(one, other)
-        if code in NOT_REPLACEABLE:
-            return False
-        if code:
-            raise OSError(code, os.strerror(code), str(one), None, str(other))
-    return True
-
-
 def exchange_now(one: Path, other: Path) -> int:
-    """Exchange two paths and return an errno, 0 for success."""
+    """Exchange two directories in one step, so that no moment is without either; return an errno, 0 for success.
+
+    Linux does it by renameat2, macOS by renamex_np, if both are on one file system that can.
+    """
     if sys.platform == "win32":
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
@@ -89,7 +70,6 @@ def exchange_now(one: Path, other: Path) -> int:
 
 
 _RECORD = "committed"
-_REMOVED = ".removed-"
 
 
 @attrs.frozen(slots=False)
@@ -148,55 +128,46 @@ class PartsDirectory:
         replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
-        """Return what `note` was given last, if anything."""
+        """Return the last identity that `note` wrote, if any."""
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
         """Remove the attempts that were noted, and all that were killed or are still going on: these get an error.
 
+        The note goes last, so that a later commit goes on where this is killed. An attempt that was completed since the
+        note stays, and a warning names it.
+
         Raises:
-            ShardWriteError: the directory cannot be moved out of the way.
+            ShardWriteError: an attempt cannot be moved out of the way.
         """
-        away = self.path.with_name(f".{self.path.name}{_REMOVED}{secrets.token_hex(8)}")
-        with writing("remove", self.path), faults_around("rename", self.path):
-            self.path.rename(away)
-        sync_directory(away.parent)
-        self._empty(away)
-
-    def finish_removal(self) -> bool:
-        """Remove what a process that was killed in `remove` has left; return whether there was something."""
-        prefix = re.escape(f".{self.path.name}{_REMOVED}")
-        pattern = re.compile(prefix + "[0-9a-f]{16}")
-        try:
-            with os.scandir(self.path.parent) as entries:
-                left = [Path(entry.path) for entry in entries if pattern.fullmatch(entry.name)]
-        except FileNotFoundError as error:
-            raise DatasetNotFoundError(f"there is no directory {self.path.parent}", path=self.path.parent) from error
-        for path in left:
-            self._empty(path)
-        return bool(left)
-
-    def _empty(self, away: Path) -> None:
-        """Remove a directory that was moved out of the way; attempts that were completed since the note go back."""
-        _, *noted = _recorded(away) or [""]
-        # Without a note, another process is removing it, and has moved back what there was.
-        waiting = [path for path in _complete(away) if noted and path.name not in noted]
-        for path in waiting:
-            with writing("move back", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
-                self.path.mkdir(exist_ok=True)
-                path.rename(self.path / path.name)
+        _, *noted = _recorded(self.path) or [""]
+        for path in list(self.path.iterdir()):
+            if path.name in noted or path.name.startswith("."):
+                self._remove(path)
+        sync_directory(self.path)
+        waiting = ", ".join(path.name for path in _complete(self.path))
         if waiting:
-            sync_directory(self.path)
-            sync_directory(self.path.parent)
             _LOG.warning(
                 "%s was committed while %s was completed, which waits in %s: commit again, with append=True, or remove "
                 "it",
                 self.destination,
-                ", ".join(path.name for path in waiting),
+                waiting,
                 self.path,
             )
-        with faults_around("remove", away):
-            shutil.rmtree(away, ignore_errors=True)
+        with writing("remove", self.path):
+            (self.path / _RECORD).unlink(missing_ok=True)
+            with contextlib.suppress(OSError), faults_around("remove", self.path):  # which is not empty
+                self.path.rmdir()
+
+    def _remove(self, path: Path) -> None:
+        away = self.path / f".removed-{secrets.token_hex(8)}"  # at once, so that nobody completes it meanwhile
+        with writing("remove", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
+            path.rename(away)
+        with faults_around("remove", away), contextlib.suppress(OSError):
+            if away.is_dir():
+                shutil.rmtree(away)
+            else:
+                away.unlink()
 
 
 def _complete(parts: Path) -> list[Path]:
@@ -313,7 +284,7 @@ class Staging:
         return published
 
     def take_after(self) -> bool:
-        """Give what was made the modes and owners of what it shall replace; return whether the owners are the same."""
+        """Copy modes and owners from the destination; return whether the owners are the same then."""
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
@@ -348,7 +319,11 @@ class Staging:
             if known is None:
                 return False
             try:
-                if not exchange(self.path, self.destination):
+                with faults_around("exchange", self.destination):
+                    code = exchange_now(self.path, self.destination)
+                    if code not in (0, *NOT_REPLACEABLE):
+                        raise OSError(code, os.strerror(code), str(self.path), None, str(self.destination))
+                if code:
                     return False
                 old = Held(self.path, held.descriptor)
                 if over(old) is None:  # something has come since; or it raises, where another directory has
@@ -388,7 +363,7 @@ class Staging:
         if not place.is_dir():
             what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
             raise self._exists_error(what)
-        if _is_working_directory(place):
+        if is_at(Path().stat(), place):
             raise OptionError(
                 f"destination {self._given!r}: expected a directory that can be replaced, got the working"
                 " directory of this process; give one inside it"
@@ -493,13 +468,6 @@ class Staging:
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         unlock(descriptor)
-
-
-def _is_working_directory(place: Path) -> bool:
-    try:
-        return place.samefile(Path.cwd())
-    except FileNotFoundError:  # it is gone
-        return False
 
 
 def _remove_tree(path: Path) -> None:

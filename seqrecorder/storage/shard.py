@@ -16,7 +16,7 @@ import struct
 import sys
 import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -77,19 +77,12 @@ _MOST_WAITING = 32 << 20  # bytes
 _OBJECTS = 200  # bytes that a record takes beside its own: the object, its places in lists, the array of its lengths
 
 
-class Waiting(Protocol):
-    """A shard whose records wait."""
-
-    def write_waiting(self) -> None:
-        """Append the records to the file."""
-
-
 class OpenShards:
     """Decides which shards of a writer stay open, and when what waits for the others is written."""
 
     def __init__(self) -> None:
         self._open = 0
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[ShardWriter, None] = {}
         self._bytes = 0
 
     def take_place(self) -> bool:
@@ -103,7 +96,7 @@ class OpenShards:
         """Say that a file was closed."""
         self._open -= 1
 
-    def wait(self, shard: Waiting, records: int, size: int) -> None:
+    def wait(self, shard: ShardWriter, records: int, size: int) -> None:
         """Count records that wait, and have those of all shards written where they become too many.
 
         Args:
@@ -242,20 +235,15 @@ ALONE = 1 << 12
 which numbers at its end are read without a copy, and checked while it is in the caches."""
 
 
-class _Source(Protocol):
-    def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
-        """Return a buffer and how much of it is read: what was left before, and as many bytes, or all that there are.
-
-        `ROOM` bytes are behind them.
-        """
-        ...
-
-
 class _Plain:
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
+        """Read the next bytes behind the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
+
+        The buffer begins `ahead` bytes behind a boundary of numbers.
+        """
         with open_source(self._path, buffering=0) as file:
             left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
             file.seek(self._offset)
@@ -279,6 +267,7 @@ class _Packed:
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
+        """Read as `_Plain` does."""
         parts = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
@@ -307,7 +296,7 @@ def _new_unpacker() -> zlib._Decompress:
 
 
 def block_for(mean: int) -> int:
-    """Return how many bytes to read at a time of records that have so many: the fewer, the longer they stay in caches.
+    """Return the size of the blocks in which records of a mean size are read; small ones stay in the caches.
 
     Many records are decoded with little more to do than one, so large ones come in larger blocks.
 
@@ -343,7 +332,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         if block == ALONE and compression is None:
             yield from _one_by_one(path)
             return
-        source: _Source = _Plain(path) if compression is None else _Packed(path)
+        source = _Plain(path) if compression is None else _Packed(path)
         while True:
             before, wanted = len(rest), _missing(rest)
             data, size = source.read(rest, max(block - before, wanted))
@@ -387,7 +376,7 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
 
 
 def whole_records(messages: Messages) -> int:
-    """Return how many records there are before the first that is damaged, of records whose frames are side by side."""
+    """Count the records before the first damaged one, in a buffer of consecutive frames."""
     damaged = damaged_frames(messages.data, messages.starts, messages.stops)
     return int(damaged.argmax()) if damaged.any() else len(messages)
 
@@ -397,7 +386,7 @@ class DamageError(Exception):
 
 
 def _missing(rest: bytes) -> int:
-    """Return how many bytes are missing of the first frame, of which some may be there."""
+    """Return the number of bytes that the first frame lacks, of which some may be there."""
     if len(rest) < HEADER:
         return HEADER - len(rest)
     crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
@@ -722,7 +711,7 @@ def damage_error(path: Path, compression: Compression, done: int, said: str) -> 
 
 
 def _first_loss(path: Path, compression: Compression) -> str:
-    """Return where the damage is, which TensorFlow does not say; nothing where none is found."""
+    """Describe the first damage of a shard; empty where none is found."""
     try:
         walk = walk_frames(path, compression)
     except ShardReadError as error:
@@ -734,7 +723,7 @@ def _first_loss(path: Path, compression: Compression) -> str:
 
 
 def _place(path: Path) -> Path:
-    """Return what to verify: the dataset of a shard, or the shard alone."""
+    """Return the path to verify: the dataset of a shard, or the shard alone."""
     dataset = path.parent.parent
     return dataset if (dataset / MANIFEST).exists() else path
 
@@ -771,7 +760,7 @@ class SoughtShard:
 
     @functools.cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where each frame begins, and where the last one ends: int64, `(records + 1,)`.
+        """Offsets of all frames, and of the end of the last one: int64, `(records + 1,)`.
 
         Raises:
             ShardReadError: the frames do not lead from the first byte of the file to its last.

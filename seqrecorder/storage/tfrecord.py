@@ -45,7 +45,7 @@ with contextlib.suppress(ImportError, RuntimeWarning):  # an optional extra
         _other, _extend = _package.value, _package.extend
 
 IS_COMPILED = _other is not None
-"""Whether the package of the extra `fast` makes the CRCs."""
+"""True if the package of the extra `fast` computes the CRCs."""
 
 _MASK_DELTA = 0xA282EAD8
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
@@ -188,7 +188,7 @@ def _descending() -> NDArray[np.int64]:
 
 @functools.cache
 def _behind_row() -> list[list[int]]:
-    """Return what becomes of each byte of a register, the lowest first, over as many zeros as a row has bytes."""
+    """Return for each byte of a register, the lowest first, a table of its value after a row of zeros."""
     table = _table(_ROW).reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
@@ -279,7 +279,7 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 @functools.cache
 def _moved(block: int) -> NDArray[np.uint32]:
-    """Return what each byte of a register becomes by so many blocks of zeros: `(blocks, 4, 256)`, flat."""
+    """Return the value of each byte of a register after up to N blocks of zeros: `(blocks, 4, 256)`, flat."""
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
@@ -475,8 +475,6 @@ _BOMB_BYTES = 16 << 20
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
-_WINDOW_RECORDS = 4096
-_WINDOW_BYTES = 16 << 20
 _KNOWN = 4096  # lengths whose headers are looked up
 _LARGE = 64 << 10  # mean bytes of records that are written one by one
 
@@ -542,7 +540,7 @@ def _length_is_genuine(header: bytes) -> bool:
 
 @attrs.frozen
 class Walk:
-    """What a walk over the frames of a shard found.
+    """Result of a walk over the frames of a shard.
 
     Attributes:
         lengths: data bytes of each whole record.
@@ -557,15 +555,9 @@ class Walk:
     def __str__(self) -> str:
         return f"after {self.lengths.size} records, at byte {self.offset}, it {self.problem}"
 
-    @property
-    def window(self) -> int:
-        """How many records to hold at once: no more than about 16 MiB of the largest."""
-        largest = int(self.lengths.max(initial=1))
-        return max(1, min(_WINDOW_RECORDS, _WINDOW_BYTES // max(1, largest)))
-
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
-    """Return where each frame of a plain shard begins, and where the last one ends, going by the frames' lengths.
+    """Return the offsets of all frames of a plain shard, and of its end, by the lengths of the frames.
 
     Args:
         path: of the shard.
@@ -728,7 +720,7 @@ def is_framed(frame: bytes) -> bool:
 
 
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return what stands before records of these lengths, uint8 `(n, HEADER)`."""
+    """Return the headers of records of these lengths, uint8 `(n, HEADER)`."""
     return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
 
 
@@ -753,7 +745,7 @@ _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return which frames are not what the CRCs of their lengths and contents say.
+    """Return the mask of frames whose length or content does not have its CRC.
 
     >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
     >>> damaged_frames(frame, np.array([12]), np.array([15]))
@@ -803,7 +795,7 @@ def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -
 
 
 def advice(place: Path | str) -> str:
-    """Return what to do about a damaged shard, for the end of a message."""
+    """Return advice on a damaged shard, for the end of a message."""
     return f"`seqrecorder verify {place}` lists what is damaged, `seqrecorder salvage` saves what is whole"
 
 
@@ -866,7 +858,7 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
 
 
 def count_records(path: Path, compression: Compression) -> int:
-    """Return how many records a bare shard holds, by a walk over its frames that is done once for each state of it.
+    """Count the records of a bare shard by a walk over its frames, once for each state of the file.
 
     Raises:
         ShardReadError: it is damaged.
@@ -880,7 +872,7 @@ def _count(state: FileState, compression: Compression) -> int:
 
 
 UNKNOWN = -1
-"""How many records a range held whose frames are gone."""
+"""Number of records in a range whose frames are gone."""
 
 _SCAN_BYTES = 1 << 20
 _BUFFER = 1 << 16
@@ -921,7 +913,7 @@ class Loss:
 
 @attrs.frozen
 class Findings:
-    """What was found in a shard.
+    """Result of the search for records in a shard.
 
     Attributes:
         starts: where the data of each whole record begin.
@@ -1063,7 +1055,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
 
 
 def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some records, one behind the other, have the CRC that follows them."""
+    """Return the mask of the intact records, of consecutive ones."""
     whole = np.zeros(starts.size, bool)
     stops = starts + lengths
     first = 0
@@ -1085,7 +1077,7 @@ def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Return where the next frame begins whose length its CRC vouches for, and whose data or successor are sound."""
+    """Return the offset of the next frame whose length has its CRC, and whose data or successor are sound."""
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)

@@ -35,12 +35,12 @@ R = TypeVar("R")
 
 
 def cores() -> int:
-    """Return how many cores this process may use: what TensorFlow takes for the size of its pools."""
+    """Count the cores that this process may use, as TensorFlow does for its pools."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
-    """Return what comes of work on an item, in a thread of the pool where there may be one.
+    """Submit work on an item to a pool; do it at once where the pool takes none any more.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(1) as pool:
@@ -57,7 +57,7 @@ def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[
 
 
 def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
-    """Return what comes of work on an item, which is done at once.
+    """Work on an item at once, and return a future that is done.
 
     >>> worked_on(abs, -1).result()
     1
@@ -71,7 +71,7 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Return what work on each item gives, several at a time; after an error no more is begun, and it is raised.
+    """Map a function over items in threads; after an error no more is begun, and it is raised.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
@@ -287,38 +287,34 @@ class Progress:
         if installed and usable and (_is_seen() if show is None else show):
             from tqdm.auto import tqdm  # a widget in notebooks
 
-            with self._drawn():
+            with contextlib.suppress(OSError, ValueError):
                 self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
 
     def expect(self, count: int) -> None:
         """Learn that some more records will come."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.total = (bar.total or 0) + count
-                bar.refresh()
+
+        def draw(bar: Any) -> None:
+            bar.total = (bar.total or 0) + count
+            bar.refresh()
+
+        self._draw(draw)
 
     def reach(self, count: int) -> None:
         """Learn how many records are through by now."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.update(count - bar.n)
+        self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
         """Learn how many more records are through."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.update(count)
+        self._draw(lambda bar: bar.update(count))
 
     def close(self) -> None:
         """Leave the bar as it stands."""
-        with self._drawn() as bar:
-            if bar is not None:
-                bar.close()
+        self._draw(lambda bar: bar.close())
 
-    @contextlib.contextmanager
-    def _drawn(self) -> Iterator[Any]:
-        """Give the bar, and go on without it where nobody reads it any more."""
+    def _draw(self, draw: Callable[[Any], object]) -> None:
+        """Change the bar, if there is one, and go on without it where nobody reads it any more."""
         try:
-            yield self._bar
+            if self._bar is not None:
+                draw(self._bar)
         except (OSError, ValueError):
             self._bar = None

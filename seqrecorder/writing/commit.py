@@ -247,17 +247,14 @@ def _commit_in_directory(
                         _commit(place, wanted, options, held)
             place.remove()
     except DatasetNotFoundError:
-        if place.path.exists():
+        if place.attempts:
             raise
-        # Whoever was killed while removing them had published before.
-        done = place.finish_removal() or may_be_done
-        if not done or not (place.destination / MANIFEST).exists():
+        if not may_be_done or not (place.destination / MANIFEST).exists():
             raise DatasetNotFoundError(
                 f"there are no parts of {place.destination}: expected them in {place.path}"
                 + ("" if may_be_done else "; a commit that ran before may have taken them"),
                 path=place.path,
             ) from None
-    place.finish_removal()
     return read_manifest(place.destination)
 
 
@@ -349,7 +346,7 @@ def _whole(
 
 
 def _read_attempts(place: PartsDirectory | UrlParts) -> list[Part]:
-    """Return what each attempt wrote."""
+    """Read the manifests of all attempts."""
     attempts = []
     for path, completed in place.attempts:
         manifest = read_manifest(path)

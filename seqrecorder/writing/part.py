@@ -56,7 +56,7 @@ _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
 
 
 def attempt_at(url: str, part: int | str) -> Destination:
-    """Return where another attempt at a part goes, that nobody else has."""
+    """Return a destination of its own for another attempt at a part."""
     token = secrets.token_hex(4)
     label = f"p{part:05d}" if isinstance(part, int) else "p" + part.encode().hex()[:16]
     return Destination(Place.of(url), name=f"{PARTS}{part}-{token}.json", label=f"-{label}-{token}")
@@ -160,13 +160,13 @@ class UrlParts:
 _TOGETHER = 1024
 
 PART = "part"
-"""What of a part's metadata says which it is."""
+"""Key of a part's metadata: its number or name."""
 
 IDENTITY = "identified_by"
-"""What of a part's metadata says which fields identify what came: of chunks that the class makes, not their number."""
+"""Key of a part's metadata: the fields that identify a source; of chunks that the class makes, not their number."""
 
 HOOKS = "hooks"
-"""What of a part's metadata says whether hooks, or times, had a say, so that other keys may be stored than came."""
+"""Key of a part's metadata: whether hooks or times decided, so that other keys may be stored than came."""
 
 OPENED = "opened"
 """Key of a part's metadata: digests of the manifests whose records the part holds."""

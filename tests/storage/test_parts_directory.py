@@ -1,15 +1,16 @@
 """The directory of parts: attempts that are complete are listed, and all of it goes."""
 
+import contextlib
 import os
 import re
 from pathlib import Path
 
 import pytest
-from faults import names
+from faults import FailAt, names
 
 from seqrecorder.errors import DatasetNotFoundError, ShardWriteError
 from seqrecorder.storage import files
-from seqrecorder.storage.files import link_file
+from seqrecorder.storage.files import link_file, on_fault_point
 from seqrecorder.storage.publish import PartsDirectory
 
 
@@ -29,25 +30,47 @@ def test_attempts(tmp_path: Path) -> None:
     assert dict(place.attempts) == {made[0]: 0, made[1]: 1}
 
 
-def test_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removing takes everything; what was left of it by a killed process goes later, and nothing else."""
+def test_removal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Attempts that were noted go, and those that go on; what was completed since waits, and the user's own stays."""
     place = PartsDirectory.of(tmp_path / "corpus")
     with pytest.raises(DatasetNotFoundError), place.locked():
         pass
-    place.new_attempt(1).mkdir(parents=True)
+    for name in ("00001-x", ".00002-y.incomplete-0123456789abcdef", "mine"):
+        (place.path / name).mkdir(parents=True)
+    (place.path / "00001-x" / "manifest.json").touch()
     place.note("x")
     assert place.noted() == "x"
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.rmtree", lambda *_, **__: None)
-        place.remove()
-    assert place.noted() is None
-    assert len(names(tmp_path)) == 1
-    (tmp_path / ".corpus.parts.removed-mine").mkdir()
-    assert place.finish_removal()
-    assert names(tmp_path) == [".corpus.parts.removed-mine"]
-    assert not place.finish_removal()
-    with pytest.raises(DatasetNotFoundError):
-        PartsDirectory.of(tmp_path / "no" / "corpus").finish_removal()
+    (place.path / "00003-z").mkdir()
+    (place.path / "00003-z" / "manifest.json").touch()
+    place.remove()
+    assert names(place.path) == ["00003-z", "mine"]
+    assert "00003-z was completed" in caplog.text
+    (place.path / "mine").rmdir()
+    place = PartsDirectory.of(tmp_path / "corpus")
+    place.note("z")
+    place.remove()
+    assert names(tmp_path) == []
+
+
+def test_a_removal_that_is_killed_is_ended_by_the_next_one(tmp_path: Path) -> None:
+    """Stopped at any operation, it leaves the note while an attempt is there, and the next one removes the rest."""
+    for number in range(1, 40):
+        place = PartsDirectory.of(tmp_path / str(number))
+        for name in ("1", "2"):
+            (place.path / name).mkdir(parents=True)
+            (place.path / name / "manifest.json").touch()
+        place.note("x")
+        hook = FailAt(number, KeyboardInterrupt())
+        with on_fault_point(hook), contextlib.suppress(KeyboardInterrupt):
+            place.remove()
+        if place.path.exists():
+            again = PartsDirectory.of(tmp_path / str(number))
+            assert again.noted() == "x" or not again.attempts
+            again.remove()
+        assert not place.path.exists()
+        if hook.seen < number:
+            break
+    assert 8 < number < 39
 
 
 def test_copies_where_nothing_can_be_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from seqrecorder.storage import locks
 from seqrecorder.storage import publish as module
 from seqrecorder.storage.files import FAULT_POINTS, fault_point, link_file, on_fault_point, replace_file
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.publish import Staging, exchange
+from seqrecorder.storage.publish import Staging, exchange_now
 from seqrecorder.storage.threads import cleanup_when_terminated
 
 # Python 3.12 warns of threads, such as those of TensorFlow in other tests; our children touch files only.
@@ -221,16 +221,25 @@ def test_overwrite_of_what_came_meanwhile(tmp_path):
 
 
 def test_exchange(tmp_path):
-    """Two directories change places, or the error says why not."""
+    """Two directories change places, or the system's number says why not."""
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
     (one / "x").write_text("")
     other.mkdir()
-    assert exchange(one, other) is True
+    assert exchange_now(one, other) == 0
     assert names(other) == ["x"]
-    with pytest.raises(OSError, match="absent") as caught:
-        exchange(one, tmp_path / "absent")
-    assert caught.value.errno == errno.ENOENT
+    assert exchange_now(one, tmp_path / "absent") == errno.ENOENT
+
+
+def test_an_exchange_that_fails(tmp_path, monkeypatch):
+    """An error of the disk is one of ours, and the old dataset stays where it is."""
+    make(tmp_path / "corpus", "old")
+    monkeypatch.setattr(module, "exchange_now", lambda _one, _other: errno.EIO)
+    with pytest.raises(ShardWriteError, match="cannot publish dataset .*corpus': Input/output error") as caught:
+        make(tmp_path / "corpus", "new", overwrite=True)
+    assert caught.value.errno == errno.EIO
+    assert (tmp_path / "corpus" / "manifest.json").read_text() == "old"
+    assert names(tmp_path) == ["corpus"]
 
 
 def test_order_of_syncs(tmp_path):

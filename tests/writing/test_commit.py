@@ -1,7 +1,11 @@
 """Parts that many processes wrote become the dataset that one process would have written."""
 
+import contextlib
 import itertools
 import logging
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from faults import names
 
 import seqrecorder as sr
 from seqrecorder.dataset import keys as unique_keys
-from seqrecorder.storage.files import KEY_INDEX
+from seqrecorder.storage.files import FAULT_POINTS, KEY_INDEX, on_fault_point
 from seqrecorder.writing import commit as part_keys
 from seqrecorder.writing.writer import KEYS
 
@@ -383,3 +387,47 @@ def test_workers_and_order_on_disk(tmp_path: Path) -> None:
     starts = [shard.start for shard in sr.info(tmp_path / "one").splits["train"].shards]
     counts = [shard.records for shard in sr.info(tmp_path / "one").splits["train"].shards]
     assert starts == list(itertools.accumulate([0, *counts[:-1]]))
+
+
+@sr.record
+class Line:
+    text: str = sr.context(str)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("append", [False, True])
+def test_a_commit_that_is_killed_is_run_again(tmp_path: Path, append: bool, step: int) -> None:
+    """Killed at any operation, it has published all parts or none, and the next call adds what lacks, nothing twice."""
+    number, ended = 1, False
+    while not ended:
+        path, every = tmp_path / str(number), ["a", "b", "c"] if append else ["b", "c"]
+        if append:
+            sr.write([Line("a")], path)
+        for part, text in enumerate("bc"):
+            sr.write_part([Line(text)], path, part, append=append)
+        child = os.fork()
+        if not child:
+            seen = iter(range(1, number))
+
+            def kill(name: str, _: str, seen: Iterator[int] = seen) -> None:
+                if name in FAULT_POINTS and next(seen, None) is None:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            try:
+                with on_fault_point(kill):
+                    sr.commit(path, append=append)
+            finally:
+                os._exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        before = [record.text for record in sr.read_records(path)] if (path / "manifest.json").exists() else []
+        assert before in (every, every[:-2])
+        with contextlib.suppress(sr.DatasetNotFoundError):  # whoever appends cannot tell whether that was done
+            sr.commit(path, append=append)
+        assert [record.text for record in sr.read_records(path)] == every
+        sr.write_part([Line("d")], path, 0, append=True)
+        assert sr.commit(path, append=True).records == len(every) + 1
+        assert sr.verify(path).ok
+        number += step
+    assert number > 60
+    assert not [name for name in names(tmp_path) if not name.isdigit()]

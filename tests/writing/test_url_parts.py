@@ -195,7 +195,8 @@ def texts(place):
 
 
 def stop_before_removal(name, path):
-    if name == "before_delete" or (name == "before_rename" and path.endswith(".parts")):
+    is_attempt = path.rpartition("/")[0].endswith(".parts") and not path.endswith("/committed")
+    if name == "before_delete" or (name == "before_rename" and is_attempt):
         raise KeyboardInterrupt(path)
 
 
