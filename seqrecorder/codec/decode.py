@@ -19,14 +19,16 @@ from seqrecorder.codec.flat_values import (
     declared,
     from_buffer,
     kind_of,
+    require_all,
     viewed,
 )
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
 from seqrecorder.codec.layouts import describe_message, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
-from seqrecorder.schema.field import value_features
-from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field, value_features
+from seqrecorder.wire.byte_rows import Messages, Spans, bounds
 from seqrecorder.wire.read import (
     Steps,
     WireError,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Builder
     from seqrecorder.codec.layouts import Layout
-    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
     from seqrecorder.wire.read import FeatureSpans
 
@@ -93,12 +94,10 @@ class Vectors:
     with_defaults: Any
 
 
-def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *parts: Any) -> Any:
-    if ok.all():
-        return value
-    place = int((~ok).argmax())
-    said = [part if isinstance(part, str) else str(int(part[place])) for part in parts]
-    raise Broken(place, field.name, " ".join([message, *said]))
+def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *told: Any) -> Any:
+    told = tuple(part if isinstance(part, str) else part.astype(np.int64) for part in told)
+    require_all(ok, range(ok.size), field, message, *told)
+    return value
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -499,14 +498,8 @@ class ColumnDecoder:
             return None
         stated = np.full(len(span), -1, np.int64)
         rows = np.flatnonzero(span.starts >= 0)
-        places, unusual = payloads(span.some(rows), "int64")
-        _require_usual(unusual, rows, len(span))
-        values, counts, is_open = integers(places)
-        _require_usual(is_open, rows, len(span))
-        if (counts != 1).any():
-            row = int(rows[(counts != 1).argmax()])
-            raise Broken(row, field.name, f"one value is expected in {field.presence!r}")
-        stated[rows] = values
+        flag = Field(field.name, field.presence or "", "context", element_type("int64"), ())
+        stated[rows] = self._read(flag, span.some(rows), rows, len(span)).values
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
@@ -578,18 +571,14 @@ class ColumnDecoder:
             # A feature that TensorFlow reads past the end of may be one more than are counted here.
             for some, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
                 _require_usual(payloads(some, kind)[1], np.repeat(np.arange(size), each), size)
-            row = int((eaches[0] != eaches[1]).argmax())
-            raise Broken(row, field.name, f"{expected} {int(eaches[0][row])} and {int(eaches[1][row])}")
+            require_all(eaches[0] == eaches[1], range(size), field, expected, eaches[0], "and", eaches[1])
         rows = np.repeat(np.arange(size), eaches[0])
-        places, unusual = payloads(features[0], "int64")
-        _require_usual(unusual, rows, size)
-        indices, counts, is_open = integers(places)
-        _require_usual(is_open, rows, size)
-        values = self._read(field, features[1], rows, size)
-        if (counts != values.units).any():
-            place = int((counts != values.units).argmax())
-            got = f"{int(counts[place])} and {int(values.units[place])}"
-            raise Broken(int(rows[place]), field.name, f"{expected} {got}")
+        whole = Field(field.name, field.feature, "context", element_type("int64"), (None,))
+        places, values = (
+            self._read(part, feature, rows, size) for part, feature in zip((whole, field), features, strict=True)
+        )
+        indices, counts = places.values, places.units
+        require_all(counts == values.units, rows, field, expected, counts, "and", values.units)
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
         return _Held(Column(flat, steps=steps, counts=counts, indices=indices), held)
@@ -616,22 +605,14 @@ def _ascending(
     """Return indices and values of sparse vectors by ascending index."""
     size = field.sparse or 0
     vector = np.repeat(np.arange(counts.size), counts)
-    outside = (indices < 0) | (indices >= size)
-    if outside.any():
-        place = int(outside.argmax())
-        raise Broken(
-            int(rows[vector[place]]), field.name, f"indices in [0, {size}) are expected, got {int(indices[place])}"
-        )
+    inside, rows = (indices >= 0) & (indices < size), rows[vector]
+    require_all(inside, rows, field, f"indices in [0, {size}) are expected, got", indices)
     same = vector[1:] == vector[:-1]
     if (indices[1:] <= indices[:-1])[same].any():
         order = np.lexsort((indices, vector))
         indices, values = indices[order], values[order]
-        twice = same & (indices[1:] == indices[:-1])
-        if twice.any():
-            place = int(twice.argmax())
-            raise Broken(
-                int(rows[vector[place]]), field.name, f"distinct indices are expected, got {int(indices[place])} twice"
-            )
+        distinct = ~same | (indices[1:] != indices[:-1])
+        require_all(distinct, rows, field, "distinct indices are expected, got", indices, "twice")
     return indices, values
 
 

@@ -40,15 +40,32 @@ class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an err
         self.record, self.field, self.message, self.problem = record, field, message, problem
 
 
+def require_all(ok: Any, rows: Any, field: Field, message: str, *told: Any, counts: Any = None) -> None:
+    """Raise `Broken` unless all is well: for the first that is not.
+
+    Args:
+        ok: bool `(n,)`.
+        rows: the record of each, or of as many as `counts` says.
+        field: whose values they are.
+        message: what is expected.
+        told: what follows it: words, and values of each.
+        counts: how many in turn are of one row; None where each is of its own.
+    """
+    if not ok.all():
+        place = int((~ok).argmax())
+        row = place if counts is None else int(np.searchsorted(np.cumsum(counts), place, side="right"))
+        words = [part if isinstance(part, str) else str(part[place]) for part in told]
+        raise Broken(int(rows[row]), field.name, " ".join([message, *words]))
+
+
 def from_buffer(
     field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[Any]:
     """Return the values of buffers that lie one behind the other."""
     dtype = field.element.numpy
-    if dtype.kind == "b" and (octets > 1).any():
-        place = int((octets > 1).argmax())
-        row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
-        raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
+    if dtype.kind == "b":
+        message = f"bytes 0 and 1 are expected in {field.feature!r}, got"
+        require_all(octets <= 1, rows, field, message, octets, counts=sizes)
     return viewed(octets, dtype)
 
 
@@ -280,22 +297,14 @@ class Reader:
             self._require(counts, field.count, required=required)
             return Values(_shaped(field, values), (counts > 0).astype(np.int64))
         units, rest = np.divmod(counts, field.count)
-        if rest.any():
-            place = int((rest > 0).argmax())
-            raise self._broken(
-                place, f"multiples of {field.count} values are expected in {field.feature!r}, got {counts[place]}"
-            )
+        message = f"multiples of {field.count} values are expected in {field.feature!r}, got"
+        require_all(rest == 0, self._rows, field, message, counts)
         return Values(_shaped(field, values), units)
 
     def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
         ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
-        if not ok.all():
-            place = int((~ok).argmax())
-            name = self.field.feature
-            raise self._broken(place, f"{expected} values per feature are expected in {name!r}, got {counts[place]}")
-
-    def _broken(self, place: int, message: str) -> Broken:
-        return Broken(int(self._rows[place]), self.field.name, message)
+        message = f"{expected} values per feature are expected in {self.field.feature!r}, got"
+        require_all(ok, self._rows, self.field, message, counts)
 
     def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
         """Return the values in bytes values, each of which holds one or more of the known dimensions.
@@ -314,12 +323,9 @@ class Reader:
             items = tensor_contents(field, items, rows)
         width = field.element.itemsize * field.count
         sizes = items.sizes
-        wrong = sizes % width != 0 if any_number else sizes != width
-        if wrong.any():
-            place = int(wrong.argmax())
-            wanted = "a multiple of " if any_number else ""
-            message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got {sizes[place]}"
-            raise Broken(int(rows[place]), field.name, message)
+        wanted = "a multiple of " if any_number else ""
+        message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got"
+        require_all(sizes % width == 0 if any_number else sizes == width, rows, field, message, sizes)
         size = int(sizes.sum())
         if self._left_out:
             values = self._zeros(size // width)
@@ -451,11 +457,8 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
         info = np.iinfo(element.numpy)
         wrong = (values < int(info.min)) | (values > int(info.max))
         narrowed = values.astype(element.numpy)
-    if wrong.any():
-        place = int(wrong.argmax())
-        row = int(rows[np.searchsorted(np.cumsum(counts), place, side="right")])
-        message = f"values of {element.name} are expected in {field.feature!r}, got {values[place]}"
-        raise Broken(row, field.name, message)
+    message = f"values of {element.name} are expected in {field.feature!r}, got"
+    require_all(~wrong, rows, field, message, values, counts=counts)
     return narrowed
 
 
