@@ -487,7 +487,7 @@ def list_values(data: bytes, place: int, end: int, kind: str, read: Any = featur
         size, stop, last = stop - start, min(stop, end), 0
         if size == _EMPTY_FEATURE:
             stop, last = _span(data, start + 1, end)
-        if size == 1 or stop < last:
+        if size == 1 or stop < last or (size and start == stop):
             raise WireError("a feature that ends too early")
         values, place = read(data, start, stop, kind)
         out.append(values)
