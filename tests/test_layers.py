@@ -45,7 +45,7 @@ BUDGETS = {
     "schema": (1690, 9),
     "wire": (940, 4),
     "storage": (2950, 9),
-    "codec": (3040, 12),
+    "codec": (3020, 12),
     "dataset": (4010, 14),
     "writing": (3240, 11),
     "reading": (3580, 21),

@@ -408,12 +408,10 @@ class ColumnDecoder:
         schema: the fields.
         layout: how sequences lie in the messages.
         joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
-        checks_only: whether columns have zeros in the place of values that may be any bits: what is wrong with a record
-            is found as well, and how long it is.
     """
 
-    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False, checks_only: bool = False) -> None:
-        self.schema, self.layout, self._joined, self._checks_only = schema, layout, joined, checks_only
+    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
+        self.schema, self.layout, self._joined = schema, layout, joined
         self._context: dict[bytes, str] = {}
         self._lists: dict[bytes, str] = {}
         for field in schema.fields:
@@ -522,7 +520,7 @@ class ColumnDecoder:
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
-        return Reader(field, rows, joined=joined, checks_only=self._checks_only)
+        return Reader(field, rows, joined=joined)
 
     @staticmethod
     def _check(rows: Any, size: int) -> Any:
@@ -880,18 +878,15 @@ class RecordDecoder:
         schema: the fields.
         layout: how sequences lie in serialized records; what this library writes is `steps`.
         joined: for columns alone: see `ColumnDecoder`.
-        checks_only: likewise.
     """
 
-    def __init__(
-        self, schema: Schema, layout: Layout = "steps", *, joined: bool = False, checks_only: bool = False
-    ) -> None:
+    def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
         if layout != "steps":  # which holds all bounds
             require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
-        self._columns = ColumnDecoder(schema, layout, joined=joined, checks_only=checks_only)
+        self._columns = ColumnDecoder(schema, layout, joined=joined)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""

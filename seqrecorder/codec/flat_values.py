@@ -138,6 +138,7 @@ _HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16
 _LARGE_LIST = 1 << 20  # bytes
 _MANY_TEXTS = 1 << 17
+_SHORT_TEXT = 256  # mean bytes; longer texts are faster made one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
@@ -167,16 +168,10 @@ class Reader:
         field: the field.
         rows: the record of each feature, or of each feature list.
         joined: whether texts are rows of a `Blob`, as far as they can be, and no objects.
-        checks_only: whether values that may be any bits are left out: in their place are zeros, which take no memory.
     """
 
-    def __init__(
-        self, field: Field, rows: NDArray[np.int64], *, joined: bool = False, checks_only: bool = False
-    ) -> None:
+    def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
         self.field, self._rows, self._joined = field, rows, joined
-        any_bits = field.element.numpy.kind != "b" and field.storage not in ("png", "jpeg")
-        self._left_out = checks_only and (any_bits if field.in_items else field.element.name == "float32")
-        self._kept = {"joined": joined, "checks_only": checks_only}
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of feature lists, a feature a step, and how many steps each has.
@@ -193,8 +188,6 @@ class Reader:
             if found is not None:
                 places, each = found
                 ones = np.ones(places.size, np.int64)
-                if self._left_out:
-                    return Values(self._zeros(places.size), ones), each
                 flat = octets_at(lists.data, places, width)
                 owners = np.repeat(self._rows, each)
                 if field.buffered:
@@ -225,7 +218,7 @@ class Reader:
 
         if strange is not None:
             check_steps(strange)
-        reader = Reader(field, self._rows[owners], **self._kept)
+        reader = Reader(field, self._rows[owners], joined=self._joined)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
@@ -240,7 +233,7 @@ class Reader:
             def check_list(unusual: NDArray[np.bool_], here: NDArray[np.bool_] = here) -> None:
                 check(here & unusual.any())
 
-            reader = Reader(self.field, self._rows[here], checks_only=self._kept["checks_only"])
+            reader = Reader(self.field, self._rows[here])
             for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
                 values, each = reader._read_some(piece, check_list)
                 steps[number] += each[0]
@@ -256,7 +249,7 @@ class Reader:
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of steps of one bytes value each."""
-        reader = Reader(self.field, np.repeat(self._rows, each), **self._kept)
+        reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
             return reader.of_items(items, ones, any_number=self.field.is_ragged), each
@@ -285,10 +278,7 @@ class Reader:
             counts, rest = np.divmod(places.sizes, FLOAT_BYTES)
             check(rest > 0)
             size = int(places.sizes.sum())
-            if self._left_out:
-                values = np.broadcast_to(np.zeros((), np.float32), size // FLOAT_BYTES)
-            else:
-                values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
+            values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
@@ -327,14 +317,8 @@ class Reader:
         message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got"
         require_all(sizes % width == 0 if any_number else sizes == width, rows, field, message, sizes)
         size = int(sizes.sum())
-        if self._left_out:
-            values = self._zeros(size // width)
-        else:
-            values = from_buffer(field, items.joined()[:size], sizes, rows).reshape(-1, *field.rest)
+        values = from_buffer(field, items.joined()[:size], sizes, rows).reshape(-1, *field.rest)
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
-
-    def _zeros(self, units: int) -> NDArray[Any]:
-        return np.broadcast_to(np.zeros((), self.field.element.numpy), (units, *self.field.rest))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
         """Return texts, or bytes, as an array of objects, or joined.
@@ -418,7 +402,7 @@ def _split(items: Spans, *, is_str: bool) -> list[Any]:
     """Return the bytes, or texts, in spans as objects: all at once, if none holds a NUL."""
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
-    if total <= _MANY_TEXTS * 64 and len(items) > 1:
+    if len(items) > 1 and total <= _SHORT_TEXT * len(items):
         # The byte before each is of its header: a NUL takes its place.
         joined = Spans(data, items.starts - 1, items.stops).joined()[: total + len(items)].copy()
         edges = bounds(sizes + 1)
