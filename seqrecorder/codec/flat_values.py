@@ -76,7 +76,7 @@ def viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
 
 
 def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Return where the buffers in serialized tensors are, which must be as `tf.io.serialize_tensor` gives them."""
+    """Find the buffers in serialized tensors, which must be as `tf.io.serialize_tensor` gives them."""
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
@@ -184,9 +184,9 @@ class Reader:
         kind = kind_of(field)
         width = field.count * (FLOAT_BYTES if kind == "float" else field.element.itemsize)
         if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
-            found = fixed_steps(lists, width, kind)
-            if found is not None:
-                places, each = found
+            fixed = fixed_steps(lists, width, kind)
+            if fixed is not None:
+                places, each = fixed
                 ones = np.ones(places.size, np.int64)
                 flat = octets_at(lists.data, places, width)
                 owners = np.repeat(self._rows, each)
@@ -222,7 +222,7 @@ class Reader:
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Return what `read_steps` does, with few bytes beside the values of long lists."""
+        """Read long lists, with few bytes beside their values."""
         counts = [np.empty(0, np.int64)]
         known: dict[Any, Any] = {}
         steps = np.zeros(len(lists), np.int64)
