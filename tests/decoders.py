@@ -132,7 +132,7 @@ def compare_columns(schema, layout, data):
         How many were accepted and refused.
     """
     graph, decoder = graph_columns(schema, layout, data), ColumnDecoder(schema, layout)
-    checking = ColumnDecoder(schema, layout, joined=True, checks_only=True)
+    checking = ColumnDecoder(schema, layout, joined=True)
     found = Counter()
     for number, one in enumerate(data):
         columns, problem = None, ""

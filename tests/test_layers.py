@@ -45,7 +45,7 @@ BUDGETS = {
     "schema": (1690, 9),
     "wire": (940, 4),
     "storage": (2860, 9),
-    "codec": (3070, 12),
+    "codec": (3020, 12),
     "dataset": (4000, 15),
     "writing": (3110, 10),
     "reading": (3650, 21),

@@ -19,14 +19,16 @@ from seqrecorder.codec.flat_values import (
     declared,
     from_buffer,
     kind_of,
+    require_all,
     viewed,
 )
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
 from seqrecorder.codec.layouts import describe_message, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
-from seqrecorder.schema.field import value_features
-from seqrecorder.wire.byte_rows import Messages, Spans, bounds, integers
+from seqrecorder.schema.dtypes import element_type
+from seqrecorder.schema.field import Field, value_features
+from seqrecorder.wire.byte_rows import Messages, Spans, bounds
 from seqrecorder.wire.read import (
     Steps,
     WireError,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Builder
     from seqrecorder.codec.layouts import Layout
-    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
     from seqrecorder.wire.read import FeatureSpans
 
@@ -93,12 +94,10 @@ class Vectors:
     with_defaults: Any
 
 
-def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *parts: Any) -> Any:
-    if ok.all():
-        return value
-    place = int((~ok).argmax())
-    said = [part if isinstance(part, str) else str(int(part[place])) for part in parts]
-    raise Broken(place, field.name, " ".join([message, *said]))
+def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *told: Any) -> Any:
+    told = tuple(part if isinstance(part, str) else part.astype(np.int64) for part in told)
+    require_all(ok, range(ok.size), field, message, *told)
+    return value
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,7 +133,7 @@ NUMPY = Vectors(
 
 @attrs.frozen(eq=False)
 class Presence:
-    """Which records have a value of a field.
+    """The records that have a value of a field.
 
     Attributes:
         absent: bool `(n,)`: those that say and hold nothing, for which the default stands; None where none may.
@@ -147,7 +146,7 @@ class Presence:
     excused: Any = None
 
 
-def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, held: Any) -> tuple[Any, Presence]:
+def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) -> tuple[Any, Presence]:
     """Return the sizes of a field that may be empty, checked, and which records have a value.
 
     Args:
@@ -156,16 +155,16 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, held: Any) -
         sizes: parts of each record, `(n,)`.
         stated: of an optional field: 1 where a record says that it has a value, 0 where it says None, and -1 where it
             says nothing, because others wrote it; None where none says anything.
-        held: which records hold the feature, bool `(n,)`; None where the parser has seen to it.
+        holds: which records hold the feature, bool `(n,)`; None where the parser has seen to it.
     """
     if not field.may_lack:
-        return (sizes if held is None else xp.checked(field, sizes, held, _missing(field))), Presence()
+        return (sizes if holds is None else xp.checked(field, sizes, holds, _missing(field))), Presence()
     if not field.optional:
-        return sizes, Presence(~held, excused=None if field.has_filling else ~held)
+        return sizes, Presence(~holds, excused=None if field.has_filling else ~holds)
     stated = xp.filled(sizes, -1) if stated is None else stated
     says_none = xp.equal(stated, 0)
     sizes = xp.checked(field, sizes, ~says_none | xp.equal(sizes, 0), _contradiction(field), stated, "and", sizes)
-    absent = (stated < 0) & ~held
+    absent = (stated < 0) & ~holds
     present = ~says_none if field.has_default else ~says_none & ~absent
     return sizes, Presence(absent, present, ~present if field.has_filling else ~present | absent)
 
@@ -303,10 +302,10 @@ def agreed(
 # In graphs ------------------------------------------------------------------------------------------------------------
 
 
-def held_features(
+def find_features(
     serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return which records hold each of some features, bool `(n,)`; of those that are not doubtful True.
+    """Find the records that hold each of some features, bool `(n,)`; of those that are not doubtful True.
 
     Args:
         serialized: string, `(n,)`.
@@ -325,11 +324,11 @@ def held_features(
     rows = tf.where(some)
     probes = tf.strings.join([_sentinel(context, lists), tf.gather_nd(serialized, rows)])
     parsed, sequences, _ = tf.io.parse_sequence_example(probes, dict(context) or None, dict(lists) or None)
-    held = {}
+    holds = {}
     for name, features in {**parsed, **sequences}.items():
         is_own = tf.equal(features.row_lengths(), 0)
-        held[name] = tf.tensor_scatter_nd_update(everywhere, rows, is_own) | ~doubtful[name]
-    return held
+        holds[name] = tf.tensor_scatter_nd_update(everywhere, rows, is_own) | ~doubtful[name]
+    return holds
 
 
 def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
@@ -354,8 +353,8 @@ def of_graphs() -> Vectors:
     def constant(field: Field | None, values: Any) -> Any:
         if field is None:
             return tf.constant(values, tf.int64)
-        held = values.tolist() if field.element.is_text else field.element.to_graph(values)
-        return tf.constant(held, field.element.graph, values.shape)
+        items = values.tolist() if field.element.is_text else field.element.to_graph(values)
+        return tf.constant(items, field.element.graph, values.shape)
 
     return Vectors(
         checked=lambda field, value, ok, message, *parts: checked(
@@ -386,16 +385,16 @@ class _UnusualError(Exception):
 
 
 @attrs.frozen(eq=False)
-class _Held:
+class _Decoded:
     """A field as the records that hold it have it.
 
     Attributes:
         column: its values, with the steps (or counts, of context) of all records, 0 where one does not hold it.
-        held: which records hold it.
+        holds: which records hold it.
     """
 
     column: Column
-    held: NDArray[np.bool_]
+    holds: NDArray[np.bool_]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -410,12 +409,10 @@ class ColumnDecoder:
         schema: the fields.
         layout: how sequences lie in the messages.
         joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
-        checks_only: whether columns have zeros in the place of values that may be any bits: what is wrong with a record
-            is found as well, and how long it is.
     """
 
-    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False, checks_only: bool = False) -> None:
-        self.schema, self.layout, self._joined, self._checks_only = schema, layout, joined, checks_only
+    def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
+        self.schema, self.layout, self._joined = schema, layout, joined
         self._context: dict[bytes, str] = {}
         self._lists: dict[bytes, str] = {}
         for field in schema.fields:
@@ -480,13 +477,13 @@ class ColumnDecoder:
         excused: dict[str, NDArray[np.bool_]] = {}
         for field in self.schema.fields:
             stated = self._stated(field, spans)
-            found = in_lists if self._in_lists(field) else spans
+            features = in_lists if self._in_lists(field) else spans
             if not field.is_list and not field.is_ragged and field.sparse is None:
-                columns[field.name] = self._fixed(field, found[field.feature.encode()], stated)
+                columns[field.name] = self._fixed(field, features[field.feature.encode()], stated)
                 continue
-            held = self._held(field, found)
-            known, presence = presence_of(NUMPY, field, held.sizes, stated, held.held)
-            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, held.column, known, presence)
+            decoded = self._decode_field(field, features)
+            known, presence = presence_of(NUMPY, field, decoded.sizes, stated, decoded.holds)
+            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, decoded.column, known, presence)
             if presence.excused is not None:
                 excused[field.name] = presence.excused
         for group in self.schema.groups:
@@ -494,30 +491,24 @@ class ColumnDecoder:
         return columns
 
     def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
-        """Return what records say of an optional field: 1 of a value, 0 of None, -1 nothing; None where none may."""
+        """Read the flags of an optional field: 1 of a value, 0 of None, -1 of no flag; None where there are none."""
         span = spans.get((field.presence or "").encode()) if field.presence else None
         if span is None:
             return None
         stated = np.full(len(span), -1, np.int64)
         rows = np.flatnonzero(span.starts >= 0)
-        places, unusual = payloads(span.some(rows), "int64")
-        _require_usual(unusual, rows, len(span))
-        values, counts, is_open = integers(places)
-        _require_usual(is_open, rows, len(span))
-        if (counts != 1).any():
-            row = int(rows[(counts != 1).argmax()])
-            raise Broken(row, field.name, f"one value is expected in {field.presence!r}")
-        stated[rows] = values
+        flag = Field(field.name, field.presence or "", "context", element_type("int64"), ())
+        stated[rows] = self._read(flag, span.some(rows), rows, len(span)).values
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
         """Return the column of a context field of known shape, of which no value is one only of a stated None."""
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
-        found = self._read(field, span.some(rows), rows, len(span), required)
+        values = self._read(field, span.some(rows), rows, len(span), required)
         have = np.zeros(len(span), bool)
-        have[rows] = found.units > 0
-        return fixed_values(NUMPY, field, found.values, have, stated)[0]
+        have[rows] = values.units > 0
+        return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
         """Return the values in features, of the records `rows`, of `size` in all."""
@@ -530,44 +521,44 @@ class ColumnDecoder:
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
-        return Reader(field, rows, joined=joined, checks_only=self._checks_only)
+        return Reader(field, rows, joined=joined)
 
     @staticmethod
     def _check(rows: Any, size: int) -> Any:
         return lambda unusual: _require_usual(unusual, rows, size)
 
-    def _held(self, field: Field, found: dict[bytes, Spans]) -> _Held:
+    def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
         if field.sparse is not None:
-            return self._held_sparse(field, found)
-        span = found[field.feature.encode()]
-        held = span.starts >= 0
+            return self._decode_sparse(field, spans)
+        span = spans[field.feature.encode()]
+        holds = span.starts >= 0
         size = len(span)
-        rows = np.flatnonzero(held)
+        rows = np.flatnonzero(holds)
         some = span if rows.size == size else span.some(rows)
         if not field.is_list or self.layout == "example":
             values = self._read(field, some, rows, size)
             sizes = _spread(values.units, rows, size)
             column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
-            return _Held(column, held)
+            return _Decoded(column, holds)
         if field.packed or self.layout == "packed":
             features, each, unusual = parts(some)
             _require_usual(unusual, rows, size)
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
-            return _Held(Column(values.values, steps=_spread(steps, rows, size)), held)
+            return _Decoded(Column(values.values, steps=_spread(steps, rows, size)), holds)
         values, each = self._reader(field, rows).read_steps(some, self._check(rows, size))
         column = Column(values.values, steps=_spread(each, rows, size))
-        return _Held(attrs.evolve(column, counts=values.units) if field.is_ragged else column, held)
+        return _Decoded(attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds)
 
-    def _held_sparse(self, field: Field, found: dict[bytes, Spans]) -> _Held:
+    def _decode_sparse(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
         index_name, value_name = (name.encode() for name in value_features(field))
-        size, held = len(found[index_name]), np.ones(len(found[index_name]), bool)
+        size, holds = len(spans[index_name]), np.ones(len(spans[index_name]), bool)
         expected = f"as many indices as values are expected in {field.feature!r}, got"
         features: list[Spans] = []
         eaches: list[NDArray[np.int64]] = []
         for name in (index_name, value_name):
-            span = found[name]
-            held &= span.starts >= 0
+            span = spans[name]
+            holds &= span.starts >= 0
             some = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # what is not there is empty
             each = np.ones(size, np.int64)
             if field.is_list:
@@ -579,21 +570,17 @@ class ColumnDecoder:
             # A feature that TensorFlow reads past the end of may be one more than are counted here.
             for some, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
                 _require_usual(payloads(some, kind)[1], np.repeat(np.arange(size), each), size)
-            row = int((eaches[0] != eaches[1]).argmax())
-            raise Broken(row, field.name, f"{expected} {int(eaches[0][row])} and {int(eaches[1][row])}")
+            require_all(eaches[0] == eaches[1], range(size), field, expected, eaches[0], "and", eaches[1])
         rows = np.repeat(np.arange(size), eaches[0])
-        places, unusual = payloads(features[0], "int64")
-        _require_usual(unusual, rows, size)
-        indices, counts, is_open = integers(places)
-        _require_usual(is_open, rows, size)
-        values = self._read(field, features[1], rows, size)
-        if (counts != values.units).any():
-            place = int((counts != values.units).argmax())
-            got = f"{int(counts[place])} and {int(values.units[place])}"
-            raise Broken(int(rows[place]), field.name, f"{expected} {got}")
+        whole = Field(field.name, field.feature, "context", element_type("int64"), (None,))
+        places, values = (
+            self._read(part, feature, rows, size) for part, feature in zip((whole, field), features, strict=True)
+        )
+        indices, counts = places.values, places.units
+        require_all(counts == values.units, rows, field, expected, counts, "and", values.units)
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
-        return _Held(Column(flat, steps=steps, counts=counts, indices=indices), held)
+        return _Decoded(Column(flat, steps=steps, counts=counts, indices=indices), holds)
 
 
 def _spread(sizes: NDArray[np.int64], rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -617,22 +604,14 @@ def _ascending(
     """Return indices and values of sparse vectors by ascending index."""
     size = field.sparse or 0
     vector = np.repeat(np.arange(counts.size), counts)
-    outside = (indices < 0) | (indices >= size)
-    if outside.any():
-        place = int(outside.argmax())
-        raise Broken(
-            int(rows[vector[place]]), field.name, f"indices in [0, {size}) are expected, got {int(indices[place])}"
-        )
+    inside, rows = (indices >= 0) & (indices < size), rows[vector]
+    require_all(inside, rows, field, f"indices in [0, {size}) are expected, got", indices)
     same = vector[1:] == vector[:-1]
     if (indices[1:] <= indices[:-1])[same].any():
         order = np.lexsort((indices, vector))
         indices, values = indices[order], values[order]
-        twice = same & (indices[1:] == indices[:-1])
-        if twice.any():
-            place = int(twice.argmax())
-            raise Broken(
-                int(rows[vector[place]]), field.name, f"distinct indices are expected, got {int(indices[place])} twice"
-            )
+        distinct = ~same | (indices[1:] != indices[:-1])
+        require_all(distinct, rows, field, "distinct indices are expected, got", indices, "twice")
     return indices, values
 
 
@@ -730,7 +709,7 @@ def _optional(
 
 
 def _absent(field: Field) -> Any:
-    """Return what a record has that was written before the field came."""
+    """Return the value of a record that was written before the field came."""
     if not field.has_default:
         return None
     _require(not (field.is_list or field.shape or field.sparse is not None))
@@ -765,8 +744,8 @@ def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name = field.feature.encode()
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        held = feature_values(data, *_span_of(features, name), kind)[0]
-        values = _from_octets(field, held) if kind == "float" else _elements(field, [held])[0]
+        payload = feature_values(data, *_span_of(features, name), kind)[0]
+        values = _from_octets(field, payload) if kind == "float" else _elements(field, [payload])[0]
         _require(values.size % field.count == 0 if field.is_ragged else values.size == field.count)
         return values.reshape((-1,) * field.is_ragged + field.rest)
 
@@ -780,15 +759,15 @@ def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     as_text = texts.get(element.name)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        held = feature_values(data, *_span_of(features, name), kind)[0]
+        payload = feature_values(data, *_span_of(features, name), kind)[0]
         if as_text is not None:
-            _require(len(held) == 1)
-            return as_text(bytes(held[0]))
+            _require(len(payload) == 1)
+            return as_text(bytes(payload[0]))
         if limits is not None and kind == "int64":
-            value = one_int64(held)
+            value = one_int64(payload)
             _require(limits.min <= value <= limits.max)
             return element.numpy.type(value)
-        values, _ = _elements(field, [held])
+        values, _ = _elements(field, [payload])
         _require(values.size == 1)
         return bool(values[0]) if element.name == "bool" else values[0]
 
@@ -900,18 +879,15 @@ class RecordDecoder:
         schema: the fields.
         layout: how sequences lie in serialized records; what this library writes is `steps`.
         joined: for columns alone: see `ColumnDecoder`.
-        checks_only: likewise.
     """
 
-    def __init__(
-        self, schema: Schema, layout: Layout = "steps", *, joined: bool = False, checks_only: bool = False
-    ) -> None:
+    def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
         if layout != "steps":  # which holds all bounds
             require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
-        self._columns = ColumnDecoder(schema, layout, joined=joined, checks_only=checks_only)
+        self._columns = ColumnDecoder(schema, layout, joined=joined)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""

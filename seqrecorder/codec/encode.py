@@ -481,23 +481,23 @@ def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
 
 
 def _leaf(field: Field, column: Column) -> Leaf:
-    name, place = field.feature, _place(field)
+    name, layout = field.feature, _layout(field)
     steps, present = column.steps, column.present
     if column.features is not None:
-        return Leaf(name, field.element.wire, place, column.features, 1, steps, present)
+        return Leaf(name, field.element.wire, layout, column.features, 1, steps, present)
     if field.storage in ("png", "jpeg"):
-        return Leaf(name, "bytes", place, encode_images(column.values, field.storage), 1, steps, present)
+        return Leaf(name, "bytes", layout, encode_images(column.values, field.storage), 1, steps, present)
     if field.storage == "tensor":
-        return Leaf(name, "bytes", place, encode_tensors(field, column), 1, steps, present)
+        return Leaf(name, "bytes", layout, encode_tensors(field, column), 1, steps, present)
     if field.buffered:
-        return Leaf(name, "bytes", place, _buffers(field, column), 1, steps, present)
+        return Leaf(name, "bytes", layout, _buffers(field, column), 1, steps, present)
     counts: Any = field.count if column.counts is None else column.counts * field.count
-    if place == "packed":
+    if layout == "packed":
         counts = steps * field.count
-    return Leaf(name, field.element.wire, place, _wire_values(field, column.values), counts, steps, present)
+    return Leaf(name, field.element.wire, layout, _wire_values(field, column.values), counts, steps, present)
 
 
-def _place(field: Field) -> Any:
+def _layout(field: Field) -> Any:
     if not field.is_list:
         return "context"
     return "packed" if field.packed else "steps"
@@ -529,9 +529,9 @@ def _buffers(field: Field, column: Column) -> Any:
 
 def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
     indices_name, values_name = f"{field.feature}/indices", f"{field.feature}/values"
-    place, steps, present = _place(field), column.steps, column.present
-    indices = Leaf(indices_name, "int64", place, column.indices, column.counts, steps, present)
+    layout, steps, present = _layout(field), column.steps, column.present
+    indices = Leaf(indices_name, "int64", layout, column.indices, column.counts, steps, present)
     if field.buffered:
-        return [indices, Leaf(values_name, "bytes", place, _buffers(field, column), 1, steps, present)]
+        return [indices, Leaf(values_name, "bytes", layout, _buffers(field, column), 1, steps, present)]
     values = _wire_values(field, column.values)
-    return [indices, Leaf(values_name, field.element.wire, place, values, column.counts, steps, present)]
+    return [indices, Leaf(values_name, field.element.wire, layout, values, column.counts, steps, present)]

@@ -40,15 +40,32 @@ class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an err
         self.record, self.field, self.message, self.problem = record, field, message, problem
 
 
+def require_all(ok: Any, rows: Any, field: Field, message: str, *told: Any, counts: Any = None) -> None:
+    """Raise `Broken` unless all is well: for the first that is not.
+
+    Args:
+        ok: bool `(n,)`.
+        rows: the record of each, or of as many as `counts` says.
+        field: whose values they are.
+        message: what is expected.
+        told: what follows it: words, and values of each.
+        counts: how many in turn are of one row; None where each is of its own.
+    """
+    if not ok.all():
+        place = int((~ok).argmax())
+        row = place if counts is None else int(np.searchsorted(np.cumsum(counts), place, side="right"))
+        words = [part if isinstance(part, str) else str(part[place]) for part in told]
+        raise Broken(int(rows[row]), field.name, " ".join([message, *words]))
+
+
 def from_buffer(
     field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[Any]:
     """Return the values of buffers that lie one behind the other."""
     dtype = field.element.numpy
-    if dtype.kind == "b" and (octets > 1).any():
-        place = int((octets > 1).argmax())
-        row = int(rows[np.searchsorted(np.cumsum(sizes), place, side="right")])
-        raise Broken(row, field.name, f"bytes 0 and 1 are expected in {field.feature!r}, got {octets[place]}")
+    if dtype.kind == "b":
+        message = f"bytes 0 and 1 are expected in {field.feature!r}, got"
+        require_all(octets <= 1, rows, field, message, octets, counts=sizes)
     return viewed(octets, dtype)
 
 
@@ -59,7 +76,7 @@ def viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
 
 
 def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Return where the buffers in serialized tensors are, which must be as `tf.io.serialize_tensor` gives them."""
+    """Find the buffers in serialized tensors, which must be as `tf.io.serialize_tensor` gives them."""
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
@@ -121,6 +138,7 @@ _HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16
 _LARGE_LIST = 1 << 20  # bytes
 _MANY_TEXTS = 1 << 17
+_SHORT_TEXT = 256  # mean bytes; longer texts are faster made one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
@@ -150,16 +168,10 @@ class Reader:
         field: the field.
         rows: the record of each feature, or of each feature list.
         joined: whether texts are rows of a `Blob`, as far as they can be, and no objects.
-        checks_only: whether values that may be any bits are left out: in their place are zeros, which take no memory.
     """
 
-    def __init__(
-        self, field: Field, rows: NDArray[np.int64], *, joined: bool = False, checks_only: bool = False
-    ) -> None:
+    def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
         self.field, self._rows, self._joined = field, rows, joined
-        any_bits = field.element.numpy.kind != "b" and field.storage not in ("png", "jpeg")
-        self._left_out = checks_only and (any_bits if field.in_items else field.element.name == "float32")
-        self._kept = {"joined": joined, "checks_only": checks_only}
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of feature lists, a feature a step, and how many steps each has.
@@ -172,12 +184,10 @@ class Reader:
         kind = kind_of(field)
         width = field.count * (FLOAT_BYTES if kind == "float" else field.element.itemsize)
         if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
-            found = fixed_steps(lists, width, kind)
-            if found is not None:
-                places, each = found
+            fixed = fixed_steps(lists, width, kind)
+            if fixed is not None:
+                places, each = fixed
                 ones = np.ones(places.size, np.int64)
-                if self._left_out:
-                    return Values(self._zeros(places.size), ones), each
                 flat = octets_at(lists.data, places, width)
                 owners = np.repeat(self._rows, each)
                 if field.buffered:
@@ -208,11 +218,11 @@ class Reader:
 
         if strange is not None:
             check_steps(strange)
-        reader = Reader(field, self._rows[owners], **self._kept)
+        reader = Reader(field, self._rows[owners], joined=self._joined)
         return reader.read(places, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Return what `read_steps` does, with few bytes beside the values of long lists."""
+        """Read long lists, with few bytes beside their values."""
         counts = [np.empty(0, np.int64)]
         known: dict[Any, Any] = {}
         steps = np.zeros(len(lists), np.int64)
@@ -223,7 +233,7 @@ class Reader:
             def check_list(unusual: NDArray[np.bool_], here: NDArray[np.bool_] = here) -> None:
                 check(here & unusual.any())
 
-            reader = Reader(self.field, self._rows[here], checks_only=self._kept["checks_only"])
+            reader = Reader(self.field, self._rows[here])
             for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
                 values, each = reader._read_some(piece, check_list)
                 steps[number] += each[0]
@@ -239,7 +249,7 @@ class Reader:
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Return the values of steps of one bytes value each."""
-        reader = Reader(self.field, np.repeat(self._rows, each), **self._kept)
+        reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
             return reader.of_items(items, ones, any_number=self.field.is_ragged), each
@@ -268,10 +278,7 @@ class Reader:
             counts, rest = np.divmod(places.sizes, FLOAT_BYTES)
             check(rest > 0)
             size = int(places.sizes.sum())
-            if self._left_out:
-                values = np.broadcast_to(np.zeros((), np.float32), size // FLOAT_BYTES)
-            else:
-                values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
+            values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(places)
             check(unusual)
@@ -280,22 +287,14 @@ class Reader:
             self._require(counts, field.count, required=required)
             return Values(_shaped(field, values), (counts > 0).astype(np.int64))
         units, rest = np.divmod(counts, field.count)
-        if rest.any():
-            place = int((rest > 0).argmax())
-            raise self._broken(
-                place, f"multiples of {field.count} values are expected in {field.feature!r}, got {counts[place]}"
-            )
+        message = f"multiples of {field.count} values are expected in {field.feature!r}, got"
+        require_all(rest == 0, self._rows, field, message, counts)
         return Values(_shaped(field, values), units)
 
     def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
         ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
-        if not ok.all():
-            place = int((~ok).argmax())
-            name = self.field.feature
-            raise self._broken(place, f"{expected} values per feature are expected in {name!r}, got {counts[place]}")
-
-    def _broken(self, place: int, message: str) -> Broken:
-        return Broken(int(self._rows[place]), self.field.name, message)
+        message = f"{expected} values per feature are expected in {self.field.feature!r}, got"
+        require_all(ok, self._rows, self.field, message, counts)
 
     def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
         """Return the values in bytes values, each of which holds one or more of the known dimensions.
@@ -314,21 +313,12 @@ class Reader:
             items = tensor_contents(field, items, rows)
         width = field.element.itemsize * field.count
         sizes = items.sizes
-        wrong = sizes % width != 0 if any_number else sizes != width
-        if wrong.any():
-            place = int(wrong.argmax())
-            wanted = "a multiple of " if any_number else ""
-            message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got {sizes[place]}"
-            raise Broken(int(rows[place]), field.name, message)
+        wanted = "a multiple of " if any_number else ""
+        message = f"buffers of {wanted}{width} bytes are expected in {field.feature!r}, got"
+        require_all(sizes % width == 0 if any_number else sizes == width, rows, field, message, sizes)
         size = int(sizes.sum())
-        if self._left_out:
-            values = self._zeros(size // width)
-        else:
-            values = from_buffer(field, items.joined()[:size], sizes, rows).reshape(-1, *field.rest)
+        values = from_buffer(field, items.joined()[:size], sizes, rows).reshape(-1, *field.rest)
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
-
-    def _zeros(self, units: int) -> NDArray[Any]:
-        return np.broadcast_to(np.zeros((), self.field.element.numpy), (units, *self.field.rest))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
         """Return texts, or bytes, as an array of objects, or joined.
@@ -412,7 +402,7 @@ def _split(items: Spans, *, is_str: bool) -> list[Any]:
     """Return the bytes, or texts, in spans as objects: all at once, if none holds a NUL."""
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
-    if total <= _MANY_TEXTS * 64 and len(items) > 1:
+    if len(items) > 1 and total <= _SHORT_TEXT * len(items):
         # The byte before each is of its header: a NUL takes its place.
         joined = Spans(data, items.starts - 1, items.stops).joined()[: total + len(items)].copy()
         edges = bounds(sizes + 1)
@@ -451,11 +441,8 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
         info = np.iinfo(element.numpy)
         wrong = (values < int(info.min)) | (values > int(info.max))
         narrowed = values.astype(element.numpy)
-    if wrong.any():
-        place = int(wrong.argmax())
-        row = int(rows[np.searchsorted(np.cumsum(counts), place, side="right")])
-        message = f"values of {element.name} are expected in {field.feature!r}, got {values[place]}"
-        raise Broken(row, field.name, message)
+    message = f"values of {element.name} are expected in {field.feature!r}, got"
+    require_all(~wrong, rows, field, message, values, counts=counts)
     return narrowed
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from seqrecorder.wire.read import FeatureSpans, Message
 
 Spec = tuple[dict[str, Any], dict[str, Any]]
-"""What the op is asked for: context features and feature lists, by name."""
+"""Specs of the context features and feature lists that the op parses, by name."""
 
 Layout = Literal["steps", "packed", "example"]
 """How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
@@ -123,7 +123,7 @@ def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layou
 
 
 def describe_message(data: bytes) -> str:
-    """Return what a serialized message holds, in words for an error."""
+    """Describe the features of a serialized message, for an error."""
     try:
         context, lists = message_spans(data)
     except WireError:

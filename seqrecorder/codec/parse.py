@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.decode import agreed, fixed_values, held_features, of_graphs, presence_of, with_absent
+from seqrecorder.codec.decode import agreed, find_features, fixed_values, of_graphs, presence_of, with_absent
 from seqrecorder.codec.elements import decode_images, tensor_buffers
 from seqrecorder.codec.graph_ops import (
     MARGINS,
@@ -68,16 +68,16 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
     return _list_column(field, features[field.feature], crop)
 
 
-def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, held: Any) -> tuple[Any, Any]:
+def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
     """Return the values of a context field of known shape, and which records have one.
 
     Args:
         field: the field.
         features: what the op gave.
         stated: as for `seqrecorder.codec.decode.presence_of`.
-        held: which records hold the feature; None where a later check finds what is missing.
+        holds: which records hold the feature; None where a later check finds what is missing.
     """
-    or_none = True if held is None else ~held if stated is None else ~held | (stated >= 0)
+    or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
     ragged = features[field.feature]
     items = differences(ragged.row_splits)
     expected = 1 if field.in_items else field.count
@@ -424,7 +424,7 @@ class Parser:
         import tensorflow as tf
 
         features, steps = self._parse(serialized, *spec)
-        held = self._held(serialized, features, steps)
+        holds = self._find_features(serialized, features, steps)
         parsed = _Parsed(features)
         whole = parsed.whole
         excused: dict[str, Any] = {}
@@ -435,11 +435,11 @@ class Parser:
             stated = features.get(field.presence or "")
             if field.feature in steps:
                 sizes = tf.cast(steps[field.feature], tf.int64)
-                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
                 parsed.lengths[name] = whole[name] = sizes
             elif self._is_counted(field):
                 column, sizes = column_of(field, features, self.specs, self._crop(field))
-                sizes, presence = presence_of(of_graphs(), field, sizes, stated, held.get(name))
+                sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
                 with tf.control_dependencies([sizes]):
                     column = attrs.evolve(column, values=tf.identity(column.values))
                 crop = self._crop(field)  # `Crop` refuses fields with a default
@@ -451,7 +451,7 @@ class Parser:
                 if name in self._wide:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
-                values, have = fixed_values_of(field, features, stated, held.get(name))
+                values, have = fixed_values_of(field, features, stated, holds.get(name))
                 parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
@@ -476,7 +476,7 @@ class Parser:
                 steps, values = without_margins(column.values, parsed.whole[source], crop, column.present)
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
-    def _held(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
+    def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
         """Return, by field, which records hold its features; of those fields of which the op does not tell."""
         import tensorflow as tf
 
@@ -497,8 +497,8 @@ class Parser:
                     doubtful[name] &= features[field.presence] < 0
                 spec = tf.io.RaggedFeature(features[name].dtype, row_splits_dtype=tf.int64)
                 (lists if field.is_list and self.layout != "example" else context)[name] = spec
-        held = held_features(serialized, doubtful, context, lists)
-        return {field: functools.reduce(tf.logical_and, map(held.get, names)) for field, names in asked.items()}
+        holds = find_features(serialized, doubtful, context, lists)
+        return {field: functools.reduce(tf.logical_and, map(holds.get, names)) for field, names in asked.items()}
 
     @staticmethod
     def _is_counted(field: Field) -> bool:

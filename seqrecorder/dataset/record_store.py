@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
     from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
     Shard = SoughtShard | StreamedShard

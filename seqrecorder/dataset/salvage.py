@@ -250,13 +250,12 @@ def _salvage_shard(
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
     """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
     split, shard = job
-    target, gone = directory / split / shard.name, ""
+    target, source, gone = directory / split / shard.name, Path(os.devnull), ""
     try:
-        source = manifest.shard_path(split, shard)
-        gone = "" if source.exists() else "the file is missing"
+        path = manifest.shard_path(split, shard)
+        source, gone = (path, "") if path.exists() else (source, "the file is missing")
     except ManifestError as error:
         gone = error.message
-    source = Path(os.devnull) if gone else source
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
     written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None

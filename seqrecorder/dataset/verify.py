@@ -385,7 +385,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
     """Check the records of a shard, and return how many there are, up to the first problem, which is returned too."""
     schema, where = origin.schema, origin.where
     values_matter = not only_stores(schema.record_class, len(schema.fields))
-    codec = RecordDecoder(schema, origin.layout, joined=not values_matter, checks_only=not values_matter)
+    codec = RecordDecoder(schema, origin.layout, joined=not values_matter)
 
     def decode(window: Messages) -> tuple[int, dict[str, Column]]:
         whole = whole_records(window)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Places = NDArray[np.int64]
+    Offsets = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
 
@@ -157,7 +157,7 @@ def split_rows(blob: Blob) -> list[bytes]:
 
 
 def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where rows of these lengths begin, and behind that where the last one ends.
+    """Return the offsets at which rows of these lengths begin, and the end of the last.
 
     >>> bounds(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -195,7 +195,7 @@ def interleave(parts: Sequence[Blob]) -> Blob:
 
 
 def joined(parts: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
-    """Return what `interleave` does; large rows as bytes objects, which saves a copy of them.
+    """Join the rows of all parts, side by side; large rows as bytes objects, which saves a copy of them.
 
     >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
@@ -288,8 +288,8 @@ class Messages:
     """
 
     data: NDArray[np.uint8]
-    starts: Places
-    stops: Places
+    starts: Offsets
+    stops: Offsets
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
@@ -334,7 +334,7 @@ class Messages:
             np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in parts)]),
         )
 
-    def replaced(self, numbers: Places, rows: Sequence[bytes]) -> Messages:
+    def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
         """Return the messages with others in the place of some."""
         others = Messages.of(rows)
         starts, stops = self.starts.copy(), self.stops.copy()
@@ -344,7 +344,7 @@ class Messages:
 
 @attrs.frozen(eq=False)
 class Spans:
-    """Where some messages inside a buffer are.
+    """Bounds of messages inside a buffer.
 
     Attributes:
         data: uint8, with `ROOM` bytes behind the last one.
@@ -353,14 +353,14 @@ class Spans:
     """
 
     data: NDArray[np.uint8]
-    starts: Places
-    stops: Places
+    starts: Offsets
+    stops: Offsets
 
     def __len__(self) -> int:
         return self.starts.size
 
     @property
-    def sizes(self) -> Places:
+    def sizes(self) -> Offsets:
         """Bytes of each."""
         return self.stops - self.starts
 
@@ -398,7 +398,7 @@ _KNOWN = 1 << 15
 
 @attrs.frozen
 class Head:
-    """What stands before each varint, in ascending bytes of a word.
+    """The bytes before each varint, in ascending bytes of a word.
 
     Attributes:
         size: bytes, at most 6.
@@ -534,7 +534,7 @@ _GROUPS = (
 """Neighbours of groups of seven bits, then of fourteen and of twenty-eight, and by how much the second one moves."""
 
 
-def integers(spans: Spans) -> tuple[NDArray[np.int64], Places, Flags]:
+def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
     """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
     data, sizes = spans.data, spans.sizes
     nothing_wrong = np.zeros(sizes.size, bool)
@@ -582,7 +582,7 @@ FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
-    r"""Return what stands before the one value of a bytes Feature, or all values of a float Feature.
+    r"""Return the bytes before the one value of a bytes Feature, or all values of a float Feature.
 
     >>> feature_header(4, "float", wrapped=False)
     b'\x12\x06\n\x04'

@@ -1,7 +1,7 @@
 """Serialized SequenceExamples in pieces, thousands at a time: where their features are, and the values in these.
 
 Nothing here is done for a single record, step or value in Python. Positions of many are kept as arrays, and one vector
-operation reads the same byte of all. Where messages lie one behind the other, as steps do, their places are guessed
+operation reads the same byte of all. Where messages lie one behind the other, as steps do, their offsets are guessed
 from the bytes that begin each, and taken if they lead from the first byte to the last: that is then the one way to read
 them.
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    Places = NDArray[np.int64]
+    Offsets = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
 
@@ -51,43 +51,43 @@ _SHORT = 0x7F - _HEAD  # bytes of the values of such
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Return where context and feature lists of each message are, and which messages are not in canonical form."""
+    """Find context and feature lists of each message; flag the messages that are not in the usual form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
-    found = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
-    place = messages.starts
+    spans = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
+    offset = messages.starts
     for _ in range(2):
-        sizes, first = _sizes(data, place + 1)
+        sizes, first = _sizes(data, offset + 1)
         last = first + sizes
         taken = np.zeros(len(messages), bool)
-        for tag, (starts, ends) in found.items():
-            here = (place < stops) & (last <= stops) & (data[place] == tag) & (starts < 0)
-            found[tag] = np.where(here, first, starts), np.where(here, last, ends)
+        for tag, (starts, ends) in spans.items():
+            here = (offset < stops) & (last <= stops) & (data[offset] == tag) & (starts < 0)
+            spans[tag] = np.where(here, first, starts), np.where(here, last, ends)
             taken |= here
-        place = np.where(taken, last, place)
-    context, lists = (Spans(data, starts, ends) for starts, ends in found.values())
-    return context, lists, place < stops
+        offset = np.where(taken, last, offset)
+    context, lists = (Spans(data, starts, ends) for starts, ends in spans.values())
+    return context, lists, offset < stops
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Return where the features of some names are in each half, and which halves are not in canonical form.
+    """Find the features of some names in each half; flag the halves that are not in the usual form.
 
     Of several of one name the last counts.
     """
     data, size = half.data, len(half)
-    found = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
+    features = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
     unusual = np.zeros(size, bool)
     numbers = np.flatnonzero(half.starts < half.stops)
-    place, stop = half.starts[numbers], half.stops[numbers]
+    offset, stop = half.starts[numbers], half.stops[numbers]
     while numbers.size:
-        sizes, body = _sizes(data, place + 1)
+        sizes, body = _sizes(data, offset + 1)
         end = body + sizes
-        fits = (data[place] == _ONE) & (end <= stop)
-        body = np.where(fits, body, place)
+        fits = (data[offset] == _ONE) & (end <= stop)
+        body = np.where(fits, body, offset)
         length, start = _sizes(data, body + 1)
         after = start + length
         fits &= (data[body] == _ONE) & (after < end)
-        after = np.where(fits, after, place)
+        after = np.where(fits, after, offset)
         sizes, value = _sizes(data, after + 1)
         fits &= (data[after] == _TWO) & (value + sizes == end)
         if not fits.all():
@@ -102,39 +102,39 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
             same = length[left] == count
             same[same] = begins_with(data, start[left[same]], name)
             here = left[same]
-            if name in found:
-                found[name].starts[numbers[here]], found[name].stops[numbers[here]] = value[here], end[here]
+            if name in features:
+                features[name].starts[numbers[here]], features[name].stops[numbers[here]] = value[here], end[here]
             left = left[~same]
         going = end < stop
-        numbers, place, stop = numbers[going], end[going], stop[going]
-    return found, unusual
+        numbers, offset, stop = numbers[going], end[going], stop[going]
+    return features, unusual
 
 
-def _sizes(data: NDArray[np.uint8], places: Places) -> tuple[Places, Places]:
-    """Return the lengths at some places, and the places behind them; more than there is where one is broken."""
-    sizes = data[places].astype(np.int64)
-    places = places + 1
+def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
+    """Return the lengths at some offsets, and the offsets behind them; more than there is where one is broken."""
+    sizes = data[offsets].astype(np.int64)
+    offsets = offsets + 1
     if not (sizes >= _LONG).any():
-        return sizes, places
+        return sizes, offsets
     more = np.flatnonzero(sizes >= _LONG)
     sizes[more] &= 0x7F
     for number in range(1, _VARINT32 + 1):
-        octets = data[np.minimum(places[more], data.size - 1)].astype(np.int64)
+        octets = data[np.minimum(offsets[more], data.size - 1)].astype(np.int64)
         sizes[more] |= (octets & 0x7F) << (7 * number)
-        places[more] += 1
+        offsets[more] += 1
         more = more[octets >= _LONG]
         if not more.size:
-            return sizes, places
+            return sizes, offsets
     sizes[more] = data.size
-    return sizes, places
+    return sizes, offsets
 
 
-def begins_with(data: NDArray[np.uint8], places: Places, start: bytes) -> Flags:
-    """Return at which places some bytes stand."""
-    words, same = words_of(data), np.ones(places.size, bool)
+def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flags:
+    """Return at which offsets some bytes stand."""
+    words, same = words_of(data), np.ones(offsets.size, bool)
     for done in range(0, len(start), WORD):
         part = start[done : done + WORD]
-        word = words[places + done]
+        word = words[offsets + done]
         if len(part) < WORD:
             word &= MASKS[len(part)]
         same &= word == np.uint64(int.from_bytes(part, "little"))
@@ -145,10 +145,10 @@ def begins_with(data: NDArray[np.uint8], places: Places, start: bytes) -> Flags:
 
 
 def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
-    """Return where the packed numbers of features are, or of kind `bytes` the values with their headers.
+    """Find the packed numbers of features, or of kind `bytes` the values with their headers.
 
     Returns:
-        The places, and which features are not in canonical form, or of another kind.
+        The offsets, and which features are not in the usual form, or of another kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops
@@ -164,7 +164,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     return Spans(data, first, stops), ~(fits | empty)
 
 
-def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
+def parts(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     """Find the length-delimited fields 1 that spans consist of.
 
     Returns:
@@ -181,8 +181,8 @@ def parts(spans: Spans) -> tuple[Spans, Places, Flags]:
     return Spans(spans.data, first, stops), counts, np.zeros(len(spans), bool)
 
 
-def _several_parts(spans: Spans) -> tuple[Spans, Places, Flags]:
-    """Find parts among all places where one could begin: those that the first one of a span leads to.
+def _several_parts(spans: Spans) -> tuple[Spans, Offsets, Flags]:
+    """Find parts among all offsets where one could begin: those that the first one of a span leads to.
 
     Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until all are at an end.
     """
@@ -213,8 +213,8 @@ def _several_parts(spans: Spans) -> tuple[Spans, Places, Flags]:
     return Spans(spans.data, first[chosen] + shift, last[chosen] + shift), counts, broken
 
 
-def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Places, Places] | None:
-    """Return where the values of feature lists are all of whose features hold so many bytes.
+def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
+    """Find the values of feature lists, all of whose features hold so many bytes.
 
     Args:
         lists: the feature lists.
@@ -229,20 +229,20 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Places, Places] | 
     counts, rest = np.divmod(lists.sizes, stride)
     if rest.any():
         return None
-    places = np.repeat(lists.starts - stride * bounds(counts)[:-1], counts)
-    places += stride * np.arange(places.size)
-    if not begins_with(lists.data, places, header).all():
+    offsets = np.repeat(lists.starts - stride * bounds(counts)[:-1], counts)
+    offsets += stride * np.arange(offsets.size)
+    if not begins_with(lists.data, offsets, header).all():
         return None
-    return places + len(header), counts
+    return offsets + len(header), counts
 
 
-def octets_at(data: NDArray[np.uint8], places: Places, width: int) -> NDArray[np.uint8]:
-    """Return so many bytes from each place, one behind the other."""
+def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[np.uint8]:
+    """Return so many bytes from each offset, one behind the other."""
     rows: NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
-    return rows[places].view(np.uint8)
+    return rows[offsets].view(np.uint8)
 
 
-def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Places] | None:
+def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     """Find the packed numbers of every feature of lists, or of kind `bytes` the one value of each.
 
     Returns:
@@ -296,14 +296,14 @@ def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
     yield Spans(data, np.array([start]), np.array([stop]))
 
 
-def _short_steps(data: NDArray[np.uint8], tag: int) -> Places:
-    """Return where steps of short values may begin, which are three tags and their lengths."""
+def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
+    """Return the offsets at which steps of short values may begin: three tags and their lengths."""
     size = data.size - _HEAD
     if size <= 0:
         return np.empty(0, np.int64)
 
-    def at(place: int) -> NDArray[np.uint8]:
-        return data[place : place + size]
+    def at(offset: int) -> NDArray[np.uint8]:
+        return data[offset : offset + size]
 
     like = at(0) == _ONE
     like &= at(2) == tag
@@ -344,152 +344,152 @@ def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
     Raises:
         WireError: the bytes are no message.
     """
-    found: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
-    place, end = 0, len(data)
-    while place < end:
-        features = found.get(data[place])
+    halves_by_tag: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
+    offset, end = 0, len(data)
+    while offset < end:
+        features = halves_by_tag.get(data[offset])
         if features is None:
-            place = _skip(data, place, end)
+            offset = _skip(data, offset, end)
         else:
-            start, stop = _span(data, place + 1, end)
-            place = min(stop, end)
-            _find_entries(data, start, place, features)
-    return found[_ONE], found[_TWO]
+            start, stop = _span(data, offset + 1, end)
+            offset = min(stop, end)
+            _find_entries(data, start, offset, features)
+    return halves_by_tag[_ONE], halves_by_tag[_TWO]
 
 
-def _find_entries(data: bytes, place: int, end: int, out: FeatureSpans) -> None:
-    while place < end:
-        start, stop = _span(data, place + 1, end)
+def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None:
+    while offset < end:
+        start, stop = _span(data, offset + 1, end)
         if stop > end:
             stop = end
-        if data[place] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
+        if data[offset] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
             raise WireError("the bytes are no map of names to features")
         size = data[start + 1]
         name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
         if after >= stop or data[after] != _TWO:
             raise WireError("a name without a feature")
-        first, place = _span(data, after + 1, stop)
-        if place != stop:
+        first, offset = _span(data, after + 1, stop)
+        if offset != stop:
             raise WireError("a name or a feature that comes twice")
         out[bytes(data[name:after])] = first, stop
 
 
-def _skip(data: bytes, place: int, end: int) -> int:
-    """Return the place behind a field that the message does not have."""
-    tag, place = _varint(data, place, end)
+def _skip(data: bytes, offset: int, end: int) -> int:
+    """Return the offset behind a field that the message does not have."""
+    tag, offset = _varint(data, offset, end)
     kind = tag & 7
     if kind == _VARINT:
-        return _varint(data, place, end)[1]
+        return _varint(data, offset, end)[1]
     if kind == _DELIMITED:
-        return min(_span(data, place, end)[1], end)
+        return min(_span(data, offset, end)[1], end)
     if kind not in (_FIXED64, _FIXED32):
         raise WireError("a field of a kind that no message has")
-    place += 8 if kind == _FIXED64 else 4
-    if place > end:
+    offset += 8 if kind == _FIXED64 else 4
+    if offset > end:
         raise WireError(_SHORT_OF_BYTES)
-    return place
+    return offset
 
 
-def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
-    """Read a number of up to 64 bits; return it and the place behind it."""
+def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
+    """Read a number of up to 64 bits; return it and the offset behind it."""
     value = shift = 0
-    end = min(end, place + _MOST_BYTES)
-    while place < end:
-        octet = data[place]
-        place += 1
+    end = min(end, offset + _MOST_BYTES)
+    while offset < end:
+        octet = data[offset]
+        offset += 1
         value |= (octet & 0x7F) << shift
         if octet < _LONG:
-            return value & _INT64_MASK, place
+            return value & _INT64_MASK, offset
         shift += 7
     raise WireError("a number that does not end")
 
 
-def _span(data: bytes, place: int, end: int) -> tuple[int, int]:
+def _span(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """Return the bounds of the bytes behind a length; they may reach beyond `end`."""
-    if place < end and data[place] < _LONG:
-        return place + 1, place + 1 + data[place]
-    size, place = _varint(data, place, end)
-    return place, place + (size & _LENGTH_MASK)
+    if offset < end and data[offset] < _LONG:
+        return offset + 1, offset + 1 + data[offset]
+    size, offset = _varint(data, offset, end)
+    return offset, offset + (size & _LENGTH_MASK)
 
 
-def feature_values(data: bytes, place: int, end: int, kind: str) -> tuple[Any, int]:
+def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, int]:
     """Read a feature, which may hold its numbers packed or not.
 
     Args:
         data: the message.
-        place: of the feature.
+        offset: of the feature.
         end: of what the feature may take.
         kind: of its list.
 
     Returns:
-        Of kind `bytes` a list of the values, else the bytes of the packed numbers; and the place behind them.
+        Of kind `bytes` a list of the values, else the bytes of the packed numbers; and the offset behind them.
 
     Raises:
         WireError: it is no feature, or one of another kind.
     """
-    if place == end:
-        return ([] if kind == "bytes" else b""), place
-    if data[place] != FEATURE_TAG[kind]:
+    if offset == end:
+        return ([] if kind == "bytes" else b""), offset
+    if data[offset] != FEATURE_TAG[kind]:
         raise WireError(f"a feature of another kind than {kind}, or no feature")
-    place, stop = _span(data, place + 1, end)
+    offset, stop = _span(data, offset + 1, end)
     if kind == "bytes":
-        return _read_items(data, place, min(stop, end)), min(stop, end)
-    if place == stop:
-        return b"", place
+        return _read_items(data, offset, min(stop, end)), min(stop, end)
+    if offset == stop:
+        return b"", offset
     if stop > end:
         stop = end
-    if place == stop or data[place] != _ONE:
-        return _unpacked(data, place, stop, kind), stop
-    first, place = _span(data, place + 1, stop)
-    if place > stop:
-        place = stop
-    if (place - first) % _FLOAT_BYTES if kind == "float" else data[place - 1] >= _LONG and place > first:
+    if offset == stop or data[offset] != _ONE:
+        return _unpacked(data, offset, stop, kind), stop
+    first, offset = _span(data, offset + 1, stop)
+    if offset > stop:
+        offset = stop
+    if (offset - first) % _FLOAT_BYTES if kind == "float" else data[offset - 1] >= _LONG and offset > first:
         raise WireError("a number that does not end")
-    return data[first:place], place
+    return data[first:offset], offset
 
 
-def _read_items(data: bytes, place: int, stop: int) -> list[bytes]:
+def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
     items = []
-    while place < stop:
-        if data[place] != _ONE:
+    while offset < stop:
+        if data[offset] != _ONE:
             raise WireError("a list of bytes with something else in it")
-        first, place = _span(data, place + 1, stop)
-        if place > stop:
+        first, offset = _span(data, offset + 1, stop)
+        if offset > stop:
             raise WireError(_SHORT_OF_BYTES)
-        items.append(data[first:place])
+        items.append(data[first:offset])
     return items
 
 
-def _unpacked(data: bytes, place: int, stop: int, kind: str) -> bytes:
+def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
     """Pack the numbers of a list that has a tag before each."""
     numbers: list[bytes] = []
-    while not numbers or place < stop:
-        if place >= stop or data[place] != _SINGLE[kind]:
+    while not numbers or offset < stop:
+        if offset >= stop or data[offset] != _SINGLE[kind]:
             raise WireError(f"a list of {kind} with something else in it")
-        after = place + 1 + _FLOAT_BYTES if kind == "float" else _varint(data, place + 1, stop)[1]
+        after = offset + 1 + _FLOAT_BYTES if kind == "float" else _varint(data, offset + 1, stop)[1]
         if after > stop:
             raise WireError("a number that does not end")
-        numbers.append(data[place + 1 : after])
-        place = after
+        numbers.append(data[offset + 1 : after])
+        offset = after
     return b"".join(numbers)
 
 
-def list_values(data: bytes, place: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
+def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
     """Read each feature of a feature list, by `feature_values` unless something else is to read it.
 
     A feature is over where its list is, whatever its own length says: so TensorFlow's parser has it.
     """
     out = []
-    while place < end:
-        if data[place] != _ONE:
+    while offset < end:
+        if data[offset] != _ONE:
             raise WireError("a feature list with something else in it")
-        start, stop = _span(data, place + 1, end)
+        start, stop = _span(data, offset + 1, end)
         size, stop, last = stop - start, min(stop, end), 0
         if size == _EMPTY_FEATURE:
             stop, last = _span(data, start + 1, end)
-        if size == 1 or stop < last:
+        if size == 1 or stop < last or (size and start == stop):
             raise WireError("a feature that ends too early")
-        values, place = read(data, start, stop, kind)
+        values, offset = read(data, start, stop, kind)
         out.append(values)
     return out
 
@@ -561,31 +561,31 @@ class Steps:
 
     def read(self, data: bytes, start: int, stop: int) -> list[Any]:
         """Return the values of the steps; raises `WireError` where one holds not one value."""
-        known, values, place = self._known, [], start
-        while place < stop - 1:
-            after = place + 2 + data[place + 1]
-            step = data[place:after]
+        known, values, offset = self._known, [], start
+        while offset < stop - 1:
+            after = offset + 2 + data[offset + 1]
+            step = data[offset:after]
             value = known.get(step)
             if value is None:
-                value, after = self._learn(data, place, stop)
+                value, after = self._learn(data, offset, stop)
             values.append(value)
-            place = after
-        if place != stop:
+            offset = after
+        if offset != stop:
             raise WireError("a step that does not end")
         return values
 
-    def _learn(self, data: bytes, place: int, stop: int) -> tuple[Any, int]:
-        first, after = _span(data, place + 1, stop)
-        found, end = feature_values(data, first, after, self._kind)
-        if data[place] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(found) != 1):
+    def _learn(self, data: bytes, offset: int, stop: int) -> tuple[Any, int]:
+        first, after = _span(data, offset + 1, stop)
+        payload, end = feature_values(data, first, after, self._kind)
+        if data[offset] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(payload) != 1):
             raise WireError("one value a step is expected")
-        value: Any = one_int64(found) if self._kind == "int64" else found[0]
+        value: Any = one_int64(payload) if self._kind == "int64" else payload[0]
         if self._decode is not None:
             value = self._decode(value)
         if after - first < _LONG:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            self._known[data[place:after]] = value
+            self._known[data[offset:after]] = value
         return value, after
 
 
@@ -673,18 +673,18 @@ def read_message(data: bytes) -> Message:
     )
 
 
-def _any_feature(data: bytes, place: int, end: int, _: str = "") -> tuple[Feature, int]:
-    if place == end:
-        return Feature(None, []), place
-    kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[place]), "")
+def _any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Feature, int]:
+    if offset == end:
+        return Feature(None, []), offset
+    kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[offset]), "")
     if not kind:
         raise WireError("a feature of no kind")
-    values, place = feature_values(data, place, end, kind)
+    values, offset = feature_values(data, offset, end, kind)
     if kind == "int64":
         values = packed_int64([values])[0]
     elif kind == "float":
         values = np.frombuffer(values, "<f4")
-    return Feature(kind, values), place
+    return Feature(kind, values), offset
 
 
 def _text(name: bytes) -> str:

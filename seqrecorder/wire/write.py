@@ -167,7 +167,7 @@ class Leaf:
     Attributes:
         name: name of the feature.
         kind: the list that holds the values.
-        place: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
+        layout: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
         values: flat: int64, float32, a list of bytes, of views of bytes (one a record) or of str (written as UTF-8), or
             a uint8 matrix with one bytes value per row; or the features themselves (`seqrecorder.wire.write`).
         counts: values per feature, an int where all features have as many.
@@ -177,7 +177,7 @@ class Leaf:
 
     name: str
     kind: Literal["int64", "float", "bytes"]
-    place: Literal["context", "steps", "packed"]
+    layout: Literal["context", "steps", "packed"]
     values: Any
     counts: int | NDArray[np.int64] = 1
     steps: NDArray[np.int64] | None = None
@@ -201,8 +201,8 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
     """
     if size == 0:
         return of_list([])
-    context = [part for leaf in leaves if leaf.place == "context" for part in _entry(leaf, size)]
-    lists = [part for leaf in leaves if leaf.place != "context" for part in _entry(leaf, size)]
+    context = [part for leaf in leaves if leaf.layout == "context" for part in _entry(leaf, size)]
+    lists = [part for leaf in leaves if leaf.layout != "context" for part in _entry(leaf, size)]
     parts: list[Blob | Unjoined] = []
     for tag, entries in ((0x0A, context), (0x12, lists)):
         if entries:
@@ -231,7 +231,7 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
     """Return header and body of one map entry per record; both are empty where the feature is absent."""
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
-    if leaf.steps is not None and isinstance(body, Blob) and leaf.place == "steps":
+    if leaf.steps is not None and isinstance(body, Blob) and leaf.layout == "steps":
         body = in_groups(body, leaf.steps)
     key = leaf.name.encode()
     prefix = b"\x0a" + varint(len(key)) + key + b"\x12"
@@ -247,7 +247,7 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
     """Encode one Feature per record or per step, each step with the tag and length that FeatureList wants."""
-    wrapped = leaf.place != "context"
+    wrapped = leaf.layout != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
     if leaf.kind == "bytes":
@@ -270,11 +270,11 @@ def _counts(leaf: Leaf, present: int) -> NDArray[np.int64]:
 
 
 def _how_many(leaf: Leaf, present: int) -> int:
-    return present if leaf.steps is None or leaf.place != "steps" else int(leaf.steps.sum())
+    return present if leaf.steps is None or leaf.layout != "steps" else int(leaf.steps.sum())
 
 
 def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
-    """Return what stands before the payload of a float or int64 Feature."""
+    """Return the bytes before the payload of a float or int64 Feature."""
     packed = np.where(payload > 0, 1 + varint_lengths(payload) + payload, 0)
     parts: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
     if wrapped:
@@ -287,7 +287,7 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
 
 def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob:
     """Return Features whose payloads are equally wide."""
-    wrapped = leaf.place != "context"
+    wrapped = leaf.layout != "context"
     features = _how_many(leaf, present)
     header = feature_header(width, leaf.kind, wrapped=wrapped)
     matrix = np.empty((features, len(header) + width), np.uint8)
@@ -300,7 +300,7 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
     if isinstance(leaf.values, np.ndarray):  # equally long buffers, one to a feature
         return _fixed(leaf, leaf.values.reshape(-1), leaf.values.shape[1], present)
     if isinstance(leaf.counts, int) and leaf.counts == 1:
-        if leaf.place != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
+        if leaf.layout != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
             return _buffer_features(leaf.values, wrapped=wrapped)
         return _single_bytes(leaf.values, wrapped=wrapped)
     items = [b"\x0a" + varint(len(value)) + value for value in map(_as_bytes, leaf.values)]

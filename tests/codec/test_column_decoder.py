@@ -13,7 +13,7 @@ from test_decode_one import Mixed, changed, mixed
 import seqrecorder as sr
 from seqrecorder.codec.decode import ColumnDecoder
 from seqrecorder.codec.flat_values import Broken
-from seqrecorder.wire.byte_rows import Messages
+from seqrecorder.wire.byte_rows import Messages, varint
 
 MIXED = sr.Schema.of(Mixed)
 
@@ -138,6 +138,22 @@ def test_a_feature_that_spans_the_next_one_too() -> None:
     assert data.count(one) == 1
     spanning = data.replace(one, b"\x0a\x09" + one[2:])
     assert compare_columns(sr.Schema.of(Bags), "steps", [data, spanning]) == {"accepted": 2}
+
+
+def test_a_feature_of_which_nothing_is_left() -> None:
+    """A feature whose list ends early is followed by another; one that has a length and no bytes is refused."""
+
+    @sr.record
+    class Tags:
+        tags: Any = sr.feature_list("int64", shape=(None,))
+
+    data = []
+    for rest in (b"", b"\n\x00", b"\n\x06", b"\n\x02", b"\n\x01"):
+        steps = b"\n\x05\x1a\x03\n\x01\x01" + b"\n" + bytes([4 + len(rest), 0x1A, 2 + len(rest)]) + b"\n\x00" + rest
+        entry = b"\n\x04tags\x12" + varint(len(steps)) + steps
+        half = b"\n" + varint(len(entry)) + entry
+        data.append(b"\x12" + varint(len(half)) + half)
+    assert compare_columns(sr.Schema.of(Tags), "steps", data) == {"accepted": 2, "refused": 3}
 
 
 @pytest.mark.nightly
