@@ -31,6 +31,7 @@ def add_commands(commands: Any) -> None:
     add(convert, "script SCRIPT", "a Python file, which is imported")
     call = "a call of an input function, in Python, such as 'inputs([\"train.tfrecord\"], 32)'; may be repeated"
     add(convert, "--call CALL ...", f"{call} (default: list the functions)", dest="calls")
+    add(convert, "--graph-seed N", "what the program gave tf.set_random_seed (default: it gave none)", type=int)
     add(convert, "--write FILE", "write the module (default: print it)")
     add(convert, "--data DIR", "write the records that are parsed as a dataset, and print the script that reads it")
     add(convert, "--share NAME=SHARE ...", "a split of the dataset and its share; may be repeated", dest="shares")
@@ -63,9 +64,12 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
         functions = functions_of(options.script)
         lines = [f"functions of {options.script}, for --call:", *(f"  {function}" for function in functions)]
         return {"functions": functions}, "\n".join(lines)
-    conversions = convert_script(options.script, options.calls)
+    conversions = convert_script(options.script, options.calls, options.graph_seed)
+    calls = options.calls
+    if len(conversions) > 1 and not options.data and all(each.printed and not each.files for each in conversions):
+        conversions, calls = [conversions[0].together(*conversions[1:])], ["; ".join(options.calls)]
     parts, documents = [], []
-    for number, (call, conversion) in enumerate(zip(options.calls, conversions, strict=True)):
+    for number, (call, conversion) in enumerate(zip(calls, conversions, strict=True)):
         suffix = f"_{number + 1}" if number else ""
         document = {
             "call": call,

@@ -211,6 +211,8 @@ class _Old(types.ModuleType):
         meant = did_you_mean(name, known)
         if self.__name__.startswith(_CONTRIB) and not name.startswith("__"):
             return Absent.named(f"{self.__name__}.{name}", f"{meant}; {_THERE_IS}")
+        if name == "estimator":  # gone, and named when modules are imported that hold a model beside the input
+            return Absent.named(f"{self.__name__}.{name}", f"; {_REMOVED}")
         raise AttributeError(f"{self.__name__} has no {name!r}{meant}; {_REMOVED}")
 
     def __dir__(self) -> list[str]:

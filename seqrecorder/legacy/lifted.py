@@ -58,6 +58,7 @@ class Recipe:
         sizes: of their batches.
         smaller: whether smaller batches come at the end.
         by_length: whether the first tensor is a length that is returned, or the number of the bucket.
+        steps: of the segments that examples are cut into, where those are batched; 0 for buckets.
     """
 
     targets: tuple[Any, ...]
@@ -66,6 +67,7 @@ class Recipe:
     sizes: tuple[int, ...]
     smaller: bool
     by_length: bool
+    steps: int = 0
 
 
 @attrs.frozen(eq=False)

@@ -341,10 +341,6 @@ class State:
         keys, values = self._run(exported, op)
         return keys, values
 
-    def resources(self) -> list[Any]:
-        """Return the tables and variables that were made for the graph that is built."""
-        return list(self._resources.values())
-
     def close(self) -> None:
         """Release the session in which the initialisers ran."""
         if self._session is not None:

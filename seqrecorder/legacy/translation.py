@@ -91,7 +91,7 @@ def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any)
     readers = {source_of(pull.inputs[0]).name: source_of(pull.inputs[0]) for pull in pulls if pull.type in READS}
     kinds = {(pull.type, source_of(pull.inputs[reads]).name) for pull, reads in zip(pulls, reading, strict=True)}
     puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
-    alike = len(kinds) == len(puts) == 1 and len({_attributes(reader) for reader in readers.values()}) < 2  # noqa: PLR2004
+    alike = len(kinds) == len(puts) == 1 and len({reader_attributes(reader) for reader in readers.values()}) < 2  # noqa: PLR2004
     apart = len(pulls) == len(sections) and len(readers) in {0, 1, len(pulls)}
     if not alike or not apart or any(section.limits for section in sections):
         raise LiftError(
@@ -133,7 +133,8 @@ def run_branch(sections: Sequence[Section], branch: Any, pulled: Sequence[Any], 
     return list(found)
 
 
-def _attributes(op: Any) -> tuple[Any, ...]:
+def reader_attributes(op: Any) -> tuple[Any, ...]:
+    """Return what readers of one kind may differ in."""
     attributes = op.node_def.attr
     names = sorted(set(attributes) - {"_class", "shared_name", "container"})
     return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)

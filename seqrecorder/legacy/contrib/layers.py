@@ -29,30 +29,7 @@ def one_hot_encoding(
         labels = tf.convert_to_tensor(labels)
         if labels.dtype == tf.int32:
             labels = tf.cast(labels, tf.int64)
-        return _collected(tf.one_hot(labels, num_classes, on_value, off_value), outputs_collections)
-
-
-def dense_to_sparse(tensor: Any, eos_token: Any = 0, outputs_collections: Any = None, scope: str | None = None) -> Any:
-    """Return `tf.contrib.layers.dense_to_sparse`: a `SparseTensor` of what is not padding.
-
-    Args:
-        tensor: of any shape.
-        eos_token: the value that is left out.
-        outputs_collections: of the graph, into which the result is put.
-        scope: name of the operations.
-    """
-    import tensorflow as tf
-
-    with tf.compat.v1.name_scope(scope, "dense_to_sparse", [tensor]):
-        tensor = tf.convert_to_tensor(tensor)
-        indices = tf.where(tf.not_equal(tensor, tf.constant(eos_token, tensor.dtype)))
-        sparse = tf.SparseTensor(indices, tf.gather_nd(tensor, indices), tf.shape(tensor, out_type=tf.int64))
-        return _collected(sparse, outputs_collections)
-
-
-def _collected(result: Any, collections: Any) -> Any:
-    import tensorflow as tf
-
-    if collections:
-        tf.compat.v1.add_to_collections(collections, result)
-    return result
+        encoded = tf.one_hot(labels, num_classes, on_value, off_value)
+        if outputs_collections:
+            tf.compat.v1.add_to_collections(outputs_collections, encoded)
+        return encoded

@@ -50,40 +50,6 @@ def index_to_string_table_from_tensor(mapping: Any, *more: Any, **named: Any) ->
     return _operations().index_to_string_table_from_tensor(mapping, *more, **named)
 
 
-def string_to_index_table_from_file(*arguments: Any, **named: Any) -> Any:
-    """Return `tf.contrib.lookup.string_to_index_table_from_file`: the older name of `index_table_from_file`."""
-    return _operations().index_table_from_file(*arguments, **named)
-
-
-string_to_index_table_from_tensor = index_table_from_tensor
-"""The older name of the same."""
-
-
-def string_to_index(tensor: Any, mapping: Any, *more: Any, **named: Any) -> Any:
-    """Return `tf.contrib.lookup.string_to_index`: the numbers of words.
-
-    Args:
-        tensor: the words.
-        mapping: all words, in the order of their numbers.
-        *more: `default_value`, which stands for words that are not among them, and `name`.
-        **named: the same, by name.
-    """
-    options = dict(zip(("default_value", "name"), more, strict=False))
-    return index_table_from_tensor(mapping, **options, **named).lookup(tensor)
-
-
-def index_to_string(tensor: Any, mapping: Any, *more: Any, **named: Any) -> Any:
-    """Return `tf.contrib.lookup.index_to_string`: the words of numbers, int64.
-
-    Args:
-        tensor: the numbers.
-        mapping: all words, in the order of their numbers.
-        *more: `default_value`, which stands for other numbers, and `name`.
-        **named: the same, by name.
-    """
-    return index_to_string_table_from_tensor(mapping, *more, **named).lookup(tensor)
-
-
 def _operations() -> Any:
     from tensorflow.python.ops import lookup_ops  # these have no public name
 

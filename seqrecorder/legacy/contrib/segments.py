@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import by_name
-from seqrecorder.legacy.lifted import Stage
+from seqrecorder.legacy.lifted import Recipe, Stage
 from seqrecorder.legacy.session import replaced
 from seqrecorder.legacy.tf1_behaviour import quiet
 from seqrecorder.reading.batch import batch
@@ -96,7 +96,9 @@ def batch_sequences_with_states(
     name = options.get("name") or "batch_sequences_with_states"
     stage = Stage(name, f"segments of {num_unroll} steps in {batch_size} rows", "scan")
     fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
-    described, parts = replaced([*fixed, *tensors], transform, stage)
+    small = options.get("allow_small_batch", True)
+    recipe = Recipe((*fixed, *tensors), (), (), (batch_size,), small, by_length=False, steps=num_unroll)
+    described, parts = replaced([*fixed, *tensors], transform, stage, recipe)
     found: dict[str, dict[str, Any]] = {group: {} for group in groups}
     for (group, key), part in zip(given, parts, strict=True):
         found[group][key] = part

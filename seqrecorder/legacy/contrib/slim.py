@@ -78,18 +78,6 @@ def parallel_read(data_sources: Any, reader_class: Any, *more: Any, **named: Any
         return list(common.dequeue())
 
 
-def single_pass_read(
-    data_sources: Any, reader_class: Any, reader_kwargs: Mapping[str, Any] | None = None, scope: str | None = None
-) -> Any:
-    """Return `slim.parallel_reader.single_pass_read`: the next record of files that are read once, in order."""
-    import tensorflow as tf
-
-    with tf.name_scope(scope or "single_pass_read"):
-        files = get_data_files(data_sources)
-        queue = tf.compat.v1.train.string_input_producer(files, num_epochs=1, shuffle=False, capacity=1)
-        return reader_class(**(reader_kwargs or {})).read(queue)
-
-
 def _prefetch_queue(
     tensors: Any,
     capacity: int = 8,
@@ -457,9 +445,7 @@ data_decoder = types.SimpleNamespace(DataDecoder=DataDecoder)
 data_provider = types.SimpleNamespace(DataProvider=DataProvider)
 dataset = types.SimpleNamespace(Dataset=Dataset)
 dataset_data_provider = types.SimpleNamespace(DatasetDataProvider=DatasetDataProvider)
-parallel_reader = types.SimpleNamespace(
-    get_data_files=get_data_files, parallel_read=parallel_read, single_pass_read=single_pass_read
-)
+parallel_reader = types.SimpleNamespace(get_data_files=get_data_files, parallel_read=parallel_read)
 prefetch_queue = types.SimpleNamespace(prefetch_queue=_prefetch_queue)
 tfexample_decoder = types.SimpleNamespace(
     BoundingBox=BoundingBox,

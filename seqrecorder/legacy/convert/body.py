@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.legacy.convert.parsing import PARSERS, parsed
-from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain
+from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
-from seqrecorder.legacy.graph import PYTHON, SparseSlot, seeds
-from seqrecorder.legacy.subgraph import parts_of, slot_of_take
+from seqrecorder.legacy.graph import CONDITIONALS, PYTHON, SparseSlot, seeds
+from seqrecorder.legacy.subgraph import Section, parts_of, slot_of_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from seqrecorder.legacy.convert.trace import Call
-    from seqrecorder.legacy.subgraph import Section
 
 _INFIX = {
     "Sub": "-",
@@ -100,14 +99,17 @@ class Body:
         module: the `Module`, which takes constants and knows the API calls.
         section: to print.
         arguments: the names of the function's arguments, by the names of the tensors that they are.
+        constants: expressions for other tensors, by their names.
     """
 
-    def __init__(self, module: Any, section: Section, arguments: Mapping[str, str]) -> None:
+    def __init__(
+        self, module: Any, section: Section, arguments: Mapping[str, str], constants: Mapping[str, str] | None = None
+    ) -> None:
         self.module = module
         self._section = section
         self._names: list[str] = []
         self._statements: list[tuple[list[int], str]] = []
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, str] = dict(constants or {})
         self._swallowed: set[str] = set()
         self._uses: dict[str, list[Any]] = collections.defaultdict(list)
         for op in section.inner.values():
@@ -133,12 +135,14 @@ class Body:
     def results(self) -> list[str]:
         """Print the section; return an expression for each target."""
         results = [self._result(target) for target in self._section.targets]
-        scopes = [op.name.rpartition("/")[0] for op in self._section.inner.values() if op.type in PARSERS]
-        checked = tuple(f"{scope}/" for scope in scopes if scope)  # by the parse functions themselves
+        scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self._section.inner.values() if op.type in PARSERS]
+        checked = tuple(scope[0] for scope in scopes if scope)  # by the parse functions themselves
         for op in self._section.inner.values():
-            if op.name not in self._swallowed and not op.outputs and not op.name.startswith(checked):
+            if op.name in self._swallowed or (not op.outputs and op.name.startswith(checked)):
+                continue
+            if not op.outputs:
                 self._check(op)
-            elif op.op_def.is_stateful and op.name not in self._swallowed and seeds(op) is None and op.type != "NoOp":
+            elif op.op_def.is_stateful and seeds(op) is None and op.type != "NoOp":
                 self.value(op.outputs[0])
         return results
 
@@ -211,7 +215,7 @@ class Body:
             return self._constant(tensor, self.module.initial(op))
         if op.name in self._section.pulls or op.name not in self._section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
-        call = self.module.calls.get(tensor.name)
+        call = self.module.calls.get((id(tensor.graph), tensor.name))
         if call is None or not self._call(call):
             self._operation(op)
         return self._texts[tensor.name]
@@ -253,7 +257,88 @@ class Body:
         if op.type in PARSERS:
             self._texts |= parsed(self, op)
             return
-        self._bind(op.outputs, self._text(op), op.type)
+        if op.type in CONDITIONALS:
+            self._bind(op.outputs, self._branches(op), "chosen")
+        else:
+            self._bind(op.outputs, self._text(op), op.type)
+
+    def _branches(self, op: Any) -> str:
+        """Print the branches of a conditional as functions of what they take; return the call that chooses one."""
+        from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
+
+        base = next(iter(line_of(op).targets), "") or "branch"
+        calls = [self.value(op.inputs[0])]
+        for name, graph in zip(("true", "false"), get_func_graphs(op), strict=True):
+            pairs = [*zip(op.inputs[1:], graph.inputs, strict=True)]
+            function, passed = self._inside(graph.outputs, {}, pairs, f"{base}_if_{name}")
+            if function is not None and (function.arguments or function.lines):
+                calls.append(f"lambda: {function.name}({passed})")
+                continue
+            shown = passed if function is None else ", ".join(function.results)
+            calls.append(f"lambda: ({shown})" if len(graph.outputs) > 1 else f"lambda: {shown}")
+        return f"tf.cond({', '.join(calls)})"
+
+    def _mapped(self, call: Call) -> bool:
+        """Print `tf.map_fn` with a function of its own; return whether it is printed."""
+        import tensorflow as tf
+
+        taken, given = map(tf.nest.flatten, call.inside or ((), ()))
+        if not all(tf.is_symbolic_tensor(x) and x.shape.rank is not None for x in [*taken, *given]):
+            return False
+        [rows, *_] = [*call.arguments[1:], call.keywords.get("elems")]
+        results = tf.nest.flatten(call.result)
+        row = line_of(results[0].op).targets[0] if len(results) == len(line_of(results[0].op).targets) == 1 else "row"
+        names = {x.name: identifier(f"{row}_{number}" if number else row) for number, x in enumerate(taken)}
+        pairs = taken[0].graph.captures
+        function, passed = self._inside(given, names, pairs, f"map_{row}")
+        kinds = ", ".join(f"tf.{x.dtype.name}" for x in given)
+        kinds = f"({kinds},)" if isinstance(call.result, (tuple, list)) else kinds
+        star = "*" * isinstance(rows, (tuple, list))
+        more = f", {passed}" * bool(passed)
+        mapped = "tf.identity" if function is None else function.name
+        shown = mapped if not star and not more else f"lambda row: {mapped}({star}row{more})"
+        self._swallowed |= call.operations
+        self._bind(results, f"tf.map_fn({shown}, {self._shown(rows)}, fn_output_signature={kinds})", "mapped")
+        return True
+
+    def _inside(
+        self, targets: Sequence[Any], names: Mapping[str, str], pairs: Sequence[tuple[Any, Any]], base: str
+    ) -> tuple[Any, str]:
+        """Print a function of what is computed in a graph inside of this one.
+
+        Args:
+            targets: its results.
+            names: of tensors that are its first arguments.
+            pairs: of tensors outside, and what stands for them inside.
+            base: the name of the function.
+
+        Returns:
+            The function, None where it returns its arguments as they are; and what else it is to be given.
+        """
+        given = {inside.name: outside for outside, inside in pairs}
+        inner, waiting, needed = dict[str, Any](), [*targets], set[str]()
+        while waiting:
+            tensor = waiting.pop()
+            needed.add(tensor.name)
+            if tensor.name not in given and tensor.name not in names and tensor.op.name not in inner:
+                inner[tensor.op.name] = tensor.op
+                waiting += tensor.op.inputs
+        known = {inside: self.value(outside) for inside, outside in given.items() if inside in needed}
+        distinct = [text for text in dict.fromkeys(known.values()) if _MARK.search(text)]
+        chosen = unique([*names.values(), *map(self._base, distinct)])[len(names) :]
+        by_text = dict(zip(distinct, chosen, strict=True))
+        own = {x.name for op in inner.values() for x in op.outputs}
+        known = {given[x].name: text for x, text in known.items() if given[x].name not in own} | known
+        arguments = {tensor: by_text[text] for tensor, text in known.items() if text in by_text} | dict(names)
+        constants = {tensor: text for tensor, text in known.items() if text not in by_text}
+        order = {**names, **arguments}
+        body = Body(self.module, Section(targets, inner), order, constants)
+        return self.module.branch(body, base), ", ".join(distinct)
+
+    def _base(self, text: str) -> str:
+        """Return a name for the value of an expression."""
+        mark = _MARK.fullmatch(text)
+        return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
         """Let an expression stand for tensors: where they are used, or by names."""
@@ -269,6 +354,10 @@ class Body:
                 self._texts[tensor.name] = text
                 return
         fits = len(line.targets) == len(tensors)
+        if len(tensors) > len(line.targets) == 1 and line.targets[0]:  # a list
+            [holder] = self.assign(line.targets, text)
+            self._texts |= {tensor.name: f"{holder}[{number}]" for number, tensor in enumerate(tensors)}
+            return
         base = identifier(re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.removesuffix("V2"))) or "value"
         names = line.targets if fits else [line.targets[0] if len(line.targets) == 1 else base] * len(tensors)
         marks = self.assign([name or base for name in names], text)
@@ -280,6 +369,8 @@ class Body:
         """Print a call of the API, unless an argument has no text; return whether it is printed."""
         import tensorflow as tf
 
+        if call.path == "tf.map_fn":
+            return self._mapped(call)
         results = call.result if isinstance(call.result, (list, tuple)) else [call.result]
         sparse = len(results) == 1 and isinstance(results[0], tf.SparseTensor)
         if not sparse and not all(isinstance(result, tf.Tensor) for result in results):
@@ -476,7 +567,10 @@ def _decode_csv(body: Body, op: Any) -> str:
 
 
 def _stack(body: Body, op: Any) -> str:
-    return f"tf.stack([{', '.join(map(body.value, op.inputs))}]{_options(op, axis=0)})"
+    values = [body.value(value) for value in op.inputs]
+    holder = values[0].removesuffix("[0]")
+    whole = len(values) == len(op.inputs[0].op.outputs) and values == [f"{holder}[{i}]" for i in range(len(values))]
+    return f"tf.stack({holder if whole else '[' + ', '.join(values) + ']'}{_options(op, axis=0)})"
 
 
 def _unstack(body: Body, op: Any) -> str:
@@ -551,10 +645,15 @@ def _as_string(body: Body, op: Any) -> str:
 def _uniform(body: Body, op: Any) -> str | None:
     import tensorflow as tf
 
-    if op.get_attr("dtype") != tf.float32 or op.get_attr("seed") not in (0, 87654321):
+    kind = op.outputs[0].dtype
+    if op.get_attr("seed") not in (0, 87654321) or (op.type != "RandomUniformInt" and kind != tf.float32):
         return None
-    seed = op.get_attr("seed2")
-    return f"tf.random.uniform({body.value(op.inputs[0])}" + (f", seed={seed}" if op.get_attr("seed") else "") + ")"
+    name = {"RandomStandardNormal": "normal", "TruncatedNormal": "truncated_normal"}.get(op.type, "uniform")
+    scalar = np.size(tf_value(op.inputs[0]) if tf_value(op.inputs[0]) is not None else 1) == 0
+    shown = ["[]" if scalar else body.value(op.inputs[0]), *map(body.number, op.inputs[1:])]
+    shown += [f"dtype=tf.{kind.name}"] * (kind != tf.float32)
+    shown += [f"seed={op.get_attr('seed2')}"] * (op.get_attr("seed") != 0)
+    return f"tf.random.{name}({', '.join(shown)})"
 
 
 def _lookup(body: Body, op: Any) -> str:
@@ -612,7 +711,7 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "StringToNumber": _to_number,
     "StringJoin": _join,
     "AsString": _as_string,
-    "RandomUniform": _uniform,
+    **dict.fromkeys(("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"), _uniform),
     "StridedSlice": _slices,
     "Shape": _sized("shape"),
     "Size": _sized("size"),

@@ -6,11 +6,14 @@ import contextlib
 import functools
 import importlib.util
 import itertools
+import random
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.convert.parsing import read_parse
@@ -27,6 +30,7 @@ from seqrecorder.legacy.convert.prove import (
     session_run,
 )
 from seqrecorder.legacy.convert.text import NotPrintableError, fold, plain
+from seqrecorder.legacy.convert.together import join
 from seqrecorder.legacy.convert.trace import trace_function
 from seqrecorder.legacy.graph import through_identities
 from seqrecorder.legacy.lifted import datasets_of
@@ -83,10 +87,33 @@ class Conversion:
             OptionError: it exists.
         """
         target = Path(path)
-        for file in dict.fromkeys((target, *(target.with_name(name.partition("/")[0]) for name in self.files))):
+        for file in (target, *map(target.with_name, self.files)):
             if file.exists():
                 raise OptionError(f"{file} exists; give another name, or remove it")
         _write(self.source, self.files, target)
+
+    def together(self, *others: Conversion) -> Conversion:
+        """Return one module for what several calls became.
+
+        What differs between them becomes a parameter, such as the files or the size of a batch; where more differs,
+        each call has a function of its own. The report says how each is called.
+
+        Args:
+            *others: conversions of other calls.
+
+        Raises:
+            OptionError: one of them is lifted, or has files beside its module.
+        """
+        parts = [self, *others]
+        if any(part.files or not part.printed for part in parts):
+            raise OptionError("only modules that are printed, without files beside them, can be put together")
+        source, calls = join([part.source for part in parts])
+        with _module(source, {}) as module:
+            for part, call in zip(parts, calls, strict=True):
+                if eval(call, vars(module)).element_spec != part.dataset.element_spec:  # noqa: S307 - what was printed
+                    raise AssertionError(call)
+        reports = [f"{call}\n{part.report}" for part, call in zip(parts, calls, strict=True)]
+        return attrs.evolve(self, source=source, report="\n\n".join(reports))
 
     def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
         """Write the records that the function parses as a dataset; return a script that reads it in the same batches.
@@ -111,7 +138,7 @@ class Conversion:
         return _read_script(self._facts, self.schema, str(directory), next(iter(options.get("splits") or ["train"])))
 
 
-def convert(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Conversion:
+def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = None, **kwargs: Any) -> Conversion:
     r"""Convert an input function of TensorFlow 1 to a module of TensorFlow 2.
 
     The function is called, and its graph printed as a `tf.data` pipeline. The module then runs beside the function,
@@ -145,7 +172,8 @@ def convert(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Conversi
     Args:
         function: the input function; it returns tensors that queues give.
         *args: its arguments.
-        **kwargs: likewise.
+        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was.
+        **kwargs: likewise its arguments.
 
     Returns:
         The module, what was proved, and the dataset.
@@ -155,19 +183,22 @@ def convert(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Conversi
     """
     shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     name, module = getattr(function, "__qualname__", "inputs"), getattr(function, "__module__", "script")
-    return convert_call(functools.partial(function, *args, **kwargs), module, f"{name}({shown})")
+    call = functools.partial(function, *args, **kwargs)
+    return convert_call(call, module, f"{name}({shown})", graph_seed=graph_seed)
 
 
-def convert_call(call: Callable[[], Any], module: str, text: str) -> Conversion:
+def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed: int | None = None) -> Conversion:
     """Convert what a call returns; see `convert`.
 
     Args:
         call: the call.
         module: where its function stands.
         text: of the call.
+        graph_seed: of its graph.
     """
+    call = _repeatable(call, graph_seed)
     trace = trace_function(call)
-    lifted = lift_trace(call)
+    lifted = lift_trace(call, graph_seed=graph_seed)
     facts, problem = Facts(), ""
     for careful in (False, True):
         try:
@@ -179,15 +210,12 @@ def convert_call(call: Callable[[], Any], module: str, text: str) -> Conversion:
         source, files = pipeline.module.source(_title(text)), pipeline.files
         proofs = _prove(call, lifted, pipeline, source)
         if all(proof.equal for _, proof in proofs) and not all(proof.sampled for _, proof in proofs):
-            kept = [f"{name} stays a graph: {why} has no form in Python" for name, why in pipeline.module.kept.items()]
-            lines = [
-                f"printed: {len(source.splitlines())} lines",
-                *kept,
-                *(f"{what}: {proof}" for what, proof in proofs),
-            ]
+            schema = _schema(facts)
+            source = pipeline.module.source(_title(text) + _declared(schema))
+            lines = [f"printed: {len(source.splitlines())} lines", *(f"{what}: {proof}" for what, proof in proofs)]
             report = _report(lines, lifted, trace)
             dataset = _dataset(source, files)
-            return Conversion(source, files, report, dataset, _schema(facts), printed=True, _facts=facts)
+            return Conversion(source, files, report, dataset, schema, printed=True, _facts=facts)
         problem = "; ".join(
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
@@ -199,13 +227,39 @@ def convert_call(call: Callable[[], Any], module: str, text: str) -> Conversion:
     with contextlib.suppress(NotPrintableError, LiftError):
         facts = _looked_for(trace)
     with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
-        proof = _compared(call, lambda: lift_trace(call).dataset, facts, ordered=_is_ordered(lifted))
+        proof = _compared(
+            call, lambda: lift_trace(call, graph_seed=graph_seed).dataset, facts, ordered=_is_ordered(lifted)
+        )
     if not proof.equal:
         raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
     lines = [f"kept as a lift: {problem} has no form in tf.data", f"on the data: {proof}"]
     report = _report(lines, lifted, trace)
-    source = _lifted_source(module, text)
+    source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _schema(facts), printed=False, _facts=facts)
+
+
+def _repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
+    """Let each call draw what the first one draws from the random numbers of Python and NumPy, such as seeds."""
+    import tensorflow as tf
+
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - that of old scripts
+
+    def called() -> Any:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        if graph_seed is not None:
+            tf.compat.v1.set_random_seed(graph_seed)
+        return call()
+
+    return called
+
+
+def _declared(schema: Schema | None) -> str:
+    """Return the record class of a module for its docstring, as the module itself needs none."""
+    if schema is None:
+        return ""
+    lines = [f"    {line}" for line in source_code.draft(schema).splitlines()]
+    return "\n".join(["", "", "In a dataset of seqrecorder, as `--data` writes it, the records are", "", *lines, ""])
 
 
 def _title(text: str) -> str:
@@ -244,7 +298,8 @@ def _report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
     return "\n".join([*lines, "", str(lifted)])
 
 
-def _lifted_source(module: str, text: str) -> str:
+def _lifted_source(module: str, text: str, graph_seed: int | None) -> str:
+    seed = "" if graph_seed is None else f", graph_seed={graph_seed}"
     lines = [
         f'"""{_title(text).replace("by tf.data", "by its queues in tf.data")}"""',
         "",
@@ -255,7 +310,7 @@ def _lifted_source(module: str, text: str) -> str:
         "",
         "",
         "def inputs():",
-        *fold(f"return sr.legacy.lift(lambda: old.{text})", 4),
+        *fold(f"return sr.legacy.lift(lambda: old.{text}{seed})", 4),
         "",
     ]
     return "\n".join(lines)
@@ -267,9 +322,7 @@ def _lifted_source(module: str, text: str) -> str:
 def _write(source: str, files: dict[str, bytes], path: Path) -> None:
     path.write_text(source, encoding="utf-8")
     for name, content in files.items():
-        file = path.parent / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        path.with_name(name).write_bytes(content)
 
 
 @contextlib.contextmanager
@@ -278,13 +331,18 @@ def _module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = Path(directory, "printed_reader.py")
         _write(source, files, path)
-        spec = importlib.util.spec_from_file_location("printed_reader", path)
+        # Names inside of this package mean today's TensorFlow, also where an old script is being imported.
+        spec = importlib.util.spec_from_file_location("seqrecorder.printed_reader", path)
         assert spec is not None  # noqa: S101 - for type checkers
         assert spec.loader is not None  # noqa: S101 - for type checkers
         module = importlib.util.module_from_spec(spec)
-        with eagerly():
-            spec.loader.exec_module(module)
-            yield module
+        sys.modules[spec.name] = module  # where AutoGraph looks for it
+        try:
+            with eagerly():
+                spec.loader.exec_module(module)
+                yield module
+        finally:
+            sys.modules.pop(spec.name, None)
 
 
 def _dataset(source: str, files: dict[str, bytes]) -> Any:
@@ -300,7 +358,7 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
     facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
     drawn = any(stage.drawn is not None for stage in lifted.stages)
     ordered = _is_ordered(lifted)
-    ways = [(ordered, False)] if ordered or facts.joined else [(True, True), (False, False)]
+    ways = [(ordered, False)] if ordered else [(True, True), (False, False)]
     for in_turn, is_still in ways:
         fixed = ["random numbers"] * drawn + ["shuffles and threads"] * is_still
         suffix = f", {' and '.join(fixed)} fixed" if fixed else ""
@@ -345,7 +403,7 @@ def _compared(
             f"the function gives no batch{olds[0].why}, so that nothing can be compared",
             advice="check its arguments and the files that it reads",
         )
-    return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed and not facts.joined)
+    return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed)
 
 
 # Data -----------------------------------------------------------------------------------------------------
@@ -411,10 +469,15 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
     options = [f"batch=sr.Pad({facts.batch}{', drop_remainder=True' if drop else ''})"] if facts.batch else []
     recipe = datasets_of(facts.reader.graph)
     if facts.final is not None and facts.final.name in recipe:
-        buckets = recipe[facts.final.name].recipe
-        assert buckets is not None  # noqa: S101 - for type checkers
-        rest = "" if buckets.smaller else ", drop_remainder=True"
-        options = [f"batch=sr.Bucket({facts.batch}, boundaries={list(buckets.boundaries)}{rest})"]
+        old = recipe[facts.final.name].recipe
+        assert old is not None  # noqa: S101 - for type checkers
+        rest = "" if old.smaller else ", drop_remainder=True"
+        options = [f"batch=sr.Bucket({facts.batch}, boundaries={list(old.boundaries)}{rest})"]
+        if old.steps:
+            rest = ', tail="drain"' if old.smaller else ', tail="drop"'
+            read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
+            names = [field.name for field in schema.fields if field.feature in read]  # others may be none to cut
+            options = [f"fields={plain(np.array(names))}", f"batch=sr.Unroll({facts.batch}, {old.steps}{rest})"]
     options += [f"shuffle={max(facts.shuffles)}"] if facts.shuffles else []
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
     text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-import tempfile
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,8 +12,7 @@ import numpy as np
 
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.text import NotPrintableError, fold, literal, plain
-from seqrecorder.legacy.convert.trace import identifier
-from seqrecorder.legacy.subgraph import TABLES, run_section
+from seqrecorder.legacy.subgraph import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 ARRAYS = "constants.npz"
 """The file beside a module that holds its large constants."""
-GRAPHS = "graphs"
-"""The directory beside a module that holds functions that cannot be printed."""
 _LONGEST = 400
 """Values of a constant in the text of a module."""
 
@@ -41,7 +37,6 @@ class Function:
         results: an expression for each component of what it returns.
         returned: what it returns, where that is no tuple of the results; `{}` stands for a result.
         random: whether it draws, so that calls must come in order.
-        kept: whether it is a graph beside the module.
     """
 
     name: str
@@ -50,13 +45,13 @@ class Function:
     results: list[str]
     returned: str | None = None
     random: bool = False
-    kept: bool = False
 
     def source(self) -> list[str]:
         """Return its lines."""
         value = ", ".join(self.results) if self.returned is None else self.returned
         lines = [*self.lines, f"return {value}"]
-        return [f"def {self.name}({', '.join(self.arguments)}):", *(part for line in lines for part in _body(line))]
+        head = fold(f"def {self.name}({', '.join(self.arguments)}):")
+        return [*head, *(part for line in lines for part in _body(line))]
 
 
 def _body(line: str) -> list[str]:
@@ -78,20 +73,17 @@ class Module:
     tables = TABLES
 
     def __init__(self, trace: Trace, state: State) -> None:
-        import tensorflow as tf
 
         self.calls = trace.calls
         self.functions: list[Function] = []
         self.lines: list[str] = []
         self.parameters: dict[str, str] = {}
         self.arrays: dict[str, Any] = {}
-        self.graphs = tf.Module()
-        self.kept: dict[str, str] = {}
         self.serialized: set[Any] = set()
         self.packed: set[str] = set()
         self._state = state
         self._constants: dict[str, str] = {}
-        self._namespace: dict[str, Any] = {}
+        self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_module` in `conversion`
         self._run("import numpy as np\nimport seqrecorder as sr\nimport tensorflow as tf")
 
     @property
@@ -185,40 +177,33 @@ class Module:
             The function; None where it would return its arguments as they are.
         """
         body = Body(self, section, arguments)
-        try:
-            results = body.results()
-        except NotPrintableError as error:
-            return self._kept(base, section, arguments, variable, error)
+        results = body.results()
         names, lines, results = body.named(results, self.names)
         function = Function(self.free_function(base), names, lines, results, random=bool(section.stateful))
         self.refine(function, shapes, variable)
         if not function.lines and function.results == function.arguments:
             return None
-        self.functions.append(function)
-        return function
+        return self.add_function(function)
 
-    def _kept(
-        self, base: str, section: Section, arguments: Mapping[str, str], variable: str, error: NotPrintableError
-    ) -> Function:
-        """Keep a section that has no form in Python as a graph beside the module, unless it draws or calls Python."""
-        import tensorflow as tf
+    def branch(self, body: Body, base: str) -> Function | None:
+        """Print a branch of a conditional as a function; None where it returns its arguments as they are.
 
-        if section.stateful or section.takes or any(hasattr(target, "parts") for target in section.targets):
-            raise error
-        inside = attrs.evolve(section, pulls=[])
-        specs = self.spec(variable)
-        specs = specs if isinstance(specs, tuple) else (specs,)
+        One that returns constants is not part of the module.
+        """
+        names, lines, results = body.named(body.results(), self.names)
+        if not lines and results == names:
+            return None
+        function = Function(self.free_function(base), names, lines, results)
+        if not lines and not names:
+            return function
+        self.redefine(function)
+        return self.add_function(function)
 
-        def run(*tensors: Any) -> Any:
-            results = run_section(inside, [], self._state, dict(zip(arguments, tensors, strict=True)))
-            return tuple(results) if len(results) > 1 else results[0]
-
-        name = self.free_function(base)
-        kept = tf.function(run, input_signature=specs, autograph=False)
-        setattr(self.graphs, name, kept)
-        self._namespace[name] = kept
-        self.kept[name] = str(error)
-        function = Function(name, [], [], [], kept=True)
+    def add_function(self, function: Function) -> Function:
+        """Add a function, unless there is one that does the same; return that."""
+        for known in self.functions:
+            if attrs.evolve(function, name=known.name).source() == known.source():
+                return known
         self.functions.append(function)
         return function
 
@@ -270,39 +255,29 @@ class Module:
         if self.arrays:
             definitions.append(f'with np.load(Path(__file__).with_name("{ARRAYS}")) as arrays:')
             definitions += [f'    {name} = arrays["{name}"]' for name in self.arrays]
-        if self.kept:
-            definitions.append(f'_GRAPHS = tf.saved_model.load(str(Path(__file__).with_name("{GRAPHS}")))')
-            definitions += [
-                f"{name} = _GRAPHS.{name}  # {why} has no form in Python" for name, why in self.kept.items()
-            ]
         order = [name for name in ("files", "batch_size", "num_epochs") if name in self.parameters]
         parameters = ", ".join(f"{name}={self.parameters[name]}" for name in order)
         lines = [*self.lines, "return dataset.prefetch(tf.data.AUTOTUNE)"]
         inputs = [*fold(f"def inputs({parameters}):"), *(part for line in lines for part in fold(line, 4))]
-        functions = [["", "", *function.source()] for function in self.functions if not function.kept]
+        functions = [["", "", *function.source()] for function in self.functions if self._calls(function)]
         parts = [*definitions, *(line for function in functions for line in function), "", "", *inputs]
         text = "\n".join(parts)
         imports = [f"import {name}" for name, short in _IMPORTS if f"{short}." in text]
-        first = ["from pathlib import Path", ""] if self.arrays or self.kept else []
+        first = ["from pathlib import Path", ""] if self.arrays else []
         return "\n".join([f'"""{title}"""', "", *first, *imports, "", *parts, ""])
+
+    def _calls(self, function: Function) -> bool:
+        """Check that the text calls a function that is printed."""
+        rest = [line for other in self.functions if other is not function for line in other.source()]
+        return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
         """Return the contents of the files beside the module, by name."""
-        import tensorflow as tf
-
-        files = {}
-        if self.arrays:
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, **self.arrays)
-            files[ARRAYS] = buffer.getvalue()
-        if self.kept:
-            self.graphs.resources = self._state.resources()
-            with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
-                tf.saved_model.save(self.graphs, directory)
-                for path in sorted(Path(directory).rglob("*")):
-                    if path.is_file():
-                        files[f"{GRAPHS}/{path.relative_to(directory).as_posix()}"] = path.read_bytes()
-        return files
+        if not self.arrays:
+            return {}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **self.arrays)
+        return {ARRAYS: buffer.getvalue()}
 
 
 _IMPORTS = (("numpy as np", "np"), ("seqrecorder as sr", "sr"), ("tensorflow as tf", "tf"))
@@ -313,12 +288,3 @@ def _knows(shape: Any, wanted: Any) -> bool:
     if shape.rank is None:
         return False
     return all(theirs is None or ours == theirs for ours, theirs in zip(shape, wanted, strict=False))
-
-
-def unique(names: Sequence[str]) -> list[str]:
-    """Return names that differ, for those that may be empty or the same."""
-    new: list[str] = []
-    for base in names:
-        choices = itertools.chain([base or "x"], (f"{base or 'x'}_{number}" for number in itertools.count(2)))
-        new.append(next(name for name in choices if name not in new and identifier(name)))
-    return new

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import collections
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from seqrecorder.legacy.convert.body import Body
-from seqrecorder.legacy.convert.module import Function, Module, unique
+from seqrecorder.legacy.convert.module import Function, Module
 from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
-from seqrecorder.legacy.convert.text import NotPrintableError, plain
+from seqrecorder.legacy.convert.text import NotPrintableError, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import (
+    CONDITIONALS,
     DEQUEUES,
     ENQUEUES,
     READS,
@@ -28,7 +29,8 @@ from seqrecorder.legacy.graph import (
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.subgraph import cut_section, run_section, slot_of_take
+from seqrecorder.legacy.subgraph import cut_section, parts_of, run_section, slot_of_take
+from seqrecorder.legacy.translation import reader_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +56,8 @@ class Facts:
         final: the operation that takes the last batch.
         parses: the operations that parse records.
         shuffles: elements of shuffle queues.
-        joined: whether several operations fill a queue, which threads order.
         stood_in: whether there are functions of `tf.contrib`.
-        mixed: whether batches are computed with, so that a row may depend on others.
+        mixed: whether a record may differ with its neighbours, as batches are computed with, or threads divide it.
     """
 
     files: list[str] = attrs.field(factory=list)
@@ -67,9 +68,12 @@ class Facts:
     final: Any = None
     parses: list[Any] = attrs.field(factory=list)
     shuffles: list[int] = attrs.field(factory=list)
-    joined: bool = False
     stood_in: bool = False
     mixed: bool = False
+
+
+_UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
+"""Attributes in which operations differ that do the same."""
 
 
 class Pipeline:
@@ -133,7 +137,7 @@ class Pipeline:
             return True
         if whole and len(order) == 1 and not isinstance(returned.structure, (tuple, dict)):
             return True
-        if tail is None or tail.kept:
+        if tail is None or sum(f"({tail.name}" in line for line in self.module.lines) > 1:
             self._wrap(unique(list(arguments.values())), order)
             return True
         tail.returned = self._structure([tail.results[i] for i in order])
@@ -150,16 +154,10 @@ class Pipeline:
             self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {_bracketed(text)})")
 
     def _finish(self, section: Section, arguments: dict[str, str]) -> None:
-        self.facts.mixed = self.facts.batch is not None
+        self.facts.mixed |= self.facts.batch is not None
         returned = self._trace.returned
         body = Body(self.module, section, arguments)
-        try:
-            body.results()
-        except NotPrintableError:
-            function = self.module.function("finish", section, arguments, [], "dataset")
-            self._map(function, "dataset")
-            self._wrap([f"x{number}" for number in range(len(returned.tensors))])
-            return
+        body.results()
         texts = []
         for leaf in returned.leaves:
             if leaf is None:
@@ -178,9 +176,8 @@ class Pipeline:
         shapes = [getattr(leaf, "shape", None) for leaf in returned.leaves]
         self.module.refine(function, shapes, "dataset")
         function.returned = self._structure(function.results)
-        self.module.functions.append(function)
         self.module.redefine(function)
-        self._map(function, "dataset")
+        self._map(self.module.add_function(function), "dataset")
 
     def _structure(self, texts: Sequence[str]) -> str:
         rest = iter(texts)
@@ -342,15 +339,13 @@ class Pipeline:
         rows = [[sparse_slot(component) or component for component in feed.components] for feed in feeds]
         sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
         feed, section = feeds[0], sections[0]
-        if len(feeds) > 1 and any(_shape_of(other) != _shape_of(section) for other in sections[1:]):
-            raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)} that do not do the same")
         live = [number for number, alive in enumerate(self._live(queue)) if alive or not section.pulls]
         if len(live) < len(rows[0]):
             rows = [[row[number] for number in live] for row in rows]
             sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
             section = sections[0]
-        self.facts.joined |= len(feeds) > 1
         names = {number: _name_of(feed.components[number]) for number in live}
+        kinds = [_structure(section) for section in sections]
         if not section.pulls:
             if len(feeds) > 1:
                 raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)}")
@@ -367,9 +362,12 @@ class Pipeline:
             None if hasattr(row, "parts") else _declared(row, declared[number], feed)
             for row, number in zip(rows[0], live, strict=True)
         ]
-        self.module.serialized |= {row for row in rows[0] if hasattr(row, "parts") and _pads(queue)}
-        base = "parse" if _parses(section) else "prepare"
-        self._map(self.module.function(base, section, arguments, shapes, variable), variable)
+        self.module.serialized |= {row for row in itertools.chain(*rows) if hasattr(row, "parts") and _pads(queue)}
+        if len(set(kinds)) > 1:
+            self._deal(queue, [*zip(kinds, sections, strict=True)], arguments, shapes, variable)
+        else:
+            base = "parse" if _parses(section) else "prepare"
+            self._map(self.module.function(base, section, arguments, shapes, variable), variable)
         if keep:
             assert feed.keep is not None  # noqa: S101 - for type checkers
             rest = "*row" if len(rows[0]) > 1 else "row"
@@ -379,6 +377,32 @@ class Pipeline:
         if feed.many:
             self.module.add(f"{variable} = {variable}.unbatch()")
         return names
+
+    def _deal(
+        self,
+        queue: Any,
+        arms: Sequence[tuple[Any, Section]],
+        arguments: dict[str, str],
+        shapes: Sequence[Any],
+        variable: str,
+    ) -> None:
+        """Print threads that do different things with what they take from one source: each takes what is its turn."""
+        sources = {source_of(section.pulls[0].inputs[0]).name for _, section in arms}
+        kept = len(shapes) > len(arms[0][1].targets)
+        if len(sources) > 1 or kept or any(section.limits for _, section in arms):
+            raise NotPrintableError(f"{len(arms)} operations fill {describe(queue)} that do not do the same")
+        functions: dict[Any, Function | None] = {}
+        for kind, section in arms:
+            taken = section.pulls[0].outputs[-len(arguments) :]
+            mine = dict(zip((tensor.name for tensor in taken), arguments.values(), strict=True))
+            base = "parse" if _parses(section) else "prepare"
+            functions.setdefault(kind, self.module.function(base, section, mine, shapes, variable))
+        record = "*record" if len(arguments) > 1 else "record"
+        calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in arms]
+        period = next(n for n in range(1, len(calls) + 1) if calls == (calls[:n] * len(calls))[: len(calls)])
+        chosen = f"tf.switch_case(tf.cast(number % {period}, tf.int32), [{', '.join(calls[:period])}])"
+        self.module.add(f"{variable} = {variable}.enumerate().map(lambda number, record: {chosen})")
+        self.facts.mixed, self._tail = True, None
 
     def _columns(self, pull: Any, section: Section) -> list[Any]:
         """Return the operations that gather rows of constants, where an index is used for nothing else."""
@@ -435,7 +459,7 @@ class Pipeline:
             self.module.add(f"{variable} = sr.legacy.producer({source}, {repeats}seed={seed[1]}{graph_seed})")
         else:
             self.module.add(f"{variable} = tf.data.Dataset.from_tensor_slices({source})")
-            if shuffle is not None and count > 1:
+            if shuffle is not None and (count > 1 or (source == "files" and not any(seed))):
                 size = "len(files)" if source == "files" else str(count)
                 self.module.add(f"{variable} = {variable}.shuffle({size})")
             if epochs != "1":
@@ -509,7 +533,7 @@ class Pipeline:
         pull = pulls[0]
         readers = {source_of(each.inputs[0]): None for each in pulls}
         queues = {source_of(each.inputs[1]) for each in pulls}
-        if len(queues) > 1 or len({_attributes(reader) for reader in readers}) > 1:
+        if len(queues) > 1 or len({reader_attributes(reader) for reader in readers}) > 1:
             raise NotPrintableError(f"{describe(pull)}: threads read different files, or in different ways")
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
         reads = [op for each in readers for op in consumers(each) if op.type in READS]
@@ -581,6 +605,9 @@ class Pipeline:
             raise NotPrintableError(f"{pull.name!r} stands for a dataset")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
+        if recipe.steps:
+            self.facts.batch, self.facts.final = recipe.sizes[0], pull
+            raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches,")
         base = "parse" if _parses(section) else "prepare"
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
         self._map(self.module.function(base, section, arguments, shapes, variable), variable)
@@ -642,16 +669,26 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
     return known.merge_with(declared) if known.is_compatible_with(declared) else known
 
 
-def _shape_of(section: Section) -> Any:
-    """Return the operations of a section with their constants, without names."""
-    return collections.Counter(
-        (op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in section.inner.values()
-    ), [pull.type for pull in section.pulls]
+def _structure(section: Section) -> tuple[Any, ...]:
+    """Return what a section computes, the same for sections that differ in names and seeds alone."""
+    from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
+
+    numbers: dict[Any, int] = {}
+    known = {x.name: (p, x.value_index) for p, pull in enumerate(section.pulls) for x in pull.outputs}
+    order = {op: number for number, op in enumerate(section.pulls[0].graph.get_operations())} if section.pulls else {}
+    for op in sorted(section.inner.values(), key=lambda op: order.get(op, 0)):
+        attributes = [op.node_def.attr[a.name].SerializeToString() for a in op.op_def.attr if a.name not in _UNEQUAL]
+        branches = [_operations(graph) for graph in get_func_graphs(op)] if op.type in CONDITIONALS else []
+        inputs = [known.get(x.name, x.name) for x in op.inputs]
+        number = numbers.setdefault(repr((op.type, attributes * (not branches), branches, inputs)), len(numbers))
+        known |= {x.name: (-1 - number, x.value_index) for x in op.outputs}
+    targets = [known.get(x.name, x.name) for target in section.targets for x in parts_of(target)]
+    return tuple(pull.type for pull in section.pulls), tuple(numbers), tuple(targets)
 
 
-def _attributes(op: Any) -> str:
-    attributes = op.node_def.attr
-    return str([(name, str(attributes[name])) for name in sorted(attributes) if name not in ("shared_name", "_class")])
+def _operations(graph: Any) -> list[tuple[str, str]]:
+    """Return the operations of a branch with their constants."""
+    return [(op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in graph.get_operations()]
 
 
 def _parses(section: Section) -> bool:

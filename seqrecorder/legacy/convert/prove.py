@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from seqrecorder.errors import LiftError, first_line
 from seqrecorder.legacy.convert.trace import trace_function
-from seqrecorder.legacy.graph import QUEUE_RUNNERS
+from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, source_of
 from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Batch = list[Any]
 _SECONDS = 60.0
 """Processor time of a run."""
+_BYTES = 1 << 28
+"""Bytes of the batches of a run: more would not fit beside those of other runs."""
 _PATIENCE = 60_000  # milliseconds that a session waits for a batch
 _OFTEN = 4
 """How often each record comes, on average, where all that there are are taken to have come."""
@@ -130,6 +133,12 @@ class Run:
         return dataset_run(reader, most)
 
 
+def _goes_on(batches: list[Batch], most: int, until: float) -> bool:
+    """Check that a run may take another batch."""
+    held = sum(getattr(part, "nbytes", 0) for batch in batches for part in batch)
+    return len(batches) < most and held < _BYTES and time.process_time() < until
+
+
 def dataset_run(dataset: Any, most: int) -> Run:
     """Return the first batches of a dataset."""
     import tensorflow as tf
@@ -138,7 +147,7 @@ def dataset_run(dataset: Any, most: int) -> Run:
     until = time.process_time() + _SECONDS
     with eagerly():
         iterator = iter(dataset)
-        while len(batches) < most and time.process_time() < until:
+        while _goes_on(batches, most, until):
             try:
                 element = next(iterator, None)
             except tf.errors.OpError as error:
@@ -176,7 +185,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
         coordinator = v1.train.Coordinator()
         threads = v1.train.start_queue_runners(session, coordinator) if graph.get_collection(QUEUE_RUNNERS) else []
         try:
-            while len(batches) < most and time.process_time() < until:
+            while _goes_on(batches, most, until):
                 batches.append([np.asarray(part) for part in session.run(names, options=options)])
         except tf.errors.OutOfRangeError:
             ended = True
@@ -288,9 +297,7 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False) -
         mixed: whether a row may depend on others of its batch, so that only kinds can be compared.
     """
     exact = _by_records(old, new, mixed=mixed)
-    if exact.equal or not any(
-        _kind(part).startswith("float") for run in old for batch in run.batches[:1] for part in batch
-    ):
+    if exact.equal:
         return exact
     rounded = _by_records([_rounded(run) for run in old], [_rounded(run) for run in new], mixed=mixed)
     return attrs.evolve(rounded, rounded=True) if rounded.equal else exact
@@ -417,12 +424,15 @@ def fixed_random_numbers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def fixed_order() -> Iterator[None]:
-    """Let nothing be shuffled without a seed, and one thread run each operation that fills a queue."""
+    """Let nothing be shuffled without a seed, and one thread fill each queue, by one of its operations after the other.
+
+    Of several readers of the same files one reads them all: which file which of them gets is chance.
+    """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
     from tensorflow.python.training.queue_runner_impl import QueueRunner  # of which that of v1 is an alias
 
-    shuffle, start = gen_random_ops.random_shuffle, QueueRunner.__init__
+    shuffle = gen_random_ops.random_shuffle
 
     def unshuffled(value: Any, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
         return shuffle(value, seed, seed2, name) if seed or seed2 else tf.identity(value, name)
@@ -431,15 +441,43 @@ def fixed_order() -> Iterator[None]:
         kept = {name: named[name] for name in ("shared_name", "name") if name in named}
         return gen_data_flow_ops.fifo_queue_v2(component_types, shapes=shapes, capacity=capacity, **kept)
 
-    def one_thread_each(runner: Any, queue: Any = None, enqueue_ops: Any = None, *more: Any, **named: Any) -> None:
-        start(runner, queue, enqueue_ops and list(dict.fromkeys(enqueue_ops)), *more, **named)
+    def one_thread(runner: Any, session: Any, coord: Any = None, **_: Any) -> list[threading.Thread]:
+        fills = threading.Thread(target=_fill_in_turn, args=(runner, session, coord), daemon=True)
+        ends = threading.Thread(target=runner._close_on_stop, args=(session, runner.cancel_op, coord), daemon=True)  # noqa: SLF001
+        for thread in (fills, ends):
+            coord.register_thread(thread)
+            thread.start()
+        return [fills, ends]
+
+    def one_after_the_other(dataset: Any, function: Any, **_: Any) -> Any:
+        return dataset.flat_map(function)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(gen_random_ops, "random_shuffle", unshuffled))
         stack.enter_context(mock.patch.object(gen_data_flow_ops, "random_shuffle_queue_v2", first_in_first_out))
-        stack.enter_context(mock.patch.object(QueueRunner, "__init__", one_thread_each))
+        stack.enter_context(mock.patch.object(QueueRunner, "create_threads", one_thread))
         stack.enter_context(mock.patch.object(tf.data.Dataset, "shuffle", lambda dataset, *_, **__: dataset))
+        stack.enter_context(mock.patch.object(tf.data.Dataset, "interleave", one_after_the_other))
         yield
+
+
+def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
+    """Run the operations that fill a queue until each of them has come to its end; then close the queue."""
+    import tensorflow as tf
+
+    ops = [*dict.fromkeys(getattr(op, "op", op) for op in runner.enqueue_ops)]
+    reads = [[pull for pull in back_from([op]) if pull.type in READS] for op in ops]
+    readers = {source_of(pull.inputs[0]): source_of(pull.inputs[1]) for pulls in reads for pull in pulls}
+    if len(readers) > len(set(readers.values())):
+        ops = ops[:1]
+    with coord.stop_on_exception():
+        while ops and not coord.should_stop():
+            for op in list(ops):
+                try:
+                    session.run(op)
+                except (tf.errors.OutOfRangeError, tf.errors.CancelledError):
+                    ops.remove(op)
+        session.run(runner.close_op)
 
 
 # Files that are cut ---------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib
 import importlib.util
 import inspect
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +25,13 @@ _ROOTS = (".git", "setup.py", "pyproject.toml", "requirements.txt")
 """Names that mark the root of a project."""
 
 
-def convert_script(script: str, calls: Sequence[str]) -> list[Conversion]:
+def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
     """Import a script, and convert what each of some calls returns, such as `inputs(["a.tfrecord"], 32)`.
 
     Args:
         script: a Python file, which runs.
         calls: Python expressions, evaluated in the script's module.
+        graph_seed: see `convert`.
 
     Raises:
         SourceError: the script or a call fails, or imports what is not installed.
@@ -40,7 +43,10 @@ def convert_script(script: str, calls: Sequence[str]) -> list[Conversion]:
                 compile(call, "--call", "eval")
             except SyntaxError as error:
                 raise SourceError(f"--call {call!r}: {error.msg}; give one call, such as 'inputs(...)'") from error
-        return [convert_call(functools.partial(_evaluated, call, module), module.__name__, call) for call in calls]
+        return [
+            convert_call(functools.partial(_evaluated, call, module), module.__name__, call, graph_seed=graph_seed)
+            for call in calls
+        ]
 
 
 def functions_of(script: str) -> list[str]:
@@ -74,23 +80,46 @@ def _imported(script: str) -> Iterator[Any]:
     before, arguments = list(sys.path), sys.argv
     sys.path[:0] = list(dict.fromkeys((str(path.parent), str(root))))
     sys.argv = [script]  # flags are the script's own, with their defaults
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None  # noqa: S101 - for type checkers
-    assert spec.loader is not None  # noqa: S101 - for type checkers
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    package = _package(path)
+    name = ".".join([*package, path.stem])
+    if package:
+        sys.path.insert(0, str(path.parents[len(package)]))
+    known = _modules_of(name)
     try:
         with compat():
-            _run(spec.loader, module, script)
-            yield module
+            yield _run(name, path, script)
     finally:
         sys.path[:], sys.argv = before, arguments
-        del sys.modules[path.stem]
+        for module in _modules_of(name):
+            del sys.modules[module]
+        sys.modules.update(known)
 
 
-def _run(loader: Any, module: Any, script: str) -> None:
+def _modules_of(name: str) -> dict[str, Any]:
+    """Return what is imported of the package of a module, or of the module itself."""
+    top = name.partition(".")[0]
+    return {key: module for key, module in sys.modules.items() if key.partition(".")[0] == top}
+
+
+def _package(path: Path) -> tuple[str, ...]:
+    """Return the names of the packages around a script that imports by its place in them, such as `from . import x`."""
+    levels = [node.level for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
+    if not any(levels):
+        return ()
+    marked = [*itertools.takewhile(lambda parent: (parent / "__init__.py").exists(), path.parents)]
+    return tuple(parent.name for parent in path.parents[: max(len(marked), *levels)])[::-1]
+
+
+def _run(name: str, path: Path, script: str) -> Any:
     try:
-        loader.exec_module(module)
+        for package in itertools.accumulate(name.split(".")[:-1], "{}.{}".format):
+            importlib.import_module(package)
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None  # noqa: S101 - for type checkers
+        assert spec.loader is not None  # noqa: S101 - for type checkers
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise SourceError(
             f"{script} imports {error.name}, which is not installed: install it, or run from the project's root"
@@ -98,5 +127,7 @@ def _run(loader: Any, module: Any, script: str) -> None:
     except (Exception, SystemExit) as error:
         raise SourceError(
             f"{script}: {type(error).__name__}: {error}; what a script does when it is imported should be functions "
-            'alone: put the rest under `if __name__ == "__main__":`'
+            "alone: let one of them build the pipeline and return its tensors, and put the rest under "
+            '`if __name__ == "__main__":`'
         ) from error
+    return module

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from seqrecorder.legacy.convert.trace import identifier
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 WIDTH = 99
 _MANY, _NARROW = 12, 12
@@ -62,11 +66,24 @@ def plain(value: Any) -> str:
     return repr(item)
 
 
+def unique(names: Sequence[str]) -> list[str]:
+    """Return names that differ, for those that may be empty or the same."""
+    new: list[str] = []
+    for base in names:
+        choices = itertools.chain([base or "x"], (f"{base or 'x'}_{number}" for number in itertools.count(2)))
+        new.append(next(name for name in choices if name not in new and identifier(name)))
+    return new
+
+
 def fold(line: str, indent: int = 0) -> list[str]:
-    """Return a statement in lines of at most `WIDTH` characters: its last bracket's items go into lines of their own.
+    r"""Return a statement in lines of at most `WIDTH` characters: its last bracket's items go into lines of their own.
 
     >>> fold("x = f(" + ", ".join(["argument"] * 12) + ")")[:2]
     ['x = f(', '    argument,']
+    >>> print(*fold(f"x = y * ({'a' * 50} + {'b' * 50})"), sep="\n")
+    x = y * (
+        aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa + bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+    )
     """
     space = " " * indent
     if len(space + line) <= WIDTH or (bracket := _bracket(line)) is None:
@@ -76,7 +93,8 @@ def fold(line: str, indent: int = 0) -> list[str]:
     if len(items) > _MANY and max(map(len, items)) <= _NARROW:
         filled = textwrap.wrap(", ".join(items) + ",", WIDTH - indent - 4)
         return [space + line[: start + 1], *(f"{space}    {row}" for row in filled), space + line[end:]]
-    comma = "" if len(items) == 1 and (" for " in items[0] or items[0].startswith("*")) else ","
+    groups = line[start] == "(" and not re.search(r"[\w\])]$", line[:start])  # around an operand: no tuple
+    comma = "" if len(items) == 1 and (groups or " for " in items[0] or items[0].startswith("*")) else ","
     inner = [folded for item in items for folded in fold(item + comma, indent + 4)]
     return [space + line[: start + 1], *inner, space + line[end:]]
 

@@ -32,6 +32,7 @@ _CALLS = {
     "tf.compat.v1.string_split": "string_split",
     "tf.compat.v1.nn.moments": "nn.moments",
     "tf.compat.v1.nn.l2_normalize": "nn.l2_normalize",
+    "tf.map_fn": "map_fn",
 }
 """Functions beside `tf.image` whose call is shorter than their operations: the name to print, and that of v1."""
 _RENAMED = {
@@ -50,6 +51,7 @@ class Call:
         keywords: by name.
         result: what it returned.
         operations: the names of those that it added to the graph.
+        inside: of a function of functions: what its function took and returned, in a graph of its own.
     """
 
     path: str
@@ -57,6 +59,10 @@ class Call:
     keywords: dict[str, Any]
     result: Any
     operations: frozenset[str]
+    inside: tuple[Any, Any] | None = None
+
+
+Calls = dict[tuple[int, str], Call]
 
 
 @attrs.frozen(eq=False)
@@ -66,12 +72,12 @@ class Trace:
     Attributes:
         graph: a `tf.Graph`.
         returned: what the function returned.
-        calls: of the API, by the name of each tensor that they returned.
+        calls: of the API, by the graph and the name of each tensor that they returned.
     """
 
     graph: Any
     returned: Returned
-    calls: dict[str, Call]
+    calls: Calls
 
 
 def trace_function(function: Callable[[], Any]) -> Trace:
@@ -109,12 +115,12 @@ def _no_session() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recorded_calls() -> Iterator[dict[str, Call]]:
+def recorded_calls() -> Iterator[Calls]:
     """Record the outermost calls of functions that are better printed than their operations."""
     import tensorflow as tf
 
     v1, image = tf.compat.v1, tf.compat.v1.image
-    calls: dict[str, Call] = {}
+    calls: Calls = {}
     depth = 0
 
     def recording(path: str, function: Any) -> Any:
@@ -122,6 +128,9 @@ def recorded_calls() -> Iterator[dict[str, Call]]:
         def call(*arguments: Any, **keywords: Any) -> Any:
             nonlocal depth
             graph = v1.get_default_graph()
+            inside: list[tuple[Any, Any]] = []
+            if path == "tf.map_fn":
+                arguments = _noting(inside, *arguments)
             before = len(graph.get_operations())
             depth += 1
             try:
@@ -131,8 +140,8 @@ def recorded_calls() -> Iterator[dict[str, Call]]:
             operations = frozenset(op.name for op in graph.get_operations()[before:])
             outputs = [x for x in tf.nest.flatten(result, expand_composites=True) if tf.is_symbolic_tensor(x)]
             if not depth and outputs and all(x.op.name in operations for x in outputs):
-                record = Call(path, arguments, keywords, result, operations)
-                calls.update((x.name, record) for x in outputs)
+                record = Call(path, arguments, keywords, result, operations, next(iter(inside), None))
+                calls.update(((id(x.graph), x.name), record) for x in outputs)
             return result
 
         return call
@@ -154,6 +163,17 @@ def recorded_calls() -> Iterator[dict[str, Call]]:
         patch(v1, "sparse_tensor_to_dense", "tf.sparse.to_dense")
         patch(v1, "sparse_to_indicator", "tf.sparse.to_indicator")
         yield calls
+
+
+def _noting(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> tuple[Any, ...]:
+    """Return arguments whose function notes what it takes and returns."""
+
+    def noting(value: Any) -> Any:
+        result = function(value)
+        inside.append((value, result))
+        return result
+
+    return noting, *more
 
 
 @attrs.frozen

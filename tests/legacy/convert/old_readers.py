@@ -769,3 +769,82 @@ def unpacked(files):
     c, d = tf.split(f["weights"], 2)
     lab = tf.where(tf.equal(f["label"], 0), tf.constant(-1, tf.int64), f["label"])
     return tf.train.batch({"a": a, "b": b, "c": c, "d": d, "l": lab}, 4, allow_smaller_final_batch=True)
+
+
+# Threads, branches and chance -----------------------------------------------------------------------------
+
+
+@reads("sequences")
+def threads_that_differ(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=3)
+    records = tf.RandomShuffleQueue(30, 5, [tf.string])
+    _, record = tf.TFRecordReader().read(filename_queue)
+    tf.train.add_queue_runner(tf.train.QueueRunner(records, [records.enqueue([record])]))
+    examples = []
+    for thread_id in range(4):
+        context, steps = tf.parse_single_sequence_example(
+            records.dequeue(),
+            {"length": tf.FixedLenFeature([], tf.int64)},
+            {"tokens": tf.FixedLenSequenceFeature([], tf.int64)},
+        )
+        tokens = steps["tokens"]
+        tokens = (tokens + 3) * 2 if thread_id % 2 else tokens * 2 + 3
+        examples.append([context["length"], tokens])
+    return tf.train.batch_join(examples, 3, dynamic_pad=True)
+
+
+@reads("sequences")
+def sums_of_joined_batches(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2)
+    examples = []
+    for _ in range(3):
+        _, record = tf.TFRecordReader().read(filename_queue)
+        _, steps = tf.parse_single_sequence_example(
+            record, sequence_features={"tokens": tf.FixedLenSequenceFeature([], tf.int64)}
+        )
+        examples.append([steps["tokens"]])
+    tokens = tf.train.batch_join(examples, 2, dynamic_pad=True, allow_smaller_final_batch=True)
+    return tokens, tf.reduce_sum(tokens)
+
+
+@reads("examples")
+def chosen_by_chance(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    image, label = read_example(filename_queue)
+    scale = tf.random_uniform([], 0.5, 1.5)
+    image, label = tf.cond(
+        tf.random_uniform([]) > 0.5, lambda: (tf.reverse(image, [0]) * scale, label), lambda: (image, label + 7)
+    )
+    begin = tf.random_uniform([1], 0, 4, dtype=tf.int32)
+    noise = tf.random_normal([6], stddev=0.1)
+    return tf.train.batch([tf.slice(image, begin, [6]) + noise, label], 4)
+
+
+@reads("csv")
+def long_operands(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, row = tf.TextLineReader(skip_header_lines=1).read(filename_queue)
+    columns = tf.decode_csv(row, [[0.0], [0.0], [0.0], [""]])
+    standardized_height_of_person = tf.cast(columns[0] * columns[0] + columns[1], tf.float64)
+    standardized_weight_of_person = tf.cast(columns[1] * columns[1] + columns[2], tf.float64)
+    ratio = (standardized_height_of_person - 12345678.0) / (standardized_weight_of_person * 87654321.0)
+    return tf.train.batch([ratio, tf.stack(columns[:3])], 2)
+
+
+@reads("csv")
+def the_same_of_two_files(files):
+    batches = []
+    for number, file in enumerate(files[:2]):
+        filename_queue = tf.train.string_input_producer([file], shuffle=False)
+        _, row = tf.TextLineReader(skip_header_lines=1).read(filename_queue)
+        height, weight, _, _ = tf.decode_csv(row, [[0.0], [0.0], [0], [""]])
+        batches.append(tf.train.batch([height / weight], 2 + number))
+    return tf.concat(batches, 0)
+
+
+@reads("text")
+def by_loop(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, line = tf.TextLineReader().read(filename_queue)
+    power = tf.while_loop(lambda n: n < 40, lambda n: n * 3, [tf.strings.length(line)])
+    return tf.train.batch([power], 2)

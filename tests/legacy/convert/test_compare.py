@@ -91,3 +91,11 @@ def test_readers_that_give_nothing(tmp_path):
 
     with pytest.raises(LiftError, match="neither reader gives a batch: NotFoundError"):
         legacy.compare(input_fn, lambda: tf.data.TextLineDataset([str(tmp_path / "none")]))
+
+
+def test_large_batches_are_few():
+    """What two runs hold of large batches fits into memory."""
+    dataset = tf.data.Dataset.from_tensors(tf.zeros([2_000_000])).repeat()
+    comparison = legacy.compare(dataset, dataset)
+    assert comparison.equal
+    assert 2 < comparison.batches < 100

@@ -20,6 +20,16 @@ with legacy.compat():
     old_readers = importlib.import_module("old_readers")
 
 v1 = tf.compat.v1
+LINES = """
+import tensorflow as tf
+
+
+def lines(files, batch_size):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, line = tf.TextLineReader().read(queue)
+    return tf.train.batch([line], batch_size)
+"""
+
 SCRIPT = """
 import tensorflow as tf
 
@@ -79,13 +89,13 @@ def test_a_module_is_written(script, files, tmp_path, capsys):
 
 
 def test_several_calls(script, files, tmp_path):
-    """Each call gives a module of its own; `--json` holds all that is known."""
+    """What differs between them is a parameter of one module."""
     written = tmp_path / "reader.py"
     calls = [f"read({files['sequences']}, {rows})" for rows in (2, 5)]
     options = [option for call in calls for option in ("--call", call)]
     assert main(["legacy", "convert", str(script), *options, "--write", str(written)]) == 0
     assert "batch_size=2" in written.read_text()
-    assert "batch_size=5" in (tmp_path / "reader_2.py").read_text()
+    assert not (tmp_path / "reader_2.py").exists()
 
 
 def test_json(script, files, capsys):
@@ -93,7 +103,7 @@ def test_json(script, files, capsys):
     assert main(["legacy", "convert", str(script), "--call", f"read({files['sequences']})", "--json"]) == 0
     [conversion] = json.loads(capsys.readouterr().out)["conversions"]
     assert conversion["printed"]
-    assert conversion["source"].startswith('"""Batches of read, by tf.data."""')
+    assert conversion["source"].startswith('"""Batches of read, by tf.data.')
 
 
 def test_data_are_written(script, files, tmp_path, capsys):
@@ -211,3 +221,85 @@ def test_lines_that_tf_data_splits_otherwise(tmp_path):
     assert conversion.printed
     assert "sr.legacy.text_lines" in conversion.source
     assert [batch.numpy().tolist() for batch in conversion.dataset] == [[b"a\rb", b"c", b"", b"d\r"]] * 2
+
+
+def convert_to(tmp_path, capsys, script, call):
+    """Convert a call of a script; return what was printed."""
+    assert main(["legacy", "convert", str(script), "--call", call, "--write", str(tmp_path / "reader.py")]) == 0
+    return capsys.readouterr().out
+
+
+def test_scripts_inside_of_packages(files, tmp_path, capsys):
+    """A script may import by its place in a package."""
+    package = tmp_path / "project" / "readers"
+    package.mkdir(parents=True)
+    (package / "names.py").write_text("BATCH = 3\n")
+    script = package / "input.py"
+    script.write_text("from .names import BATCH\n" + LINES)
+    assert "3 batches equal" in convert_to(tmp_path, capsys, script, f"lines({files['text']!r}, BATCH)")
+
+
+def test_what_is_printed_finds_the_new_tensorflow(files, tmp_path, capsys):
+    """Where the old script finds TensorFlow 1, the module finds the one that it will run with."""
+    script = tmp_path / "old.py"
+    chosen = "tf.compat.v2.where(tf.strings.length(line) > 14, [line, line], line)"
+    script.write_text(LINES.replace("[line]", f"[{chosen}]"))
+    assert "batches equal" in convert_to(tmp_path, capsys, script, f"lines({files['text']!r}, 2)")
+    assert "tf.where(" in (tmp_path / "reader.py").read_text()
+
+
+def test_seeds_that_python_draws(files, tmp_path, capsys):
+    """Each call of the function finds the random numbers that the first one found."""
+    script = tmp_path / "old.py"
+    seeded = LINES.replace("shuffle=False", "seed=random.randint(1, 2**31)")
+    script.write_text("import random\n" + seeded)
+    assert "in the same order" in convert_to(tmp_path, capsys, script, f"lines({files['text']!r}, 2)")
+    assert "seed=" in (tmp_path / "reader.py").read_text()
+
+
+def test_models_beside_the_input(files, tmp_path, capsys):
+    """What is gone of TensorFlow 1 may be named when a script is imported."""
+    script = tmp_path / "old.py"
+    model = "\nclass Model(tf.estimator.Estimator):\n    mode = tf.estimator.ModeKeys.TRAIN\n"
+    script.write_text(LINES + model)
+    assert "batches equal" in convert_to(tmp_path, capsys, script, f"lines({files['text']!r}, 2)")
+
+
+def test_seeds_of_graphs(files, tmp_path, capsys):
+    """A seed that the program set before it called the function is part of what is printed."""
+    script = tmp_path / "old.py"
+    script.write_text(LINES.replace("shuffle=False", "seed=4"))
+    call = f"lines({files['text']!r}, 2)"
+    options = ["--graph-seed", "11", "--write", str(tmp_path / "reader.py")]
+    assert main(["legacy", "convert", str(script), "--call", call, *options]) == 0
+    assert "in the same order" in capsys.readouterr().out
+    assert "seed=4, graph_seed=11" in (tmp_path / "reader.py").read_text()
+
+
+def test_segments_of_sequences_become_unroll(files, tmp_path):
+    """What cut sequences into segments is read as such from the data."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["sequences"], num_epochs=2, shuffle=False)
+        context, steps = v1.parse_single_sequence_example(
+            v1.TFRecordReader().read(queue).value,
+            {"length": tf.io.FixedLenFeature([], tf.int64), "id": tf.io.FixedLenFeature([], tf.string)},
+            {"tokens": tf.io.FixedLenSequenceFeature([], tf.int64)},
+        )
+        batch = legacy.contrib.training.batch_sequences_with_states(
+            context["id"], {"tokens": steps["tokens"]}, {}, context["length"], {}, 2, 3
+        )
+        return batch.sequences["tokens"]
+
+    conversion = legacy.convert(inputs)
+    assert not conversion.printed
+    script = conversion.write_data(tmp_path / "corpus")
+    assert 'batch=sr.Unroll(3, 2, tail="drain")' in script
+    exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
+
+
+def test_records_are_declared_in_the_module(files):
+    """A module that parses records names their class, which it does not need."""
+    source = legacy.convert(old_readers.frames, files["sequences"]).source
+    assert source.index("class Record:") < source.index("import tensorflow")
+    assert "import seqrecorder" not in source

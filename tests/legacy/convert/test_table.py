@@ -14,16 +14,13 @@ sys.path.insert(0, str(HERE))
 with legacy.compat():
     old_readers = importlib.import_module("old_readers")
 
-LIFTED = {"by_python": "PyFunc", "by_priority": "priorities", "image_pairs": "If"}
+LIFTED = {"by_python": "PyFunc", "by_priority": "priorities", "by_loop": "While"}
 """Readers that have no form in tf.data, and what the report names."""
 OURS = {
     *("csv_dict", "seeded_files", "keys_of_records"),
     *("fixed_with_hop", "fixed_with_tail", "seeded_arrays"),
 }
 """Readers whose modules need seqrecorder: for keys, for seeded orders, for records that do not fill a file."""
-
-KEPT = {"by_map": "While", "by_condition": "If"}
-"""Readers of which a function stays a graph, and the operation that has no form in Python."""
 
 each_reader = pytest.mark.parametrize("reader", old_readers.KINDS, ids=lambda reader: reader.__name__)
 
@@ -48,12 +45,32 @@ def test_readers_are_printed_and_proved(files, reader, monkeypatch):
     lines = conversion.source.splitlines()
     assert first == f"printed: {len(lines)} lines"
     assert max(map(len, lines)) < 100
-    kept = [line for line in conversion.report.splitlines() if " stays a graph: " in line]
-    assert len(kept) == (reader.__name__ in KEPT)
-    assert KEPT.get(reader.__name__, "") in "".join(kept)
     assert ("import seqrecorder" in conversion.source) == (reader.__name__ in OURS)
     compile(conversion.source, "reader.py", "exec")
     assert not golden.exists() or conversion.source == golden.read_text()
+
+
+def test_functions_that_do_the_same_are_printed_once(files):
+    """Two files that are read alike share the function that parses their lines."""
+    source = legacy.convert(old_readers.the_same_of_two_files, files["csv"]).source
+    assert source.count("def parse") == 1
+    assert source.count(".map(parse,") == 2
+
+
+def test_threads_that_differ_take_turns(files):
+    """Each record goes to the function of one thread, the next to that of the next."""
+    source = legacy.convert(old_readers.threads_that_differ, files["sequences"]).source
+    assert "tf.switch_case(tf.cast(number % 2, tf.int32), [lambda: parse(record), lambda: parse_2(record)])" in (
+        " ".join(source.split()).replace("( ", "(").replace(", )", ")")
+    )
+
+
+def test_branches_are_functions(files):
+    """Both sides of a `tf.cond` are printed, with what they take as arguments."""
+    source = legacy.convert(old_readers.chosen_by_chance, files["examples"]).source
+    assert "tf.cond(" in source
+    assert "lambda: image_if_true(image, scale, label)" in source
+    assert "tf.random.uniform([1], 0, 4, dtype=tf.int32)" in source
 
 
 def test_golden_modules_are_of_the_table():

@@ -207,13 +207,6 @@ def three_readers():
     return tf.train.batch([key, value], 6, shapes=[[], []], allow_smaller_final_batch=True)
 
 
-@pipeline()
-def a_single_pass():
-    return tf.contrib.slim.parallel_reader.single_pass_read(
-        ["b.txt", "a.txt"], tf.TextLineReader, {"skip_header_lines": 2}
-    )
-
-
 def provided(items, features):
     decoder = tf.contrib.slim.tfexample_decoder.TFExampleDecoder(features, items)
     dataset = tf.contrib.slim.dataset.Dataset(["a.tfrecord"], tf.TFRecordReader, decoder, 10, {}, kind="golden")
@@ -312,10 +305,6 @@ def tables_of_words():
             lookup.index_to_string_table_from_tensor(known, default_value="none").lookup(places),
             lookup.index_table_from_file("a.txt", num_oov_buckets=1).lookup(line),
             lookup.index_to_string_table_from_file("b.txt").lookup(places),
-            lookup.string_to_index_table_from_tensor(known).lookup(name),
-            lookup.string_to_index_table_from_file("b.txt").lookup(line),
-            lookup.string_to_index(number, known),
-            lookup.index_to_string(places, known),
         ],
         4,
         allow_smaller_final_batch=True,
