@@ -122,7 +122,7 @@ def check_objects(record_class, records, path):
     """Assert that a dataset holds records, by each reader of objects."""
     data = path / "data"
     assert list(sr.read_records(data, schema=record_class)) == records
-    assert list(sr.open(data).all().reading(record_class)) == records
+    assert list(sr.open(data, schema=record_class).all()) == records
     assert sr.verify(data).ok
     assert sr.stats(data).records == len(records)
     convert(str(data / "train" / "*.tfrecord"), path / "again", schema=record_class)
