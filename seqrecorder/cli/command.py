@@ -284,7 +284,7 @@ def _value(field: Field, text: str) -> Any:
 
 
 def describe_selection(some: Selection) -> tuple[Any, str]:
-    """Return what `info` gives of a selection: a document, and text."""
+    """Describe a selection, for `info`: return a document, and text."""
     from seqrecorder.cli.report import table
     from seqrecorder.dataset.selection import rows_of
 

@@ -668,7 +668,7 @@ class Rows:
             yield self.array(start, start + step)
 
     def decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _CHUNK) -> Iterator[T]:
-        """Yield what `decode` makes of each chunk, in order; threads decode ahead."""
+        """Decode chunk by chunk, and yield the results in order; threads decode ahead."""
         store = self.store.forward()
         chunks = ((positions, store.messages(positions)) for positions in self.chunks(size))
         for chunk, task in ahead(lambda chunk: decode(*chunk), chunks, size=lambda chunk: chunk[1].nbytes):

@@ -558,7 +558,7 @@ def _require_none(options: Mapping[str, Any], beside: str) -> None:
 
 
 def rows_of(selection: Selection[Any]) -> Rows:
-    """Return what a selection holds inside, for the other rooms; users have no need of it."""
+    """Return the rows inside a selection, for the other rooms; users have no need of them."""
     return selection._rows  # noqa: SLF001 - the one door
 
 

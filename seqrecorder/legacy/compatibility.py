@@ -46,11 +46,11 @@ KEYWORDS = {
     "image_summary": {"tag": "name", "max_images": "max_outputs"},
     "scalar_summary": {"tags": "name", "values": "tensor"},
 }
-"""What arguments of those are called now."""
+"""Today's names of their arguments."""
 
 
 def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
-    """Return what the names of TensorFlow 0.x mean, as attributes.
+    """Map the names of TensorFlow 0.x to today's functions, as attributes.
 
     Args:
         v1: `tf.compat.v1`.
@@ -117,7 +117,7 @@ class Absent(type):
 
     @classmethod
     def named(cls, path: str, why: str) -> Absent:
-        """Return what stands for a name.
+        """Look up the object that stands for a name.
 
         Args:
             path: the name, with that of its module.

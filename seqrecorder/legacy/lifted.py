@@ -1,4 +1,4 @@
-"""What was lifted: the dataset, its stages, and the operations of a graph that stand for it."""
+"""The result of a lift: the dataset, its stages, and the operations of a graph behind it."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _EMPTIED: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = weakref.W
 
 
 def datasets_of(graph: Any) -> Mapping[str, Lifted]:
-    """Return what the operations of a graph stand for, by their names."""
+    """Describe the operations of a graph, by their names."""
     return _DATASETS.get(graph, {})
 
 

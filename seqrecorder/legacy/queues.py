@@ -110,7 +110,7 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
 
 
 def steps(feed: Feed) -> list[str]:
-    """Return what `put` does, in the words of tf.data."""
+    """Describe `put` in the words of tf.data."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
 

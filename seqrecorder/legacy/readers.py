@@ -1,4 +1,4 @@
-"""What the readers of TensorFlow 1 gave, as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
+"""The readers of TensorFlow 1 as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
 
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
@@ -46,7 +46,7 @@ def numbered(times: Any, seeds: tuple[int, int]) -> Any:
 
 
 def shuffled(values: Any, run: Any, seeds: Any) -> Any:
-    """Return what `tf.random_shuffle` gave for some values when it ran for the nth time.
+    """Shuffle values as `tf.random_shuffle` did in its nth run.
 
     Args:
         values: a tensor `(n, ...)`, with the same n in each run.
@@ -71,7 +71,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
 
 
 def _after_swaps(here: Any, other: Any) -> Any:
-    """Return which value stands in each place after all steps."""
+    """Apply all swaps: return the index of the value in each position."""
     import tensorflow as tf
 
     count = tf.size(here, tf.int64)
@@ -440,7 +440,7 @@ def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
-    """Return what a reader does: a function from a path to a dataset of `(key, value)`; and its name.
+    """Translate a reader: return a function from a path to a dataset of `(key, value)`, and its name.
 
     Where keys are not used and take time, it is a dataset of values.
     """

@@ -48,7 +48,7 @@ _LOOPS = ("While", "StatelessWhile")
 _GATHERS = ("ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "Identity", "RefIdentity")
 _READS_STATE = (*LOOKUPS, *CONDITIONALS, *_LOOPS, *_GATHERS)
 _LISTS = ("TensorList", "EmptyTensorList")
-"""What `tf.map_fn` and loops collect tensors in: values, though their dtype is that of a state."""
+"""Arrays of `tf.map_fn` and loops: values, though their dtype is that of a state."""
 
 _WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
 
@@ -292,7 +292,7 @@ _FILLING = ("InitializeTable", "LookupTableImport", "LookupTableInsert")
 
 
 class State:
-    """What a graph holds besides its queues.
+    """State of a graph besides its queues.
 
     Args:
         graph: a `tf.Graph`.
@@ -307,7 +307,7 @@ class State:
         self._resources: dict[str, Any] = {}
 
     def value(self, op: Any) -> Any:
-        """Return what stands, in the graph that is being built, for the first output of a cut operation.
+        """Return the tensor that replaces the first output of a cut operation in the graph being built.
 
         That is a constant for a variable that is read and for a placeholder, and a resource for a table, or for a
         variable that is gathered from.
@@ -418,5 +418,5 @@ def _initialisers(op: Any) -> list[Any]:
 
 
 def _said(error: Any) -> str:
-    """Return what an error of a session says, without the heading that all of them have."""
+    """Strip the heading that all errors of a session have."""
     return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))

@@ -134,7 +134,7 @@ def run_branch(sections: Sequence[Section], branch: Any, pulled: Sequence[Any], 
 
 
 def reader_attributes(op: Any) -> tuple[Any, ...]:
-    """Return what readers of one kind may differ in."""
+    """Return the options in which readers of one kind may differ."""
     attributes = op.node_def.attr
     names = sorted(set(attributes) - {"_class", "shared_name", "container"})
     return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
@@ -144,7 +144,7 @@ _MOST = 2**31 - 1
 
 
 class SharedSources:
-    """What empties which source, in one walk over a graph.
+    """The consumers of each source, found in one walk over a graph.
 
     Args:
         counts: how many operations empty a source, by its name, where these are several; as a walk before this one

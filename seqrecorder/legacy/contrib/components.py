@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def by_name(signature: str, more: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a function was given behind its first arguments, by name.
+    """Name the arguments of a call that follow the first ones.
 
     >>> by_name("num_epochs shuffle seed", [2], {"seed": 7})
     {'num_epochs': 2, 'seed': 7}

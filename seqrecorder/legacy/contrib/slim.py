@@ -160,7 +160,7 @@ class ItemHandlerCallback(ItemHandler):
         self._func = func
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return what the function does."""
+        """Call the function."""
         return self._func(keys_to_tensors)
 
 

@@ -277,7 +277,7 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """Return which components of a queue are used; all of them, if none is."""
+        """List the components of a queue that are used; all of them, if none is."""
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
@@ -670,7 +670,7 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
 
 
 def _structure(section: Section) -> tuple[Any, ...]:
-    """Return what a section computes, the same for sections that differ in names and seeds alone."""
+    """Fingerprint a section: equal for sections that differ in names and seeds alone."""
     from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
     numbers: dict[Any, int] = {}

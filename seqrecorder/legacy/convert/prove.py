@@ -263,13 +263,13 @@ def _difference(one: Batch, other: Batch, equal: Callable[[Any, Any], Any] | Non
 
 
 def _equal(one: Any, other: Any) -> Any:
-    """Return where values are equal."""
+    """Compare values, element by element."""
     same = np.asarray(one == other)
     return same | ((one != one) & (other != other)) if _kind(one).startswith("float") else same  # noqa: PLR0124 - NaN
 
 
 def _close(one: Any, other: Any) -> Any:
-    """Return where values are equal, but for the last digits of floats."""
+    """Compare values, element by element, but for the last digits of floats."""
     if not _kind(one).startswith("float"):
         return _equal(one, other)
     return np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
@@ -351,7 +351,7 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run) -> str | None:
-    """Return which record comes more or less often, but for those that a last batch would have needed."""
+    """Find a record that comes more or less often, but for those that a last batch would have needed."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     sizes = _sizes(one) + _sizes(other)
     left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0

@@ -96,7 +96,7 @@ def _imported(script: str) -> Iterator[Any]:
 
 
 def _modules_of(name: str) -> dict[str, Any]:
-    """Return what is imported of the package of a module, or of the module itself."""
+    """List the imported modules of the package of a module, or the module itself."""
     top = name.partition(".")[0]
     return {key: module for key, module in sys.modules.items() if key.partition(".")[0] == top}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _NAMES = {"shuffle": "buffer_size", "batch": "batch_size", "padded_batch": "batch_size", "repeat": "num_epochs"}
-"""What an argument of a dataset's method is called as a parameter; others have the method's name."""
+"""Names of parameters by argument of a dataset's method; others have the method's name."""
 
 
 def join(sources: Sequence[str]) -> tuple[str, list[str]]:
@@ -67,7 +67,7 @@ class _Printed:
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Return what may not differ between modules that become one function: all but constants of `inputs`."""
+        """Return the parts that modules of one function share: all but the constants of `inputs`."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]
