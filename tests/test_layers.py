@@ -44,8 +44,8 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1690, 9),
     "wire": (940, 4),
-    "storage": (2860, 9),
-    "codec": (3020, 12),
+    "storage": (2870, 9),
+    "codec": (3050, 12),
     "dataset": (4000, 15),
     "writing": (3110, 10),
     "reading": (3650, 21),

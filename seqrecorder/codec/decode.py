@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import mmap
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -649,8 +650,12 @@ class SingleDecoder:
     def __init__(self, schema: Schema) -> None:
         self._build = builder(schema)
         self._known = all(field.storage in _STORAGES for field in schema.fields)
-        self.gives_views = all(map(_is_whole, schema.fields))
-        self._readers = [(field.is_list, _optional(field, _value_reader(field))) for field in schema.fields]
+        self.gives_views = any(map(_is_whole, schema.fields))
+        self._readers = [
+            (field.is_list, _is_whole(field), _optional(field, _value_reader(field))) for field in schema.fields
+        ]
+        others = [(*value_features(field), field.presence or "") for field in schema.fields if not _is_whole(field)]
+        self._others = {name.encode() for names in others for name in names}
         self._groups = [
             [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
             for group in schema.groups
@@ -664,18 +669,19 @@ class SingleDecoder:
         return None if values is None else self._build([[value] for value in values])[0]
 
     def values_of_large(self, data: memoryview) -> list[Any] | None:
-        """Return the values of a large record, arrays as views of it where they can be; None as above.
-
-        Only records whose long values are one buffer each are looked at.
-        """
-        return self._values(data) if self.gives_views and len(data) > _LARGEST else None
+        """Return the values of a large record, buffers as views of it; None as above, or if other values are long."""
+        return self._values(data) if len(data) > _LARGEST else None
 
     def _values(self, data: Any) -> list[Any] | None:
         if not self._known:
             return None
         try:
-            context, lists = message_spans(data)
-            values = [read(data, lists if is_list else context, context) for is_list, read in self._readers]
+            halves = message_spans(data)
+            rest = (data, *halves) if type(data) is bytes else self._without_buffers(data, *halves)
+            values = []
+            for is_list, is_whole, read in self._readers:
+                octets, context, lists = (data, *halves) if is_whole else rest
+                values.append(read(octets, lists if is_list else context, context))
         except (WireError, Broken, Mismatch, UnicodeDecodeError):
             return None
         for group in self._groups:
@@ -683,6 +689,21 @@ class SingleDecoder:
             if len(sizes) > 1:
                 return None
         return values
+
+    def _without_buffers(self, data: memoryview, *halves: FeatureSpans) -> tuple[bytes, FeatureSpans, FeatureSpans]:
+        """Copy the features of other fields."""
+        pieces, size = list[memoryview](), 0
+        moved: list[FeatureSpans] = []
+        for half in halves:
+            moved.append({})
+            for name, (start, stop) in half.items():
+                if name in self._others:
+                    moved[-1][name] = size, size + stop - start
+                    pieces.append(data[start:stop])
+                    size += stop - start
+        _require(size <= _LARGEST)
+        context, lists = moved
+        return b"".join(pieces), context, lists
 
 
 def _optional(
@@ -721,8 +742,8 @@ def _is_whole(field: Field) -> bool:
     """Check whether a field is a buffer of numbers of fixed width, or a number or text alone."""
     if field.sparse is not None or (field.is_list and (field.is_ragged or not field.packed)):
         return False
-    alone = not field.is_list and not field.shape
-    return alone or (not field.element.is_text and (field.buffered or field.element.wire == "float"))
+    has_many = field.is_list or field.shape
+    return bool(has_many and not field.element.is_text and (field.buffered or field.element.wire == "float"))
 
 
 def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
@@ -859,6 +880,10 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
 def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
     """Return the elements in float32 numbers, or in a buffer; of a large record's own memory a view."""
     _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
+    dtype = field.element.numpy
+    is_plain = dtype == np.float32 or (field.buffered and dtype.kind != "b")
+    if is_plain and isinstance(octets, memoryview) and isinstance(octets.obj, mmap.mmap):
+        return np.frombuffer(octets, dtype)  # not aligned: a copy would read all of the file
     if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
         octets = bytearray(octets)  # which may be changed
     flat = np.frombuffer(octets, np.uint8)
@@ -901,6 +926,14 @@ class RecordDecoder:
             raise RecordError(f"cannot be decoded: expected bytes, got {others.pop().__name__}", position=position)
         return self.build(self.decode_values(Messages.of(data)))
 
+    def decode_one(self, data: bytes | memoryview) -> Any:
+        """Decode one record; of memory that may be changed, its long arrays are views."""
+        if isinstance(data, memoryview):
+            values = self._single.values_of_large(data)
+            if values is not None:
+                return self.build([[value] for value in values])[0]
+        return self.decode_batch([bytes(data)])[0]
+
     @functools.cached_property
     def _single(self) -> SingleDecoder:
         return SingleDecoder(self.schema)
@@ -921,7 +954,7 @@ class RecordDecoder:
         Raises:
             RecordError: the first record that cannot be decoded.
         """
-        if len(messages) == 1 and self.layout == "steps":
+        if len(messages) == 1 and self.gives_views:
             values = self._single.values_of_large(messages.view(0))
             if values is not None:
                 return [[value] for value in values]

@@ -392,8 +392,8 @@ class RecordStore:
         """Return a store to read in ascending order from: this one, or another where each must begin anew."""
         return self if self.is_sought else RecordStore(self.manifest.path, self._asked, self.digest)
 
-    def read_one(self, position: int) -> bytes:
-        """Return one serialized record.
+    def read_one(self, position: int) -> bytes | memoryview:
+        """Read one serialized record; a long one is mapped into memory.
 
         Raises:
             ShardReadError: it is damaged.
@@ -412,7 +412,7 @@ class RecordStore:
             RecordError: it cannot be decoded.
         """
         data = self.read_one(position)
-        return self._named(np.array([position]), lambda: self._decoder.decode_batch([data]))[0]
+        return self._named(np.array([position]), lambda: self._decoder.decode_one(data))
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
@@ -439,7 +439,7 @@ class RecordStore:
         found = np.sort(positions[first:last])
         if not found.size or not self.is_sought:  # two keys of one hash of 64 bits are not looked for
             return found
-        records = [self._key_decoder.decode_batch([self.read_one(place)])[0] for place in found.tolist()]
+        records = [self._key_decoder.decode_one(self.read_one(place)) for place in found.tolist()]
         same = [getattr(record, field.name) == wanted for record in records]
         matching: NDArray[np.int64] = found[np.array(same, bool)]
         return matching

@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import lzma
+import mmap
 import os
 import re
 import secrets
@@ -664,6 +665,17 @@ class PlacedFile:
                 break
             data += more
         return data
+
+    def map(self, start: int, count: int) -> memoryview:
+        """Map bytes into memory: they are read once they are touched; changes stay in this process.
+
+        Raises:
+            OSError: they cannot be mapped.
+            ValueError: the file ends before them.
+        """
+        before = start % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(self._descriptor, before + count, access=mmap.ACCESS_COPY, offset=start - before)
+        return memoryview(mapped)[before:]
 
     def _read(self, count: int, start: int) -> bytes:
         if hasattr(os, "pread"):

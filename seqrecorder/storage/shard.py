@@ -737,7 +737,14 @@ _GAP = 1 << 14
 """Bytes that are rather read than sought over: reading one more page costs less than another call."""
 _RUN = 16 << 20
 """Bytes that are read at a time, unless one record has more."""
+_MAPPED = 8 << 20
+"""Bytes of a record that is mapped into memory, not read: who wants a slice of it shall not wait for the whole."""
 _SHORT_STREAM = 1024
+
+
+@remember(most=4096)
+def _is_framed_at(state: FileState, start: int, stop: int) -> bool:
+    return is_framed(PlacedFile(state.path).map(start, stop - start))
 
 
 class SoughtShard:
@@ -778,15 +785,21 @@ class SoughtShard:
             )
         return starts
 
-    def read_one(self, row: int) -> bytes:
-        """Return one record.
+    def read_one(self, row: int) -> bytes | memoryview:
+        """Read one record; a long one is mapped, and its CRC computed once while the file stays the same.
 
         Raises:
             ShardReadError: it is damaged.
         """
         start, stop = self.starts[row : row + 2].tolist()
-        frame = self._bytes(start, stop - start)
-        if not is_framed(frame):
+        if stop - start < _MAPPED or not self.path.exists():  # others may have removed it since
+            frame: bytes | memoryview = self._bytes(start, stop - start)
+            is_whole = is_framed(frame)
+        else:
+            check_size(self.path, self.size, self.dataset)  # beyond the end of a file, a map has no memory
+            is_whole = _is_framed_at(FileState.of(self.path), start, stop)
+            frame = self._file.map(start, stop - start)
+        if not is_whole:
             raise self._damaged(row)
         return frame[HEADER:-FOOTER]
 

@@ -706,7 +706,7 @@ def framed(data: Sequence[bytes]) -> Iterator[Any]:
         yield masked_crc32c_of_one(np.frombuffer(item, np.uint8)).to_bytes(FOOTER, "little")
 
 
-def is_framed(frame: bytes) -> bool:
+def is_framed(frame: bytes | memoryview) -> bool:
     """Check whether bytes are one record with its frame, both of whose CRCs are right.
 
     >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
