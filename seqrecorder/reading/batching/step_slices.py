@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import Padding, checked, of_all_rows, padded
+from seqrecorder.codec.graph_ops import Padding, checked, decode_buffers, of_all_rows, padded, whole_buffers, with_shape
+from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
+from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from seqrecorder.codec.parse import Parser
     from seqrecorder.reading.strategy import Feed
+    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
 _STEPS = 8192
@@ -91,19 +93,47 @@ class Steps:
 
 
 @attrs.frozen(eq=False)
+class StoredSteps:
+    """The steps of one feature list in one record, as the buffer that is stored: only what is gathered is decoded.
+
+    Attributes:
+        field: the declaration.
+        buffer: string scalar.
+        size: int64 scalar: steps.
+    """
+
+    field: Field
+    buffer: Any
+    size: Any
+
+    def gather(self, rows: Any, positions: Any) -> Any:
+        """Return steps as `Steps.gather` does; those between the first and the last of them are decoded."""
+        import tensorflow as tf
+
+        del rows
+        inside = positions < self.size
+        last = tf.reduce_max(tf.where(inside, positions + 1, 0))
+        first = tf.minimum(tf.reduce_min(tf.where(inside, positions, self.size)), last)
+        width = self.field.element.itemsize * self.field.count
+        part = tf.strings.substr(self.buffer, first * width, (last - first) * width)
+        values = with_shape(decode_buffers(part[tf.newaxis], self.field, fixed=False)[0], self.field)
+        return tf.gather(_with_nothing(values, first=True), tf.where(inside, positions - first + 1, 0))
+
+
+@attrs.frozen(eq=False)
 class Parsed:
     """The records of a plan, parsed.
 
     Attributes:
         names: of all that the fields give, in declaration order.
         context: what is given once for each record, `(k + 1, *shape)`; the last stands for no record.
-        lists: the feature lists.
+        lists: the feature lists: `Steps` or `StoredSteps`.
         lengths: int64, `(k + 1,)`; the last stands for no record and is 0.
     """
 
     names: tuple[str, ...]
     context: dict[str, Any]
-    lists: dict[str, Steps]
+    lists: dict[str, Any]
     lengths: Any
 
     def fields(self, rows: Any, positions: Any) -> dict[str, Any]:
@@ -118,7 +148,19 @@ class Parsed:
         }
 
 
-def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> Parsed:
+def buffered_apart(feed: Feed) -> list[Field]:
+    """Return the fields of which stretches are decoded, and not whole records: buffers of records that come alone."""
+    if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
+        return []
+    fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]
+    return [field for field in fields if not (field.may_lack or field.is_ragged or field.sparse is not None)]
+
+
+def _as_stored(field: Field) -> Field:
+    return attrs.evolve(field, element=element_type("bytes"), shape=(), storage="auto", align=None)
+
+
+def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apart: Sequence[Field] = ()) -> Parsed:
     """Parse the records of a plan.
 
     Args:
@@ -126,16 +168,31 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> 
         serialized: string, `(k,)`.
         lengths: int64, `(k,)`: what was planned with; records of other lengths are an error.
         where: what errors call the dataset.
+        apart: fields of the one record of a plan that are left as they are stored.
     """
     import tensorflow as tf
 
     schema = parser.schema
+    stored = {field.name: _as_stored(field) for field in apart}
+    if stored:
+        fields = tuple(stored.get(field.name, field) for field in schema.fields)
+        parser = Parser(attrs.evolve(schema, fields=fields), parser.layout, where=parser.where)
     columns, parsed = parser.parse_columns(serialized)
     rows = tf.shape(serialized, tf.int64)[0]
     context: dict[str, Any] = {}
-    lists = {}
+    lists: dict[str, Any] = {}
     for field in schema.fields:
         column = columns[field.name]
+        aligned = f"are expected of field {field.name!r} and those aligned with it, got"
+        message = f"{where}: lengths", lengths, aligned
+        if field.name in stored:
+            buffers, steps = whole_buffers(column.values, field)
+            size = tf.reduce_sum(steps)
+            size = checked(size, tf.equal(size, lengths[0]), *message, size)
+            # As a rule there is one, which is not to be copied.
+            buffer = tf.cond(tf.size(steps) == 1, lambda b=buffers: b[0], lambda b=buffers: tf.strings.reduce_join(b))
+            lists[field.name] = StoredSteps(field, buffer, size)
+            continue
         if field.optional:
             context[f"{field.name}_present"] = column.present
         if not field.is_list:
@@ -143,7 +200,6 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str) -> 
             continue
         steps = of_all_rows(column, column.steps)
         have = parsed[field.group]
-        message = f"{where}: lengths", lengths, f"are expected of field {field.name!r} and those aligned with it, got"
         sizes = tf.concat([checked(steps, tf.equal(have, lengths), *message, have), [0]], 0)
         lists[field.name] = Steps(_with_nothing(column.values, first=True), tf.cumsum(sizes, exclusive=True), sizes)
     names = []
@@ -189,6 +245,7 @@ def cut_batches(
     assemble: Callable[[Parsed, Any, Any], dict[str, Any]],
     *,
     whole: bool,
+    apart: Sequence[Field] = (),
 ) -> Any:
     """Return the shaped batches of plans.
 
@@ -203,21 +260,24 @@ def cut_batches(
         width: steps of a row.
         assemble: from the parsed records, and some rows and their indices, to the tensors of these rows.
         whole: whether no batch has fewer rows.
+        apart: fields that are left as they are stored; a plan has one record then, and batches go on in the next plan.
     """
     import tensorflow as tf
 
-    # A function called for each batch costs more than a small batch does: several are gathered at a time.
+    # A function called for each batch costs more than a small batch does: several are gathered at a time. Of what is
+    # stored, stretches that lie anywhere are cut one by one.
     together = batch_size * max(1, _STEPS // (batch_size * width))
+    together = 1 if apart and feed.options.shuffle else together
 
     def cut(serialized: Any, lengths: Any, rows: Any, indices: Any) -> Any:
-        records = parse_records(feed.parser, serialized, lengths, feed.origin.record)
+        records = parse_records(feed.parser, serialized, lengths, feed.origin.record, apart)
 
         def gather(start: Any) -> Any:
             end = start + together
             return assemble(records, rows[start:end], indices[start:end])
 
-        gathered = tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
-        return gathered.rebatch(batch_size, drop_remainder=whole)
+        return tf.data.Dataset.range(0, tf.size(rows, tf.int64), together).map(gather)
 
-    batches = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
+    gathered = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
+    batches = gathered.rebatch(batch_size, drop_remainder=whole)
     return feed.made(batches, feed.shape, batch_size)

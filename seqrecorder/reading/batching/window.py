@@ -14,7 +14,13 @@ from seqrecorder.reading.batching.bucket import (
     at_end,
     rows_of,
 )
-from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
+from seqrecorder.reading.batching.step_slices import (
+    buffered_apart,
+    check_names,
+    cut_batches,
+    group_of_steps,
+    only_needed,
+)
 from seqrecorder.reading.elements import Carried, Shift
 from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
@@ -187,6 +193,7 @@ class Window:
                 self.length + self.horizon,
                 lambda *part: self._assemble(group, *part),
                 whole=self.drop_remainder,
+                apart=buffered_apart(feed),
             )
 
         lengths = self._lengths(feed, group)
@@ -224,6 +231,7 @@ class Window:
             self.batch_size,
             seed=number if feed.options.shuffle else None,
             drop_remainder=self.drop_remainder,
+            alone=bool(buffered_apart(feed)),
         )
 
     def _place(self, lengths: Any, number: Any, index: Any) -> tuple[Any, Any]:
@@ -278,7 +286,9 @@ class Window:
         return values
 
 
-def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_remainder: bool) -> Any:
+def plan_windows(
+    windows: Any, place: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
+) -> Any:
     """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
 
     Args:
@@ -288,6 +298,7 @@ def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_r
         batch_size: rows of a batch.
         seed: int64 scalar: stretches of the records held together leave in an order drawn from it. None: in turn.
         drop_remainder: leave out the last batch where it is smaller.
+        alone: whether each record is a plan, and its last batch is not whole; then no record is copied.
     """
     import tensorflow as tf
 
@@ -299,6 +310,8 @@ def plan_windows(windows: Any, place: Any, batch_size: int, *, seed: Any, drop_r
             key = tf.stack([seed, number])
             order = tf.random.experimental.stateless_shuffle(tf.range(tf.size(new_rows)), key, alg="philox")
             new_rows, new_places = tf.gather(new_rows, order), tf.gather(new_places, order)
+        if alone:
+            return (old, old_lengths, rows, places, number + 1), (serialized, lengths, new_rows, new_places)
         serialized, lengths = tf.concat([old, serialized], 0), tf.concat([old_lengths, lengths], 0)
         rows, places = tf.concat([rows, new_rows], 0), tf.concat([places, new_places], 0)
         size = tf.size(rows, tf.int64)

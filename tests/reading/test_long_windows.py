@@ -1,0 +1,140 @@
+"""Windows of long recordings, whose buffers are decoded where a window lies: the batches of arrays in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import seqrecorder as sr
+
+STEPS = (160_000, 1500, 155_001)  # of 80 bytes: the mean record is read alone
+
+
+@sr.record
+class Recording:
+    name: str = sr.context(str, key=True)
+    signal: np.ndarray = sr.feature_list("float32", shape=(16,), storage="buffer")
+    count: np.ndarray = sr.feature_list("int16", storage="buffer")
+    valid: np.ndarray = sr.feature_list("bool", storage="buffer")
+    label: np.ndarray = sr.feature_list("int64")
+
+
+def recording(number: int) -> Recording:
+    steps, rng = STEPS[number], np.random.default_rng(number)
+    return Recording(
+        f"r{number}",
+        rng.standard_normal((steps, 16), np.float32),
+        rng.integers(-500, 500, steps).astype(np.int16),
+        rng.integers(0, 2, steps).astype(bool),
+        rng.integers(0, 9, steps),
+    )
+
+
+RECORDS = [recording(number) for number in range(len(STEPS))]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("long") / "corpus"
+    sr.write(RECORDS, path, shards=1)
+    return path
+
+
+def rows(dataset: Any) -> list[dict[str, Any]]:
+    """The windows of all batches, each with what belongs to it."""
+    batches = list(dataset.as_numpy_iterator())
+    return [
+        {name: values[row] for name, values in batch.items()} for batch in batches for row in range(len(batch["name"]))
+    ]
+
+
+def padded(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Values at positions of a record, zeros where there are none."""
+    inside = (positions >= 0) & (positions < len(values))
+    out = values[np.where(inside, positions, 0)]
+    out[~inside] = 0
+    return out
+
+
+def require_windows(found: list[dict[str, Any]], window: sr.Window) -> None:
+    """Compare windows with those of arrays in memory, each found by its record and number."""
+    by_name = {record.name: record for record in RECORDS}
+    for row in found:
+        record = by_name[row["name"].decode()]
+        steps, start = len(record.count), int(row["window_index"]) * (window.shift or window.length)
+        if window.pad == "start":
+            start = min(start, steps - window.length - window.horizon)
+        at = start + np.arange(window.length) * window.stride
+        after = start + (window.length + window.gap + np.arange(window.horizon)) * window.stride
+        assert row["sequence_length"] == ((at >= 0) & (at < steps)).sum()
+        for name in ("signal", "count", "valid", "label"):
+            np.testing.assert_array_equal(row[name], padded(getattr(record, name), at))
+            if window.horizon:
+                np.testing.assert_array_equal(row[f"{name}_horizon"], padded(getattr(record, name), after))
+
+
+@pytest.mark.parametrize("shuffle", [None, 3])
+@pytest.mark.parametrize(
+    "window",
+    [
+        sr.Window(1000, shift=700, batch_size=7),
+        sr.Window(2000, shift=900, stride=3, horizon=5, gap=2, tail="drop", batch_size=16),
+        sr.Window(1600, shift=10_000, horizon=3, pad="start", batch_size=4),
+        sr.Window(1000, shift=999, tail="pad", batch_size=50, drop_remainder=True),
+    ],
+)
+def test_windows_of_long_records_are_exact(corpus: Path, window: sr.Window, shuffle: int | None) -> None:
+    """Every window comes once, in turn unless records are shuffled, with all fields as they were written."""
+    options = {} if shuffle is None else {"shuffle": shuffle, "seed": 3}
+    dataset = sr.read(corpus, batch=window, **options)
+    found = rows(dataset)
+    expected = [
+        (record.name.encode(), number)
+        for record in RECORDS
+        for number in range(int(window.counts(np.array([len(record.count)]), np)[0]))
+    ]
+    names = [(row["name"], row["window_index"]) for row in found]
+    left_out = len(expected) % window.batch_size if window.drop_remainder else 0
+    assert len(names) == len(set(names)) == len(expected) - left_out
+    if shuffle is None:
+        assert names == expected[: len(names)]
+    else:
+        assert names != expected[: len(names)]
+        assert set(names) <= set(expected)
+    assert int(dataset.cardinality()) == -(-len(found) // window.batch_size)
+    require_windows(found, window)
+
+
+def test_windows_of_long_records_resume(corpus: Path, tmp_path: Path) -> None:
+    """An iterator that is saved between two batches, and restored, gives the batches that were still to come."""
+    dataset = sr.read(corpus, batch=sr.Window(1000, shift=20_000, batch_size=3), shuffle=3, seed=5)
+    iterator = iter(dataset)
+    for _ in range(2):
+        next(iterator)
+    saved = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "state")
+    rest = [batch["count"].numpy().tolist() for batch in iterator]
+    again = iter(dataset)
+    tf.train.Checkpoint(iterator=again).restore(saved)
+    assert rest
+    assert [batch["count"].numpy().tolist() for batch in again] == rest
+
+
+def test_buffers_of_other_lengths_than_what_is_aligned_are_refused(tmp_path: Path) -> None:
+    """A recording whose fields differ in length names the field, as one of short records does."""
+
+    @sr.record
+    class Apart:
+        signal: np.ndarray = sr.feature_list("float32", storage="buffer", align=None)
+        label: np.ndarray = sr.feature_list("float32", storage="buffer", align=None)
+
+    @sr.record
+    class Together:
+        signal: np.ndarray = sr.feature_list("float32", storage="buffer")
+        label: np.ndarray = sr.feature_list("float32", storage="buffer")
+
+    sr.write([Apart(np.zeros(3_000_000, "f4"), np.zeros(2_999_999, "f4"))], tmp_path / "apart")
+    dataset = sr.read(sorted((tmp_path / "apart").rglob("*.tfrecord")), schema=Together, batch=sr.Window(1000))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="lengths.*are expected of field .*label"):
+        list(dataset)
