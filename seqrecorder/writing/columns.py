@@ -389,7 +389,10 @@ def copied(value: Any) -> Any:
     if kind is np.ndarray:
         return _copied_array(value)
     if kind in (list, tuple):
-        return kind(map(copied, value) if set(map(type, value)) - _SCALARS else value)
+        try:
+            return kind(map(copied, value) if set(map(type, value)) - _SCALARS else value)
+        except RecursionError:  # encoding refuses so many dimensions
+            raise CannotWait from None
     if kind is SparseVector:
         vector = copy.copy(value)
         object.__setattr__(vector, "indices", copied(value.indices))

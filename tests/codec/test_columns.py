@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -474,7 +475,7 @@ def test_one_array_of_another_kind_is_found(other: str, rank: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [40, 900, 5000])
-def test_lists_that_are_nested_too_deeply_are_named(depth: int) -> None:
+def test_lists_that_are_nested_too_deeply_are_named(depth: int, tmp_path: Path) -> None:
     """However deep lists are in lists, an error names the field and how deep they may be."""
     value: object = 1
     for _ in range(depth):
@@ -484,3 +485,5 @@ def test_lists_that_are_nested_too_deeply_are_named(depth: int) -> None:
             record = record_with(field, nested)
             with pytest.raises(sr.RecordError, match=r"x\[.*: expected at most 32 dimensions"):
                 sr.Schema.of(record).encode(record)
+            with pytest.raises(sr.RecordError, match=r"x\[.*: expected at most 32 dimensions"):
+                sr.write([record], tmp_path / "never")
