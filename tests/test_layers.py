@@ -42,7 +42,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1690, 9),
+    "schema": (1710, 9),
     "wire": (940, 4),
     "storage": (2870, 9),
     "codec": (3050, 12),
@@ -53,7 +53,7 @@ BUDGETS = {
     "analysis": (2620, 9),
     "keras, distributed": (840, 6),
     "legacy": (4550, 32),
-    "cli": (1030, 9),
+    "cli": (1050, 9),
     "the top": (240, 4),
 }
 

@@ -20,7 +20,7 @@ from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
-from seqrecorder.schema.display import html_table, number_of, outlines, some, text_table
+from seqrecorder.schema.display import fit, html_table, number_of, outlines, some, text_table
 from seqrecorder.storage.threads import Progress
 
 if TYPE_CHECKING:
@@ -625,7 +625,7 @@ class Stats:
         filled = [column for column in columns if not {"", "0"}.issuperset(column[1:])]
         right = [head for head, *_ in filled if head not in ("field", "dtype", "steps", "top")]
         of = "; all splits together" if len(self.splits) > 1 else ""
-        return f"{repr(self)[1:-1]}{of}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
+        return f"{fit(repr(self)[1:-1] + of)}\n{text_table(list(zip(*filled, strict=True)), right=right)}"
 
     def _repr_html_(self) -> str:
         lengths = {}

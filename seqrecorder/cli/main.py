@@ -1,26 +1,6 @@
 """The command line: arguments to one call each. Everything heavy is imported inside the handlers.
 
-    seqrecorder info PATH       what a dataset, or an unknown shard, contains
-    seqrecorder head PATH       the first records
-    seqrecorder verify PATH     everything that is wrong
-    seqrecorder stats PATH      what the values are like, field by field
-    seqrecorder plan PATH       what each way of batching costs in padding
-    seqrecorder vocabulary PATH the tokens of a field
-    seqrecorder report PATH     what is in a dataset and what is remarkable, as one HTML page
-    seqrecorder plot PATH       a picture of some records
-    seqrecorder leakage PATH    what splits share, and should not
-    seqrecorder schema FILES    a class to paste, for files of unknown contents
-    seqrecorder convert FILES DIR   files that others wrote, TFRecord or tables, as a dataset
-    seqrecorder salvage PATH TO what is whole, to a new place
-    seqrecorder commit PATH     parts that many processes wrote, as a dataset
-    seqrecorder merge PATHS TO  several datasets as one
-    seqrecorder push PATH URL   a dataset to an object store
-    seqrecorder pull URL DIR    and back
-    seqrecorder clean URL       what killed writers have left there
-    seqrecorder legacy run SCRIPT   run a script of TensorFlow 1
-    seqrecorder legacy convert SCRIPT   print an input function of it for TensorFlow 2
-
-Exit codes: 0 all is well, 1 a problem, 2 wrong usage.
+`seqrecorder` alone lists the commands.
 """
 
 from __future__ import annotations
@@ -151,8 +131,33 @@ def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
 # Arguments ------------------------------------------------------------------------------------------------
 
 
+_TASKS = {
+    "look at data": "info head stats plan vocabulary plot report leakage",
+    "bring data in and out": "schema convert",
+    "keep data sound": "verify salvage",
+    "work together": "commit merge push pull clean",
+    "come from TensorFlow 1": "legacy",
+}
+
+
 class _Parser(argparse.ArgumentParser):
-    """Adds the nearest name to an error about an unknown one."""
+    """Adds the nearest name to an error about an unknown one, and groups the commands by task.
+
+    Attributes:
+        commands: what `add_subparsers` returned; None for the parser of a command.
+    """
+
+    commands: Any = None
+
+    def format_help(self) -> str:
+        """Return the help, its commands a table for each task."""
+        if self.commands is None:
+            return super().format_help()
+        summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no other
+        lines = [self.format_usage(), f"{self.description}\n"]
+        for task, names in _TASKS.items():
+            lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]
+        return "\n".join([*lines, f"{self.epilog}\n"])
 
     def error(self, message: str) -> NoReturn:
         unknown = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
@@ -164,8 +169,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="seqrecorder",
-        description="Sequence data in TensorFlow's SequenceExample format: look at it, verify it, try it.",
-        epilog="Exit codes: 0 all is well, 1 a problem, 2 wrong usage. `COMMAND --help` says more.",
+        description="Sequence data in TensorFlow's SequenceExample format, on the command line.",
+        epilog="`seqrecorder COMMAND --help` says more.\nExit codes: 0 all is well, 1 a problem, 2 wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"seqrecorder {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -197,5 +202,6 @@ def _parser() -> argparse.ArgumentParser:
     add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
 
     dataset_commands.add_commands(commands)
+    parser.commands = commands
     legacy_commands.add_commands(commands)
     return parser

@@ -19,7 +19,7 @@ import numpy as np
 from seqrecorder.dataset.manifest import FORMAT_VERSION, bins_of
 from seqrecorder.errors import SeqrecorderError, printable
 from seqrecorder.schema.conversion import SparseVector
-from seqrecorder.schema.display import bytes_text, columns_of, cut, number_of, text_table
+from seqrecorder.schema.display import bytes_text, columns_of, cut, fit, number_of, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -422,7 +422,7 @@ def verification_text(report: VerifyReport) -> str:
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
-        return f"{printable(report.path)}: ok ({about}; checked {what})"
+        return fit(f"{printable(report.path)}: ok ({about}; checked {what})")
     found = number_of(len(report.problems), "problem")
     return f"{printable(report.path)}: {found} ({about})\n{_listed(report.problems)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import sys
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Align the cells of a table in columns.
+    """Align the cells of a table in columns. On a terminal that is too narrow, columns follow below, beside the first.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
@@ -47,12 +48,40 @@ def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = F
         right: headings of the columns that are aligned at their right ends; True stands for all but the first.
     """
     names = (rows[0][1:] if right else ()) if isinstance(right, bool) else right
-    columns = []
+    most = terminal_width() or sys.maxsize
+    columns: list[list[str]] = []
     for column in zip(*(map(printable, row) for row in rows), strict=True):
-        width, at_end = max(map(columns_of, column)), column[0] in names
-        spaces = [" " * (width - columns_of(cell)) for cell in column]
-        columns.append([s + cell if at_end else cell + s for cell, s in zip(column, spaces, strict=True)])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+        room = most - columns_of(columns[0][0]) - 2 if columns else most // 2
+        cells = [cell if columns_of(cell) <= room else cut(cell, room) for cell in column]
+        width, at_end = max(map(columns_of, cells)), cells[0] in names
+        spaces = [" " * (width - columns_of(cell)) for cell in cells]
+        columns.append([s + cell if at_end else cell + s for cell, s in zip(cells, spaces, strict=True)])
+    blocks = [columns[:1]]
+    for cells in columns[1:]:
+        if len(blocks[-1]) > 1 and sum(columns_of(one[0]) + 2 for one in [*blocks[-1], cells]) > most + 2:
+            blocks.append(columns[:1])
+        blocks[-1] = [*blocks[-1], cells]
+    tables = []
+    for block in blocks:
+        lines = [line for line in zip(*block, strict=True) if block is blocks[0] or any(map(str.strip, line[1:]))]
+        tables.append("\n".join("  ".join(line).rstrip() for line in lines))
+    return "\n\n".join(tables)
+
+
+def terminal_width() -> int | None:
+    """Return how many columns the terminal has; None where output goes to a file, a pipe or a notebook."""
+    import shutil  # which takes as long to import as all else here
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if is_terminal else None
+
+
+def fit(text: str) -> str:
+    """Break a sentence at the width of the terminal, between words."""
+    import textwrap
+
+    width = terminal_width()
+    return text if width is None else textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _line(kind: str, cells: Iterable[object]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -442,6 +443,38 @@ def test_wrong_usage_is_2(capsys, arguments):
     captured = capsys.readouterr()
     assert (error.value.code, captured.out) == (2, "")
     assert captured.err.startswith("usage: seqrecorder")
+
+
+def test_the_bare_command_lists_every_command_under_a_task(capsys):
+    """`seqrecorder` prints the usage and each command once, with what it does, on lines of 80 columns."""
+    assert main.main([]) == 0
+    shown = capsys.readouterr().out
+    commands = re.findall(r"^  (\w+) +\w", shown, re.MULTILINE)
+    with pytest.raises(SystemExit):
+        main.main(["none"])
+    known = re.search(r"choose from (.*)\)", capsys.readouterr().err)[1]
+    assert sorted(commands) == sorted(re.findall(r"\w+", known))
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@sr.record
+class Utterance:
+    speaker: str = sr.context(str)
+    mfcc: np.ndarray = sr.feature_list("float64", shape=(13,))
+
+
+def test_tables_fit_a_terminal(tmp_path, monkeypatch, capsys):
+    """On a terminal of 60 columns what does not fit stands below, beside the first column, and nothing is lost."""
+    sr.write([Utterance(f"speaker-{n}", np.full((n + 1, 13), n / 3)) for n in range(40)], tmp_path / "data")
+    assert main.main(["stats", str(tmp_path / "data")]) == 0
+    wide = capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main.main(["stats", str(tmp_path / "data")]) == 0
+    narrow = capsys.readouterr().out
+    assert max(map(len, wide.splitlines())) > 80
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert set(wide.split()) == set(narrow.split())
 
 
 def test_the_version_is_told(capsys):
