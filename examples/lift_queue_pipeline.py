@@ -38,7 +38,7 @@ paths = [str(manifest.shard_path("train", shard)) for shard in manifest.splits["
 
 
 def inputs():
-    """What stood in many a script: nothing in here knows of seqrecorder or of tf.data."""
+    """Read as many a script did: nothing in here knows of seqrecorder or of tf.data."""
     file_queue = v1.train.string_input_producer(paths, num_epochs=1, seed=7)
     _, serialized = v1.TFRecordReader().read(file_queue)
     context, sequence = v1.parse_single_sequence_example(

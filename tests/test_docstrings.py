@@ -36,3 +36,14 @@ def test_read_is_a_screen() -> None:
         each for each in inspect.signature(seqrecorder.read).parameters.values() if each.kind == each.KEYWORD_ONLY
     ]
     assert len(keywords) <= 28
+
+
+def test_docstrings_begin_with_the_verb_of_what_is_done() -> None:
+    """No docstring begins with "Return what": "Split ..." says it, and ruff's D401 looks at the rest."""
+    found = {
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in PACKAGE.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if '"""Return what ' in line
+    }
+    assert not found

@@ -113,7 +113,7 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
-    """Return what splits share; that any do is a problem."""
+    """List what splits share; anything that they do is a problem."""
     import seqrecorder as sr
 
     quieten_tensorflow()

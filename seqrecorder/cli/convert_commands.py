@@ -168,7 +168,7 @@ def _are_tables(options: argparse.Namespace) -> bool:
 
 
 def _schema_of_tables(options: argparse.Namespace) -> tuple[Any, str]:
-    """Return what `schema` gives for tables: a document, and text."""
+    """Draft the class of tables; return a document, and text."""
     schema = _inferred(options)
     return {"schema": schema.to_dict(), "draft": repr(schema)}, _printed(schema)
 

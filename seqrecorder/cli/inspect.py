@@ -75,7 +75,7 @@ def describe(path: Any) -> Manifest | ShardDescription:
 
 
 def describe_shard(path: Path) -> ShardDescription:
-    """Return what can be told of a shard without a schema: frames, and features of its first 1,000 records.
+    """Describe a shard without a schema: frames, and features of its first 1,000 records.
 
     Raises:
         ShardReadError: the file cannot be read.

@@ -103,7 +103,7 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def manifest_summary(manifest: Manifest) -> dict[str, Any]:
-    """Return what `info --json` gives of a dataset."""
+    """Summarize a dataset for `info --json`."""
     groups = _lengths_by_group(manifest)
     return {
         "path": manifest.where,
@@ -135,12 +135,12 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def verification_summary(report: VerifyReport) -> dict[str, Any]:
-    """Return what `verify --json` gives."""
+    """Summarize a verification for `verify --json`."""
     return {"ok": report.ok, **_plain(report)}
 
 
 def salvage_summary(salvage: Salvage) -> dict[str, Any]:
-    """Return what `salvage --json` gives; -1 is a number that is not known."""
+    """Summarize a salvage for `salvage --json`; -1 is a number that is not known."""
     totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
     return {**totals, **_plain(salvage)}
 
@@ -176,7 +176,7 @@ def indented(lines: Sequence[str]) -> str:
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Return what `info` prints of a dataset."""
+    """Describe a dataset for `info`."""
     packed = manifest.compression or "no compression"
     facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
     if manifest.skipped:
@@ -268,7 +268,7 @@ def _options(field: Field) -> str:
 
 
 def head_text(head: Head) -> str:
-    """Return what `head` prints."""
+    """Show records for `head`."""
     blocks = [_opening(head)]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
@@ -279,7 +279,7 @@ def head_text(head: Head) -> str:
 
 
 def head_table(head: Head) -> str:
-    """Return what `head --table` prints: a line for each record, its values cut to what a column holds."""
+    """Show records for `head --table`: a line each, values cut to the width of their columns."""
     if not head.records:
         return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
@@ -350,7 +350,7 @@ def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> 
 
 
 def shard_text(shard: ShardDescription) -> str:
-    """Return what `info` prints of a bare shard."""
+    """Describe a bare shard for `info`."""
     facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
     about = f"TFRecord file without a manifest, {', '.join(facts)}"
     parts = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
@@ -381,7 +381,7 @@ def _count(counts: Range | None) -> str:
 
 
 def inference_summary(found: Inference) -> dict[str, Any]:
-    """Return what `schema --json` gives."""
+    """Summarize a drafted class for `schema --json`."""
     return {
         "message": found.message,
         "layout": found.layout,
@@ -393,14 +393,14 @@ def inference_summary(found: Inference) -> dict[str, Any]:
 
 
 def inference_text(found: Inference) -> str:
-    """Return what `schema` prints: a module that can be imported."""
+    """Write a drafted class for `schema`: a module that can be imported."""
     lines = [printable(line) for line in found.draft.split("\n")]
     about = f"# Inferred from {number_of(found.records, 'record')} of {found.message}; layout={found.layout!r}."
     return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
 
 
 def conversion_summary(done: Conversion) -> dict[str, Any]:
-    """Return what `convert --json` gives."""
+    """Summarize a conversion for `convert --json`."""
     inference = None if done.inference is None else inference_summary(done.inference)
     return {"dataset": manifest_summary(done.manifest), "inference": inference}
 
@@ -412,13 +412,13 @@ def manifest_line(manifest: Manifest) -> str:
 
 
 def conversion_text(done: Conversion) -> str:
-    """Return what `convert` prints."""
+    """Describe a conversion for `convert`."""
     text = manifest_line(done.manifest)
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
 def verification_text(report: VerifyReport) -> str:
-    """Return what `verify` prints."""
+    """Describe a verification for `verify`."""
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
@@ -428,7 +428,7 @@ def verification_text(report: VerifyReport) -> str:
 
 
 def salvage_text(salvage: Salvage) -> str:
-    """Return what `salvage` prints."""
+    """Describe a salvage for `salvage`."""
     lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
     about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
     lines = [f"{shard.path}: {loss}" for shard in salvage.shards for loss in shard.losses] + [*salvage.problems]

@@ -940,7 +940,7 @@ class RecordDecoder:
 
     @functools.cached_property
     def build(self) -> Builder:
-        """Returns the records that have the values of each field."""
+        """Build records from the values of each field."""
         return builder(self.schema)
 
     @property

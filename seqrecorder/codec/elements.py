@@ -113,7 +113,7 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Return what stands before the buffers of tensors `(n, *rest)` if they are such, and n, int64, of each."""
+    """Return the headers of serialized tensors of shape `(n, *rest)`, and n of each, int64."""
     import tensorflow as tf
 
     # The size of the first dimension begins at the same place in all of them.

@@ -61,7 +61,7 @@ _DATA_TYPES = {
 
 
 def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
-    """Return what stands before the buffer of `size` bytes in a serialized tensor.
+    """Return the header of a serialized tensor whose buffer has `size` bytes.
 
     >>> tensor_header("float32", (2,), 8).hex()
     '08011204120208022208'

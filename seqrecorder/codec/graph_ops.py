@@ -140,7 +140,7 @@ def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
 
 
 def differences(ends: Any) -> Any:
-    """Return what is between each entry of a vector and the next."""
+    """Subtract each entry of a vector from the next."""
     import tensorflow as tf
 
     first, second, last = (tf.constant([place]) for place in (0, 1, -1))
@@ -586,7 +586,7 @@ class Derivation(ABC):
 
     @abstractmethod
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return what stands in the place of a field: itself, changed or not, and the fields that are made of it.
+        """List the fields that replace a field: itself, changed or not, and those that are derived from it.
 
         Raises:
             OptionError: none can be made of it.
@@ -685,12 +685,12 @@ class FieldMap(Derivation):
         return self.names
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return what a field becomes (see `Derivation`)."""
+        """Derive the fields of a field (see `Derivation`)."""
         copy = as_numbers(field, field.element.name)
         return (self.made, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
-        """Return what its column becomes (see `Derivation`)."""
+        """Derive the columns of its column (see `Derivation`)."""
         return (attrs.evolve(column, values=self.tensor(column.values)), *(column for _ in self.names))
 
 
@@ -698,7 +698,7 @@ class MapsField(Protocol):
     """What fields can be mapped by: vocabularies, and statistics."""
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return what becomes of the values of a field.
+        """Make the map of a field's values.
 
         Raises:
             OptionError: the field is not one of its kind.
@@ -743,7 +743,7 @@ class Padding:
     static: Mapping[str, int] = attrs.field(factory=dict)
 
     def filler(self, field: Field) -> Any:
-        """Return what padding of a field consists of, as a scalar tensor."""
+        """Return the padding of a field, as a scalar tensor."""
         import tensorflow as tf
 
         dtype = tf.as_dtype(field.element.graph)

@@ -414,7 +414,7 @@ class Parser:
         return out, lengths
 
     def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
-        """Return what the op gives for a spec, checked, and flat what it leaves unfinished.
+        """Parse records by a spec, check them, and finish flat what the op leaves.
 
         Args:
             serialized: string vector.

@@ -235,7 +235,7 @@ def _numbered(
     records: int,
     size: int,
 ) -> tuple[list[Loss], NDArray[np.int64] | None]:
-    """Number losses and kept records by their positions in the shard as it was written, as far as counts tell.
+    """Count losses and kept records by their positions in the shard as it was written, as far as counts tell.
 
     A slot is the place of a record among those that were found or lost singly. The records of a hole have none: how
     many they are is known where there is one hole, and the number of records that were written.

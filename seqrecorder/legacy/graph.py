@@ -92,7 +92,7 @@ def source_of(tensor: Any) -> Any:
 
 
 def describe(op: Any) -> str:
-    """Return what a person calls a source or a pull.
+    """Name a source or a pull as a person would.
 
     >>> import tensorflow as tf
     >>> with tf.Graph().as_default():
@@ -148,7 +148,7 @@ class Runners:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
-        """Return what fills a queue, at least one feed.
+        """List the feeds of a queue, at least one.
 
         Raises:
             LiftError: nothing does that the graph knows of.
@@ -259,12 +259,12 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _run_before(op: Any) -> list[Any]:
-    """Return what an operation waits for, itself or by its handles."""
+    """List what an operation waits for, itself or by its handles."""
     return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
 def _given(queue: Any) -> str:
-    """Return what to do about a queue that Python fills."""
+    """Say what to do about a queue that Python fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"
@@ -283,7 +283,7 @@ _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """Return what running an operation puts into a queue, `(components, many, keep)`, and what else it runs."""
+    """Find what an operation puts into a queue, `(components, many, keep)`, and what else it runs."""
     found: list[_Enqueue] = []
     after: list[Any] = []
     seen, stack = {op}, [op]

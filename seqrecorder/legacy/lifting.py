@@ -120,7 +120,7 @@ def lift(
     shuffle_buffer: ShuffleBuffer = "capacity",
     explain: bool = False,
 ) -> Any:
-    r"""Return what a TensorFlow 1 input function read through queues, as a `tf.data.Dataset`.
+    r"""Turn a TensorFlow 1 input function that reads through queues into a `tf.data.Dataset`.
 
     The function is called once, inside a graph of its own. What stands between the readers and the tensors that it
     returns is translated stage by stage: queue runners, queues, readers and producers into tf.data, the operations
@@ -270,7 +270,7 @@ def translate(
     feed: Mapping[str, Any] | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Return what a graph's pipeline gives for some of its tensors, as a dataset of tuples (see `lift`)."""
+    """Turn some tensors of a graph's pipeline into a dataset of tuples (see `lift`)."""
     import tensorflow as tf
 
     values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}

@@ -279,7 +279,7 @@ def producer(
     seed: int | None = None,
     graph_seed: int = 87654321,
 ) -> Any:
-    """Return what the queue of `tf.train.string_input_producer` or `input_producer` held, in the same order.
+    """Give the elements that the queue of `tf.train.string_input_producer` or `input_producer` held, in its order.
 
     >>> [v.decode() for v in producer(["a", "b", "c"], num_epochs=2, seed=7).as_numpy_iterator()]
     ['a', 'c', 'b', 'b', 'c', 'a']

@@ -520,7 +520,7 @@ class Translation:
         return contents
 
     def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
-        """Return what several feeds of a queue give that share the one source they have, or all of several."""
+        """Merge the feeds of a queue that share one source, or have several."""
         if take_alike(sections, feeds):
             pulled, unpack = self._pulled(sections[0].pulls, place)
             return _map(

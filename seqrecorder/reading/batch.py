@@ -266,7 +266,7 @@ class _ElementFeed(Feed):
     """The elements of a `tf.data.Dataset`, for one strategy."""
 
     def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
-        """Return what a function makes of batches, in one thread ahead of the consumer (see `Feed.made`).
+        """Map a function over batches, in one thread ahead of the consumer (see `Feed.made`).
 
         Nothing is decoded that takes long, and to hand operations to other threads would take as long as they do.
         """

@@ -229,7 +229,7 @@ class Shifted:
 
 
 def next_step(field: str | Sequence[str]) -> Shifted:
-    """Return what stands for the next step of a field, in `inputs`, `targets` and `weights` of `read`.
+    """Name the next step of a field, for `inputs`, `targets` and `weights` of `read`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -255,7 +255,7 @@ def next_step(field: str | Sequence[str]) -> Shifted:
 
 
 def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
-    """Return what stands for the step before each one of a field, in `inputs`, `targets` and `weights` of `read`.
+    """Name the step before each one of a field, for `inputs`, `targets` and `weights` of `read`.
 
     For teacher forcing: a decoder is shown what it should have given for the step before.
 
@@ -349,7 +349,7 @@ class Shift(Derivation):
         return (column, made) if self.real is None else (column, made, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
-        """Return what stands where a record has no such step, `(*shape)`, as a graph holds it."""
+        """Return the value of a step that a record does not have, `(*shape)`, as a graph holds it."""
         start = field.element.zero() if self.start is None else self.start
         try:
             value = np.broadcast_to(exact_array(start, field.element), field.rest)
@@ -447,7 +447,7 @@ class DerivedFields:
         normalize_targets: bool = False,
         horizons: Mapping[str, str | None] | None = None,
     ) -> DerivedFields:
-        """Return what is derived for some options of `read`.
+        """List the derivations that some options of `read` ask for.
 
         Args:
             schema: the fields that records hold.
@@ -607,7 +607,7 @@ class Observed(Derivation):
 
 
 def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
-    """Return what masks the missing values of some fields, or of all float fields for `"mask"`.
+    """Derive masks of the missing values of some fields, or of all float fields for `"mask"`.
 
     Raises:
         OptionError: a field is none of floats, or one has the name of what would say what was observed of it.

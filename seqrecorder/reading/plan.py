@@ -209,7 +209,7 @@ def plan(
     seed: int | None = None,
     shard: tuple[int, int] | None = None,
 ) -> Plan | PlanTable:
-    """Return what an epoch of a strategy gives, or a table of several, without reading a record.
+    """Plan an epoch of one strategy, or compare several in a table, without reading a record.
 
     The strategies plan an epoch just as they do for `read`, from the lengths files, and nothing is parsed: with the
     same `shuffle`, `seed` and `shard` the plan is exact for the first epoch. Shards without lengths files are parsed

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
-    """Return what a dataset contains.
+    """Describe a dataset.
 
     Args:
         path: the dataset's directory, or its URL.

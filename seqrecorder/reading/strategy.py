@@ -107,7 +107,7 @@ class Feed:
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
     def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
-        """Return what a function makes of batches, in their order, ahead of the consumer.
+        """Map a function over batches, in their order, ahead of the consumer.
 
         Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
         hand one over takes as long as to make it. Of larger ones four for each core are made at a time, or wait for the
@@ -349,7 +349,7 @@ class Strategy(Protocol):
         ...
 
     def carried(self, schema: Schema) -> Carried | None:
-        """Return what batches carry beside the fields of a schema and their lengths; None for single records."""
+        """Describe what batches carry beside fields and lengths; None for single records."""
         ...
 
     def read(self, feed: Feed) -> Batches:
@@ -431,7 +431,7 @@ class PaddedBatches:
     mask_name: str | None = None
 
     def carried(self, schema: Schema) -> Carried:
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:

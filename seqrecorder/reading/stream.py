@@ -407,7 +407,7 @@ class PlannedReads:
 
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
-        """Return what is read of an origin, of whose files all have runs."""
+        """Plan the reads of an origin all of whose files have runs."""
         runs = column(origin.files, "runs")
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
@@ -496,7 +496,7 @@ class Oversampling:
 
 
 def oversampling(origin: Origin, oversample: Any) -> Oversampling:
-    """Return what `oversample` of `read` says.
+    """Check the option `oversample` of `read`.
 
     Raises:
         SchemaError: there is no field of the name.
@@ -724,7 +724,7 @@ class _Files:
         return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
-        """Return what is made of each file, in random order or, for the number None, in theirs.
+        """Join the datasets that are made of each file, in random order or, for the number None, in theirs.
 
         Args:
             number: stands for the order of the epoch.
@@ -894,7 +894,7 @@ class _Files:
 
 
 def _of_file(values: Any, file: Any) -> Any:
-    """Return what is a file's of a vector."""
+    """Cut the part of a file out of a vector."""
     import tensorflow as tf
 
     return tf.raw_ops.Gather(params=values, indices=tf.convert_to_tensor(file))

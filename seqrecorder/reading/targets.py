@@ -89,7 +89,7 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
-    """Return what says which entries of a target are real, bool of its first one or two dimensions, if any does."""
+    """Find the mask of real entries of a target, bool over its first one or two dimensions; None if there is none."""
     import tensorflow as tf
 
     target, carried = values[name], options.carried
@@ -153,7 +153,7 @@ def _fitting(
 
 
 def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
-    """Return what is made of the name of each target, its weights and those of its classes, structured as the targets.
+    """Apply a function to the name of each target, its weights and those of its classes, structured as the targets.
 
     Raises:
         OptionError: weights are not structured as the targets are.
@@ -174,7 +174,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Return what an option says of each target, None where it says nothing."""
+    """Assign the parts of an option to the targets, None where it has none."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):

@@ -15,7 +15,7 @@ _once: dict[Hashable, Any] = {}
 
 
 def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
-    """Return what is traced of a function, for all pipelines of this process where it has a key.
+    """Trace a function, once for all pipelines of this process where it has a key.
 
     Args:
         key: of all that the function is made of: it captures no tensor. None traces it anew.
@@ -97,7 +97,7 @@ class Traced:
         return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(self.spec))
 
     def mapped(self, dataset: Any, *, parallel: int | None = None) -> Any:
-        """Return what the function makes of each element of a dataset of what it was traced for (see `mapped`)."""
+        """Map the function over a dataset of the elements that it was traced for (see `mapped`)."""
         import tensorflow as tf
 
         if not self.is_dense:
@@ -118,7 +118,7 @@ class Traced:
         return tf.nest.pack_sequence_as(self.spec, self.function(*tf.nest.flatten(element)))
 
     def reduced(self, dataset: Any, state: Any) -> Any:
-        """Return what is left of a scalar state after all elements of a dataset, as `tf.data.Dataset.reduce` does."""
+        """Reduce a dataset to a scalar, as `tf.data.Dataset.reduce` does."""
         import tensorflow as tf
 
         return tf.raw_ops.ReduceDataset(
@@ -134,7 +134,7 @@ class Traced:
     def applied(
         self, operation: Callable[..., Any], dataset: Any, spec: Any, *, name: str = "f", **options: Any
     ) -> Any:
-        """Return what an operation of `tf.raw_ops` makes of a dataset with the function.
+        """Apply an operation of `tf.raw_ops` that takes a dataset and the function.
 
         Args:
             operation: gives an element for each.
@@ -243,7 +243,7 @@ def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
 
 
 def one_element(element: Any) -> Any:
-    """Return what `tf.data.Dataset.from_tensors` does, of dense tensors."""
+    """Make a dataset of one element of dense tensors, as `tf.data.Dataset.from_tensors` does."""
     import tensorflow as tf
 
     parts = tf.nest.flatten(element)
@@ -261,7 +261,7 @@ def beside(first: Any, second: Any, spec: Any) -> Any:
 
 
 def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
-    """Return what `tf.data.Dataset.rebatch` does, of dense tensors, which traces a function besides.
+    """Cut batches of dense tensors anew, as `tf.data.Dataset.rebatch` does, without the function that it traces.
 
     >>> import tensorflow as tf
     >>> [part.numpy().tolist() for part in rebatched(tf.data.Dataset.range(3).batch(3), 2)]
@@ -283,7 +283,7 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
 
 
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
-    """Return what a function makes of each element, as `tf.data.Dataset.map` does.
+    """Map a function over a dataset, as `tf.data.Dataset.map` does.
 
     That one optimises the function anew for each iterator, and hands the operations of a call to other threads, which
     takes as long as to parse a batch of small records.
@@ -320,7 +320,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
 
 
 def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, parallel: int) -> Any:
-    """Return what `tf.data.Dataset.interleave` does, one element of each dataset ahead.
+    """Interleave datasets, as `tf.data.Dataset.interleave` does, one element of each ahead.
 
     That one would choose how many elements to hold; here these are windows, of which as few as can be are in memory.
 
@@ -364,7 +364,7 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]], *, key: Hashable = None) -> Any:
-    """Return what a function makes of each element and a state that it carries on, as `tf.data.Dataset.scan` does.
+    """Scan a dataset with a state that is carried on, as `tf.data.Dataset.scan` does.
 
     That one finds the shapes of the state by tracing the function again and again.
 

@@ -47,7 +47,7 @@ def describe(value: object) -> str:
 
 
 def advice(given: object, record_class: str = "Record") -> str:
-    """Return what to do with something that was given for a record, as the end of a message."""
+    """Say what to do with something that was given for a record, as the end of a message."""
     if isinstance(given, Mapping):
         return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
     if isinstance(given, (list, tuple)):

@@ -360,7 +360,7 @@ def _brief(value: Any) -> str:
 
 
 def _numbers(field: Field, value: Any) -> Any:
-    """Return what can be drawn of a value as curves, float64 `(steps, channels)`; None of others."""
+    """Return a value as curves to draw, float64 `(steps, channels)`; None where it has none."""
     is_drawn = field.is_list and field.element.numpy.kind in "fiub" and not field.is_ragged and field.sparse is None
     if not is_drawn or field.element.is_text or value is None or len(value) == 0:
         return None

@@ -56,7 +56,7 @@ def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
 
 
 def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
-    """Return what changed from the fields of a dataset to those of a class, in the order of the class.
+    """List the changes from the fields of a dataset to those of a class, in the order of the class.
 
     Args:
         stored: the fields of the dataset.

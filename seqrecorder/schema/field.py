@@ -377,7 +377,7 @@ def value_features(field: Field) -> list[str]:
 
 
 def brief(field: Field) -> str:
-    """Return what a field is, in a few words."""
+    """Describe a field in a few words."""
     shape = f", shape {field.shape}" if field.shape else ""
     return f"{field.kind} {field.element.name}{shape}"
 

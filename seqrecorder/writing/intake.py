@@ -768,7 +768,7 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _numbered_errors(self) -> Iterator[None]:
-        """Number a record that does not fit among all that were given."""
+        """Count a record that does not fit among all that were given."""
         first = self.position
         try:
             yield

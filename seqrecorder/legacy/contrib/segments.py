@@ -116,7 +116,7 @@ def _check(key: Any, length: Any, sequences: Any) -> None:
 
 
 def _described(rows: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what is known of each row: the first attributes of `NextQueuedSequenceBatch`, in order."""
+    """Return the first attributes of `NextQueuedSequenceBatch`, in order."""
     import tensorflow as tf
 
     index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]

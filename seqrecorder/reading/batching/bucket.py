@@ -143,14 +143,14 @@ class BatchesByLength(PaddedBatches, ABC):
 
     @abstractmethod
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
-        """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
+        """Plan the records of a feed; return the plan, the feed of those that fit, and their lengths.
 
         Raises:
             OptionError: records do not fit.
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
@@ -741,7 +741,7 @@ class Bucket(BatchesByLength):
             )
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
-        """Return what will be done with the records of a feed, that feed, and their lengths."""
+        """Plan the records of a feed; return the plan, the feed, and their lengths."""
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.length_counts(group, parse=parse)

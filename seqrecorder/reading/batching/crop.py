@@ -66,7 +66,7 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:

@@ -178,7 +178,7 @@ class Pack:
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         lengths = {"segment_ids": self.length_name, "positions": self.length_name}
         if self.too_long == "split":
             lengths["segment_start"] = "segment_count"

@@ -77,7 +77,7 @@ class Ragged:
         return
 
     def carried(self, schema: Schema) -> Carried:
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
         return Carried(names, padded=False)
 

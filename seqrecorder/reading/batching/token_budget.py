@@ -270,7 +270,7 @@ class TokenBudget(BatchesByLength):
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, LengthCounts | None]:
-        """Return what will be done with the records of a feed, the feed of those that fit, and their lengths.
+        """Plan the records of a feed; return the plan, the feed of those that fit, and their lengths.
 
         Raises:
             OptionError: records do not fit `max_steps`.

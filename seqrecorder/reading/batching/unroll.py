@@ -74,7 +74,7 @@ class Unroll:
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
@@ -162,7 +162,7 @@ def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) ->
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
-    """Return what slots hold after a window of records, and the plan of the batches until then.
+    """Deal a window of records to slots; return the slots, and the plan of the batches until then.
 
     Args:
         slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: the record in each slot, of length 0

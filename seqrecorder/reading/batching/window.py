@@ -131,7 +131,7 @@ class Window:
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Return what batches carry beside the fields of a schema and their lengths."""
+        """Describe what batches carry beside fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
