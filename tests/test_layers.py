@@ -42,15 +42,15 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1690, 9),
+    "schema": (1770, 9),
     "wire": (940, 4),
     "storage": (2860, 9),
-    "codec": (3020, 12),
+    "codec": (3190, 13),
     "dataset": (4000, 15),
     "writing": (3110, 10),
-    "reading": (3650, 21),
+    "reading": (3670, 21),
     "sources": (1850, 9),
-    "analysis": (2620, 9),
+    "analysis": (2630, 9),
     "keras, distributed": (840, 6),
     "legacy": (4550, 32),
     "cli": (1030, 9),
