@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.edits import compact as compact
     from seqrecorder.writing.edits import merge as merge
     from seqrecorder.writing.edits import rewrite as rewrite
+    from seqrecorder.writing.part import parts as parts
     from seqrecorder.writing.part import write_part as write_part
     from seqrecorder.writing.writer import WriteOptions as WriteOptions
     from seqrecorder.writing.writer import Writer as Writer
@@ -125,7 +126,7 @@ _LAZY = {
     for module, names in {
         "writing.commit": "commit",
         "writing.edits": "compact merge rewrite",
-        "writing.part": "write_part",
+        "writing.part": "parts write_part",
         "writing.writer": "WriteOptions Writer write",
         "reading.batch": "batch",
         "reading.batching.bucket": "Bucket",

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 PRINTED = {
     "audio_clips_from_csv.py": "99 chunks written, 1 clip skipped",
+    "classify_clips.py": "400 clips, 2811 frames",
     "compare_batches.py": "steps of the first batch 2000, of the largest 2000",
     "forecast_windows.py": "when the last value is repeated",
     "frames_per_step.py": "lengths [13, 9, 13, 13]",
@@ -31,6 +32,7 @@ PRINTED = {
 }
 # What comes before the accuracy on the test split, and the least that it may be: seeded, but libraries differ.
 LEARNED = {
+    "classify_clips.py": ("ways of unseen clips: ", 90),
     "packed_rows.py": ("topics of unseen sentences: ", 70),
     "tag_python_tokens.py": ("accuracy  ", 95),
     "text_and_image_to_keras.py": ("test accuracy ", 90),

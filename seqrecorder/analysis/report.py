@@ -352,6 +352,8 @@ def _record(facts: Survey, position: int, fact: str) -> str:
                 rows.append((field.name, str(value)))
         elif value is None or not len(value):
             rows.append((field.name, "None" if value is None else "no steps"))
+        elif field.is_image:
+            rows.append((field.name, number_of(len(value), "image")))
         elif field.element.is_text or field.is_ragged or field.sparse is not None:
             rows.append((field.name, f"{len(value):,}: " + " ".join(map(str, value[:_MOST_WORDS]))))
         else:

@@ -339,7 +339,10 @@ class FieldStats(FieldFigures):
         if isinstance(self.values, Texts):
             self.values.add(column.values.ravel().tolist())
         else:
-            self.values.add(np.reshape(column.values, (-1, _channels(self.field))))
+            values: Any = column.values
+            if self.field.any_size:
+                values = np.concatenate([np.empty(0, np.uint8), *map(np.ravel, values)], dtype=self.field.element.numpy)
+            self.values.add(np.reshape(values, (-1, _channels(self.field))))
 
     def _add_gaps(self, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
         inside = np.ones(times.size, bool)

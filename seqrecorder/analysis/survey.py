@@ -264,8 +264,8 @@ def _survey_chunk(
         if column.steps is None:
             continue
         longest[here] = np.maximum(longest[here], column.steps)
-        if field.is_ragged or field.sparse is not None or not column.values.size or field.element.is_text:
-            continue
+        if field.is_ragged or field.sparse is not None or not column.values.size or column.values.dtype == object:
+            continue  # of text and images of any size nothing is missing
         values = column.values.reshape(len(column.values), -1)
         starts = np.cumsum(column.steps) - column.steps
         if field.element.is_time and not field.shape:

@@ -1,4 +1,4 @@
-"""The commands that bring over files of other programs: `schema` and `convert`, of TFRecord files and of tables."""
+"""The commands between datasets and files of other programs: `schema`, `convert` and `export`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from seqrecorder.cli.command import (
 )
 from seqrecorder.dataset.manifest import dataset_at
 from seqrecorder.errors import OptionError, printable
+from seqrecorder.schema.display import number_of
 from seqrecorder.storage.files import MANIFEST, is_url
 
 if TYPE_CHECKING:
@@ -47,10 +48,16 @@ def add_commands(commands: Any) -> None:
     add(convert, "--shuffle", "write the records in a random order")
     add(convert, "--overwrite", "replace a dataset at DIR")
     add(convert, "--schema MODULE:CLASS", "read as this class (default: inferred from all records)")
-    add(convert, "--leave-out FEATURE ...", "a feature that the dataset does without; may be repeated")
+    add(convert, "--leave-out FEATURE ...", "a feature or column that the dataset does without; may be repeated")
     _add_inference(convert)
     _add_table_options(convert, converts=True)
     add_selection_options(convert, keys=False)
+
+    export = add_command(commands, "export", _export, "the records of a dataset, as a table or lines of JSON")
+    add(export, "path PATH", "a dataset's directory or URL")
+    add(export, "output FILE", "the file, replaced if it is there: .parquet, .jsonl or .jsonl.gz")
+    add(export, "--leave-out FIELD ...", "a field that the file does without; may be repeated")
+    add_selection_options(export)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +112,18 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
         **of_writing(options),
     )
     return report.conversion_summary(done), report.conversion_text(done)
+
+
+def _export(options: argparse.Namespace) -> tuple[Any, str]:
+    from seqrecorder.dataset import exports
+    from seqrecorder.dataset.selection import rows_of
+
+    some = selection_of(options.path, options)
+    left_out = {some.schema[name].name for name in options.leave_out}
+    fields = [field.name for field in some.schema.fields if field.name not in left_out]
+    exports.to_file(rows_of(some), options.output, fields)
+    document = {"path": options.output, "records": len(some), "fields": fields}
+    return document, f"{options.output}: {number_of(len(some), 'record')} of {', '.join(fields)}"
 
 
 def _is_dataset(path: str) -> bool:
@@ -185,8 +204,10 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     from seqrecorder.sources.tables import from_table
     from seqrecorder.writing.writer import write
 
-    if options.raw or options.shape or options.leave_out:
-        raise OptionError("--raw, --shape and --leave-out are for TFRecord files")
+    if options.raw or options.shape:
+        raise OptionError("--raw and --shape are for TFRecord files")
+    if schema is not None and options.leave_out:
+        raise OptionError("--leave-out is for a class that is inferred; the one of --schema says it all")
     inferred = None if schema is not None else _inferred(options)
     # What cannot be declared is listed under the class, and left out.
     common: dict[str, Any] = {"extra": "ignore", "cast": options.cast}
@@ -213,7 +234,8 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
 def _inferred(options: argparse.Namespace) -> Schema:
     from seqrecorder.sources.infer import infer_table
 
-    return infer_table(options.paths, by=options.by, order=options.order, name=options.name, key=options.key)
+    columns = {"by": options.by, "order": options.order, "leave_out": getattr(options, "leave_out", ())}
+    return infer_table(options.paths, name=options.name, key=options.key, **columns)
 
 
 def _printed(schema: Schema) -> str:

@@ -1,3 +1,15 @@
 """Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
 
-__all__ = ["arrow", "columns", "decode", "elements", "encode", "graph_ops", "json", "layouts", "parse", "records"]
+__all__ = [
+    "arrow",
+    "columns",
+    "decode",
+    "elements",
+    "encode",
+    "graph_ops",
+    "images",
+    "json",
+    "layouts",
+    "parse",
+    "records",
+]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, is_hub_dataset
+from seqrecorder.codec.columns import Column, is_hub_dataset, separate
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
@@ -76,6 +76,8 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
         for _ in range(int(field.is_list) + int(field.is_ragged)):
             counts, array = _unnested(field, array)
             lengths.append(counts)
+        if field.is_image and (images := _images(field, array)) is not None:
+            return Column(images, steps=lengths[0] if field.is_list else None, present=present)
         for size in field.rest:
             counts, array = _unnested(field, array)
             lengths.append(counts)
@@ -95,6 +97,14 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
         present=present,
         features=features,
     )
+
+
+def _images(field: Field, array: Any) -> NDArray[Any] | None:
+    """Return images that are encoded, or of any size; None of any others."""
+    types = pyarrow().types
+    if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
+        return None
+    return separate(field.exact_images(array.to_pylist()))
 
 
 def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = False) -> Column:
@@ -581,7 +591,8 @@ def _leaf(field: Field, values: Any) -> Any:
         return pa.Array.from_buffers(
             kind, len(values), [None, pa.py_buffer(bounds(values.lengths)), pa.py_buffer(values.data)]
         )
-    flat = np.ascontiguousarray(values).reshape(-1)
+    flat = np.concatenate([np.empty(0, element.numpy), *map(np.ravel, values)]) if field.any_size else values
+    flat = np.ascontiguousarray(flat).reshape(-1)
     if element.is_text:
         return pa.array(flat.tolist(), kind)
     if element.name == "bfloat16":
@@ -608,9 +619,13 @@ def _leaf(field: Field, values: Any) -> Any:
 def _rows(field: Field, column: Column, array: Any) -> Any:
     """Return the rows of records of flat values, from the inside outwards."""
     pa = pyarrow()
-    for size in reversed(field.rest):
+    for size in reversed(_fixed(field)):
         array = pa.FixedSizeListArray.from_arrays(array, size)
-    for lengths in (column.counts, column.steps):
+    heights = widths = None
+    if field.any_size:
+        sizes = np.array([image.shape[:2] for image in column.values], np.int64).reshape(-1, 2)
+        heights, widths = sizes[:, 0], np.repeat(sizes[:, 1], sizes[:, 0])
+    for lengths in (widths, heights, column.counts, column.steps):
         if lengths is not None:
             array = pa.LargeListArray.from_arrays(pa.array(bounds(np.asarray(lengths, np.int64))), array)
     return array
@@ -625,10 +640,15 @@ def _whole(column: Column, array: Any) -> Any:
     return array.take(pyarrow().array(np.where(present, places, 0), mask=~present))
 
 
+def _fixed(field: Field) -> tuple[int | None, ...]:
+    """Return the dimensions that are lists of one size; of images of any size only the channels are."""
+    return field.shape[2:] if field.any_size else field.rest
+
+
 def _nested(field: Field, leaf: Any) -> Any:
     pa = pyarrow()
-    for size in reversed(field.rest):
+    for size in reversed(_fixed(field)):
         leaf = pa.list_(leaf, size)
-    for _ in range(int(field.is_list) + int(field.is_ragged or field.sparse is not None)):
+    for _ in range(int(field.is_list) + int(field.is_ragged or field.sparse is not None) + 2 * int(field.any_size)):
         leaf = pa.large_list(leaf)
     return leaf

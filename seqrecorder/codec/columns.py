@@ -204,6 +204,8 @@ def _collected(field: Field, values: list[Any]) -> Column | None:
         return _sparse_lists(field, values) if field.is_list else _sparse(field, values)
     if field.is_list and field.is_ragged:
         return _ragged_lists(field, values)
+    if field.is_image and (field.any_size or any(type(value) is not np.ndarray for value in values)):
+        return _images(field, values)
     if field.is_list or field.is_ragged:
         return _arrays(field, values)
     return _fixed(field, values) if field.shape else _scalars(field, values)
@@ -232,6 +234,18 @@ def _arrays(field: Field, values: list[Any]) -> Column | None:
         return None
     lengths = np.fromiter(map(len, values), np.int64, len(values))
     return Column(flat, steps=lengths) if field.is_list else Column(flat, counts=lengths)
+
+
+def _images(field: Field, values: list[Any]) -> Column | None:
+    """Return the column of images that have sizes of their own, or of which some are encoded: an object each."""
+    try:
+        exact = [field.exact(value) for value in values]
+    except (Mismatch, TypeError, ValueError, OverflowError):
+        return None
+    if not field.is_list:
+        return Column(separate(exact))
+    steps = np.fromiter(map(len, exact), np.int64, len(exact))
+    return Column(separate(list(chain.from_iterable(exact))), steps=steps)
 
 
 def _ragged_lists(field: Field, values: list[Any]) -> Column | None:
@@ -306,6 +320,14 @@ def objects(values: list[Any]) -> NDArray[Any]:
     return array
 
 
+def separate(values: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of objects, which may be arrays of one shape."""
+    array = np.empty(len(values), object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
 def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
@@ -358,7 +380,7 @@ def _split_values(field: Field, column: Column) -> list[Any]:
     if field.is_list and field.is_ragged:
         return _split(_split(column.values, column.counts), column.steps)
     if field.is_list:
-        return _split(column.values, column.steps)
+        return _split(list(column.values) if field.any_size else column.values, column.steps)
     if field.is_ragged:
         return _split(column.values, column.counts)
     if field.shape:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, objects, scatter
+from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, objects, scatter, separate
 from seqrecorder.codec.flat_values import (
     FLOAT_BYTES,
     Broken,
@@ -110,7 +110,8 @@ def _with_defaults(field: Field, values: NDArray[Any], have: NDArray[np.bool_]) 
         return values
     out = np.empty((have.size, *field.rest), values.dtype)
     out[have] = values
-    out[~have] = field.exact(field.default)
+    default = field.exact(field.default)
+    out[~have] = separate([default]) if field.any_size else default
     return out
 
 
@@ -262,7 +263,7 @@ def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
     if field.is_list and field.is_ragged:
         nothing = np.empty((0, *field.rest), field.element.numpy)
         return np.concatenate([nothing, *value]), list(map(len, value)), None
-    return value, [len(value)], None
+    return separate(value) if field.any_size else value, [len(value)], None
 
 
 def agreed(

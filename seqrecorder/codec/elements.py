@@ -1,8 +1,7 @@
-"""Values that were stored as messages of their own (see `encode_values`): tensors, PNG and JPEG images."""
+"""Values that were stored as messages of their own: tensors, and elements of datasets."""
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -10,73 +9,15 @@ from seqrecorder.codec.encode import tensor_header
 from seqrecorder.codec.graph_ops import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
 
-_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-_PNG_HEAD = 24  # bytes up to the end of the size
-_BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
 _BASE, _DIGITS = 128, 5  # of varints of 32 bits: no record is larger
 _PLACES = [_BASE**place for place in range(_DIGITS)]
 _SHOWN = 16
-
-
-def decode_images(encoded: Any, field: Field) -> Any:
-    """Return uint8 images (N, height, width, channels) for a vector of encoded ones, inside a graph or eagerly.
-
-    Both storages take PNG and JPEG: files of the wild mix them under one name.
-    """
-    import tensorflow as tf
-
-    if tf.executing_eagerly():
-        return _eager_images(field.storage, field.name, field.rest)(encoded)
-    return _each_image(encoded, field.storage, field.name, field.rest)
-
-
-def _each_image(encoded: Any, storage: str, name: str, shape: tuple[int, ...]) -> Any:
-    """Return images, once their headers were found to say the size that is expected: a few bytes can claim any."""
-    import tensorflow as tf
-
-    wanted = f"field {name!r}: images of {shape[0]} x {shape[1]} pixels (height, width) are expected, got"
-    heads = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=_PNG_HEAD), tf.int64)
-    is_png = tf.reduce_all(tf.equal(heads[:, : len(_PNG)], list(_PNG)), 1)
-    is_jpeg = tf.reduce_all(tf.equal(heads[:, : len(_JPEG)], list(_JPEG)), 1)
-    kinds = f"field {name!r}: images in PNG or JPEG are expected, got bytes that begin with"
-    encoded = checked(encoded, is_png | is_jpeg, kinds, heads)
-    # The size of a PNG stands in its first chunk, IHDR, always.
-    width, height = (tf.reduce_sum(heads[:, at : at + 4] * _BIG_ENDIAN, 1) for at in (16, 20))
-    is_right = tf.equal(height, shape[0]) & tf.equal(width, shape[1])
-    encoded = checked(encoded, is_jpeg | is_right, wanted, height, width)
-    sizes = tf.map_fn(
-        lambda image: tf.io.extract_jpeg_shape(image)[:2],
-        tf.boolean_mask(encoded, is_jpeg),
-        fn_output_signature=tf.TensorSpec([2], tf.int32),
-    )
-    encoded = checked(encoded, tf.equal(sizes, shape[:2]), wanted, sizes)
-    read = tf.io.decode_png if storage == "png" else tf.io.decode_jpeg  # either takes both
-    return tf.map_fn(
-        lambda image: tf.ensure_shape(read(image, channels=shape[2]), shape),
-        encoded,
-        fn_output_signature=tf.TensorSpec(shape, tf.uint8),
-    )
-
-
-@functools.cache
-def _eager_images(storage: str, name: str, shape: tuple[int, ...]) -> Callable[[Any], Any]:
-    """Return a graph that decodes a vector: an eager `tf.map_fn` is slow for each."""
-    import tensorflow as tf
-
-    def decode(encoded: Any) -> Any:
-        with tf.device("CPU:0"):
-            return _each_image(encoded, storage, name, shape)
-
-    graph: Callable[[Any], Any] = tf.function(
-        decode, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
-    )
-    return graph
 
 
 def tensor_buffers(encoded: Any, field: Field) -> Any:

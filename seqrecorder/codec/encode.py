@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -90,8 +89,17 @@ def encode_tensors(field: Field, column: Column) -> Any:
     return out
 
 
-def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
-    """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes."""
+def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
+    """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes.
+
+    Args:
+        values: `(n, height, width, channels)`; or objects, of which those that are bytes are encoded already.
+        storage: `png` or `jpeg`.
+    """
+    if values.dtype == object:
+        pixels = [value for value in values.tolist() if not isinstance(value, bytes)]
+        encoded = chain.from_iterable(encode_images(value[np.newaxis], storage) for value in pixels)
+        return [value if isinstance(value, bytes) else next(encoded) for value in values.tolist()]
     import tensorflow as tf
 
     check_threads_of_tensorflow("encode images")
@@ -100,7 +108,7 @@ def encode_images(values: NDArray[np.uint8], storage: str) -> list[bytes]:
             return [tf.io.encode_jpeg(image).numpy() for image in values]
         several = max(1, _TOGETHER * len(values) // max(1, values.nbytes))
         pieces = (values[first : first + several] for first in range(0, len(values), several))
-        return list(itertools.chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
+        return list(chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
 
 
 PIECE_RECORDS = 16384
@@ -178,7 +186,10 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
             total += column.features.data.size
         elif column.values.dtype == object and column.values.size:
             texts = column.values.reshape(-1).tolist()
-            total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
+            try:
+                total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
+            except (TypeError, AttributeError):  # images, of pixels or encoded
+                total += sum(map(value_size, texts))
     return total
 
 
@@ -372,7 +383,7 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
 
 def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
     """Return the column of values that are lists of Python's own numbers and texts; None if they are not."""
-    if field.sparse is not None:
+    if field.sparse is not None or field.any_size:
         return None
     lengths: list[NDArray[np.int64]] = []
     for _ in range(int(field.is_list) + len(field.shape)):
@@ -485,7 +496,7 @@ def _leaf(field: Field, column: Column) -> Leaf:
     steps, present = column.steps, column.present
     if column.features is not None:
         return Leaf(name, field.element.wire, layout, column.features, 1, steps, present)
-    if field.storage in ("png", "jpeg"):
+    if field.is_image:
         return Leaf(name, "bytes", layout, encode_images(column.values, field.storage), 1, steps, present)
     if field.storage == "tensor":
         return Leaf(name, "bytes", layout, encode_tensors(field, column), 1, steps, present)

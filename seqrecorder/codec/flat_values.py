@@ -8,8 +8,8 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, objects
-from seqrecorder.codec.elements import decode_images
 from seqrecorder.codec.encode import tensor_header
+from seqrecorder.codec.images import decode_each
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
 from seqrecorder.wire.read import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
@@ -114,23 +114,21 @@ def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
 
 
 def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return images, which TensorFlow decodes, all of one size."""
+    """Return images, which TensorFlow decodes."""
     import tensorflow as tf
 
     check_threads_of_tensorflow("decode images")
     octets = items.data.data
     encoded = [bytes(octets[i:j]) for i, j in zip(items.starts.tolist(), items.stops.tolist(), strict=True)]
-    with tf.device("CPU:0"):
-        try:
-            images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
-        except tf.errors.OpError as error:
-            for row, one in zip(rows.tolist(), encoded, strict=True):
-                try:
-                    decode_images(tf.constant([one]), field)
-                except tf.errors.OpError as own:
-                    raise Broken(row, field.name, str(own.message)) from None
-            raise Broken(int(rows[0]), field.name, str(error.message)) from None
-    return images
+    try:
+        return decode_each(encoded, field)
+    except tf.errors.OpError as error:
+        for row, one in zip(rows.tolist(), encoded, strict=True):
+            try:
+                decode_each([one], field)
+            except tf.errors.OpError as own:
+                raise Broken(row, field.name, str(own.message)) from None
+        raise Broken(int(rows[0]), field.name, str(error.message)) from None
 
 
 FLOAT_BYTES = 4
@@ -307,7 +305,7 @@ class Reader:
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
         rows = self._rows[owners]
-        if field.storage in ("png", "jpeg"):
+        if field.is_image:
             return Values(images_of(field, items, rows), counts)
         if field.storage == "tensor":
             items = tensor_contents(field, items, rows)
@@ -362,7 +360,7 @@ class _Gathered:
         self._parts: list[NDArray[Any]] = []
         self._all: NDArray[Any] | None = None
         self._done = 0
-        if not (field.is_ragged or field.element.is_text or field.storage in ("png", "jpeg")):
+        if not (field.is_ragged or field.element.is_text or field.is_image):
             least = field.element.itemsize if field.in_items else FLOAT_BYTES if field.element.wire == "float" else 1
             self._all = np.empty((size // (_HEAD + least * field.count), *field.rest), field.element.numpy)
 

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.decode import agreed, find_features, fixed_values, of_graphs, presence_of, with_absent
-from seqrecorder.codec.elements import decode_images, tensor_buffers
+from seqrecorder.codec.elements import tensor_buffers
 from seqrecorder.codec.graph_ops import (
     MARGINS,
     Padding,
@@ -40,17 +41,18 @@ from seqrecorder.codec.graph_ops import (
     with_shape,
     without_margins,
 )
+from seqrecorder.codec.images import ImageDecoder, decode_images, not_empty
 from seqrecorder.codec.layouts import Specs, require_bounds
-from seqrecorder.errors import SchemaError
+from seqrecorder.errors import OptionError, SchemaError
 from seqrecorder.schema.field import DEFAULT_GROUP, value_features
+from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from seqrecorder.codec.graph_ops import Crop, Derivation
     from seqrecorder.codec.layouts import Layout, Spec
     from seqrecorder.schema.field import Field
-    from seqrecorder.schema.schema import Schema
 
 
 def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
@@ -198,13 +200,61 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
     Sizes are None where each item is one value, or the items are the elements themselves.
     """
-    if field.storage in ("png", "jpeg"):
+    if field.is_image:
         return decode_images(flat, field), None
     if field.storage == "tensor":
         return decode_buffers(tensor_buffers(flat, field), field, fixed=not field.is_ragged)
     if field.buffered:
         return decode_buffers(flat, field, fixed=not (whole or field.is_ragged or field.sparse is not None))
     return to_declared(flat, field), None
+
+
+def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
+    """Return a schema in which images of any size, or that are resized, are bytes, and their decoders by field.
+
+    Args:
+        schema: the fields.
+        resize: by field, height and width.
+
+    Raises:
+        OptionError: `resize` names no images, or no sizes.
+        SchemaError: it names no field.
+    """
+    if not isinstance(resize or {}, Mapping):
+        raise OptionError(f"resize: expected a mapping of field to (height, width), got {resize!r}")
+    sizes = {name: _size(schema[name], size) for name, size in (resize or {}).items()}
+    decoders = {f.name: ImageDecoder(f, sizes.get(f.name)) for f in schema.fields if f.any_size or f.name in sizes}
+    if not decoders:
+        return schema, {}
+    fields = tuple(decoders[field.name].stored if field.name in decoders else field for field in schema.fields)
+    return Schema(schema.name, fields, schema.record_class), decoders
+
+
+def images_of(
+    schema: Schema, sources: Mapping[str, str], decoders: Mapping[str, ImageDecoder]
+) -> dict[str, ImageDecoder]:
+    """Return the decoders of fields that are made of encoded images, such as the next step.
+
+    Args:
+        schema: of all fields.
+        sources: by field that is made, what it is made of.
+        decoders: of the sources.
+    """
+    made = {name: source for name, source in sources.items() if source in decoders}
+    return {
+        field.name: decoders[made[field.name]]
+        for field in schema.fields
+        if field.name in made and field.element.is_text
+    }
+
+
+def _size(field: Field, size: Any) -> tuple[int, int]:
+    if not field.is_image:
+        raise OptionError(f"resize: expected fields with storage='png' or 'jpeg', got {field.name!r}")
+    two = isinstance(size, (tuple, list)) and len(size) == 2  # noqa: PLR2004 - height and width
+    if not two or not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in size):
+        raise OptionError(f"resize: expected (height, width) for {field.name!r}, such as (64, 64), got {size!r}")
+    return size[0], size[1]
 
 
 SEQUENCE_LENGTH = "sequence_length"
@@ -245,10 +295,12 @@ class Parser:
         crops: by alignment group, the steps that are kept of its sequences, where not all are.
         where: what TensorFlow's errors are to call a record that is not as the schema says; "" for nothing.
         derivations: what is made of the fields, one after the other.
+        images: the decoders of fields that are encoded images; those of any size are added.
 
     Attributes:
         stored: the fields that records hold.
         schema: those, and what is made of them.
+        images: by field, what decodes it once a batch is complete; of a derived one, too.
 
     Raises:
         OptionError: the layout cannot hold the bounds of ragged or sparse steps.
@@ -261,7 +313,10 @@ class Parser:
         crops: Mapping[str, Crop] | None = None,
         where: str = "",
         derivations: Sequence[Derivation] = (),
+        *,
+        images: Mapping[str, ImageDecoder] | None = None,
     ) -> None:
+        schema, of_any_size = encoded_images(schema)
         require_bounds(schema.fields, layout)
         self.where = where
         self.stored = schema
@@ -269,7 +324,11 @@ class Parser:
         self.derivations = derivations
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
-        self.specs = Specs(schema, layout, self.crops, {derivation.source for derivation in derivations})
+        fields = {field.name for field in schema.fields}
+        decoders = {**of_any_size, **{name: each for name, each in (images or {}).items() if name in fields}}
+        self.images = decoders | images_of(self.schema, sources_of(derivations), decoders)
+        flattened = {derivation.source for derivation in derivations} | set(decoders)
+        self.specs = Specs(schema, layout, self.crops, flattened)
         # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
         self._sources = sources_of(derivations)
         around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
@@ -277,7 +336,7 @@ class Parser:
 
     def cropped(self, crops: Mapping[str, Crop]) -> Parser:
         """Return the parser of the same fields, of which other steps are kept."""
-        return Parser(self.stored, self.layout, crops, self.where, self.derivations)
+        return Parser(self.stored, self.layout, crops, self.where, self.derivations, images=self.images)
 
     def _parse(
         self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
@@ -354,7 +413,7 @@ class Parser:
         names = [field.name for field in members if not field.may_lack][:1] or [field.name for field in members]
 
         def parse(names: list[str], serialized: Any) -> Any:
-            parser = Parser(self.stored.select(names), self.layout, self.crops, self.where)
+            parser = Parser(self.stored.select(names), self.layout, self.crops, self.where, images=self.images)
             return parser.parse_columns(serialized)[1][group]
 
         lengths = parse(names, serialized)
@@ -439,6 +498,7 @@ class Parser:
                 parsed.lengths[name] = whole[name] = sizes
             elif self._is_counted(field):
                 column, sizes = column_of(field, features, self.specs, self._crop(field))
+                column = attrs.evolve(column, values=self._not_empty(field, column.values))
                 sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
                 with tf.control_dependencies([sizes]):
                     column = attrs.evolve(column, values=tf.identity(column.values))
@@ -452,6 +512,7 @@ class Parser:
                     parsed.lengths[name] = cropped_lengths(sizes, self.crops[field.group], tf)
             else:
                 values, have = fixed_values_of(field, features, stated, holds.get(name))
+                values = self._not_empty(field, values)
                 parsed.columns[name], presence = fixed_values(of_graphs(), field, values, have, stated)
             if presence.present is not None:
                 parsed.present[name] = presence.present
@@ -460,6 +521,9 @@ class Parser:
         for group in self.stored.groups:
             parsed.of_group[group] = agreed(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
+
+    def _not_empty(self, field: Field, values: Any) -> Any:
+        return not_empty(values, field) if field.name in self.images else values
 
     def _crop(self, field: Field) -> Crop:
         """Return the steps of a field that are decoded."""

@@ -7,6 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.encode import RecordEncoder
+from seqrecorder.codec.images import decode_elements
 from seqrecorder.wire.read import WireError, message_spans
 
 if TYPE_CHECKING:
@@ -61,11 +62,14 @@ class RecordCodec:
 
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Return the tensors of one record."""
-        return _without_autograph(self._parser.parse, serialized)
+        return _without_autograph(self._decoded(self._parser.parse), serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:
         """Return the tensors of a padded batch."""
-        return _without_autograph(self._parser.parse_batch, serialized)
+        return _without_autograph(self._decoded(self._parser.parse_batch), serialized)
+
+    def _decoded(self, parse: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+        return lambda serialized: decode_elements(parse(serialized), self._parser.images)
 
 
 def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:

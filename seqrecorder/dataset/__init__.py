@@ -2,6 +2,7 @@
 
 __all__ = [
     "examples_csv",
+    "exports",
     "generations",
     "keys",
     "manifest",

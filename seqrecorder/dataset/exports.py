@@ -93,6 +93,21 @@ def to_jsonl(rows: Rows, path: str | os.PathLike[str], fields: Fields) -> None:
             file.writelines(f"{line}\n" for line in json_lines(schema, columns))
 
 
+def to_file(rows: Rows, path: str, fields: Fields) -> None:
+    """Write a file of the format that its name says.
+
+    Raises:
+        OptionError: it says none; else see `Selection.to_parquet` and `Selection.to_jsonl`.
+    """
+    name = path.lower()
+    if name.endswith(".parquet"):
+        to_parquet(rows, path, fields, {})
+    elif name.removesuffix(".gz").endswith(".jsonl"):
+        to_jsonl(rows, path, fields)
+    else:
+        raise OptionError(f"expected a file name that ends with .parquet, .jsonl or .jsonl.gz, got {path!r}")
+
+
 def to_columns(rows: Rows, fields: Fields) -> dict[str, Column]:
     """Concatenate the columns of all records."""
     schema = rows.schema.select(fields)

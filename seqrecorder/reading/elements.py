@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.graph_ops import FieldMap
+    from seqrecorder.codec.images import ImageDecoder
     from seqrecorder.schema.schema import Schema
 
 
@@ -70,6 +71,7 @@ class OutputOptions:
         index_name: name of the positions of records, or None.
         carried: what elements carry besides; None for single records.
         ids: by target, the ids of the words that `class_weight` may name its classes by.
+        images: by name, the decoders of what is encoded images until an element is complete.
     """
 
     output: Output = "dict"
@@ -83,6 +85,12 @@ class OutputOptions:
     index_name: str | None = None
     carried: Carried | None = None
     ids: Mapping[str, Mapping[Any, int]] = attrs.field(factory=dict)
+    images: Mapping[str, ImageDecoder] = attrs.field(factory=dict)
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """By name of the sizes of images, that of the images."""
+        return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:
         if self.output not in OUTPUTS:
@@ -116,8 +124,9 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
     names = []
     for name in wanted:
         if name in made:
-            made_of = options.carried.names.get(name) if options.carried else None
-            names += [made_of] if made_of else []
+            image = options.sizes.get(name, name)
+            made_of = options.carried.names.get(image) if options.carried else None
+            names += [made_of or image] if made_of or image in _field_names(schema) else []
             continue
         base = name[: -len("_present")] if name.endswith("_present") and name not in _field_names(schema) else name
         if base not in _field_names(schema):
@@ -127,7 +136,8 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
             )
         names.append(base)
     lists = [f.name for f in chosen.fields if f.is_list]
-    if any(name in made and name != options.index_name for name in wanted) and not any(name in lists for name in names):
+    of_steps = set(made) - {options.index_name, *options.sizes}
+    if of_steps.intersection(wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
     if not names:
         raise OptionError(f"inputs: expected a field of {schema.name} or more, got {', '.join(wanted) or 'none'}")
@@ -137,7 +147,8 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
 def _check_targets(schema: Schema, options: OutputOptions) -> None:
     for option, names in (("targets", names_of(options.targets)), ("weights", weight_names(options.weights))):
         for name in names:
-            if name in _field_names(schema) and schema[name].element.is_text:
+            is_text = name in _field_names(schema) and schema[name].element.is_text
+            if is_text and name not in options.images:
                 raise OptionError(
                     f"{option}: {name!r} is text, of which Keras makes no loss: pass vocabulary={{field: ...}} with a "
                     "seqrecorder.Vocabulary, which makes ids of it; or store numbers"
@@ -168,7 +179,7 @@ def _field_names(schema: Schema) -> list[str]:
 
 
 def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
-    names = [options.index_name] if options.index_name else []
+    names = [*([options.index_name] if options.index_name else []), *options.sizes]
     if options.carried is None or not schema.groups:
         return names
     names += [options.length_name, *map(length_name, schema.groups[1:])]

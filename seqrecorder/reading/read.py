@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
-from seqrecorder.codec.graph_ops import check_steps, with_number
-from seqrecorder.codec.parse import Parser
+from seqrecorder.codec.graph_ops import check_steps, sources_of, with_number
+from seqrecorder.codec.parse import Parser, encoded_images, images_of
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
@@ -79,6 +79,7 @@ def read(
     vocabulary: Mapping[str, MapsField] | None = None,
     normalize: Any = None,
     normalize_targets: bool = False,
+    resize: Mapping[str, tuple[int, int]] | None = None,
     output: Output = "dict",
     shard: tuple[int, int] | None = None,
     deterministic: bool = True,
@@ -132,6 +133,8 @@ def read(
         normalize: result of `stats`, or a mapping of field to statistics: subtract the mean, divide by the standard
             deviation; padding stays 0, and missing values become 0 afterwards.
         normalize_targets: normalize targets too; `stats["mfcc"].denormalize` is the inverse.
+        resize: by field, the height and width that its images are resized to, bilinearly, `{"image": (64, 64)}`; images
+            of any size are otherwise padded to the largest of a batch, beside `<field>_size`.
         output: `dict`, `tuple` (in declaration order) or `record` (the class, with tensors for values).
         shard: `(index, count)` for one of several readers: together they read each record once.
         deterministic: False lets elements overtake each other, which may be faster.
@@ -177,10 +180,11 @@ def read(
     origin.check_lengths()
     for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
-    chosen = origin.schema.select(fields)
-    made = strategy.carried(origin.schema)
+    whole, images = encoded_images(origin.schema, resize)
+    chosen = whole.select(fields)
+    made = strategy.carried(whole)
     derived = DerivedFields.of(
-        origin.schema,
+        whole,
         chosen,
         inputs=inputs,
         targets=targets,
@@ -192,6 +196,8 @@ def read(
         horizons=made.names if made else {},
     )
     carried = strategy.carried(derived.schema)
+    images |= images_of(derived.schema, sources_of(derived.derivations), images)
+    images |= {} if carried is None else {n: images[of] for n, of in carried.names.items() if of in images}
     options = OutputOptions(
         output=output,
         inputs=derived.inputs,
@@ -204,15 +210,16 @@ def read(
         index_name=index_name,
         carried=carried,
         ids=derived.ids,
+        images=images,
     )
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
     parsed, derivations = derived.of_fields(wanted)
-    origin.check_first(parsed)
+    origin.check_first(origin.schema.select(field.name for field in parsed.fields))
     stored = parsed if index_name is None else with_number(parsed, index_name)
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
-        Parser(stored, origin.layout, crops, origin.record, derivations),
+        Parser(stored, origin.layout, crops, origin.record, derivations, images=images),
         shaper(origin.schema, derived.choose(parsed), options),
         StreamOptions(
             WINDOW,

@@ -126,7 +126,7 @@ class Feed:
         """
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
         traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
-        slow = any(field.storage in _SLOW for field in self.parser.schema.fields)
+        slow = self.parser.images or any(field.storage in _SLOW for field in self.parser.schema.fields)
         known = origin.compression is None and origin.longest is not None and not slow
         tensors = _bytes_of(traced.spec, batch_size if batch_size > 1 else longest, longest)
         if known and stored <= _SMALL_BATCH and tensors <= _SMALL_TENSORS:
@@ -457,6 +457,9 @@ class PaddedBatches:
         for name, source in alike:
             if source in exact:
                 exact[name] = exact[source]
+        for name in exact:
+            if name in feed.parser.images:
+                raise OptionError(f"padding_values: {name!r}: images of any size, or resized, are padded with zeros")
         left = self._left(schema)
         for field in schema.fields:
             if field.is_list and field.group in left and field.sparse is not None and not field.dense:

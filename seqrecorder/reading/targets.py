@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.graph_ops import to_numbers
+from seqrecorder.codec.images import decode_elements
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import id_of, mask_of, names_of, weight_names
@@ -356,6 +357,7 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
     first = parsed.groups[0] if parsed.groups else None
 
     def shape(values: dict[str, Any]) -> Any:
+        values = decode_elements(values, options.images) if options.images else values
         if options.index_name is not None:
             values[options.index_name] = to_numbers(values[options.index_name])
         if options.carried is not None and first is not None:

@@ -215,7 +215,7 @@ def _blank(spec: Any) -> Any:
         rank = spec.shape.rank
         return tf.SparseTensor(tf.zeros([0, rank], tf.int64), tf.zeros([0], spec.dtype), tf.zeros([rank], tf.int64))
     if isinstance(spec, tf.RaggedTensorSpec):
-        values = tf.zeros([0, *spec.shape[spec.ragged_rank + 1 :]], spec.dtype)
+        values = tf.zeros([0, *(size or 0 for size in spec.shape[spec.ragged_rank + 1 :])], spec.dtype)
         for _ in range(spec.ragged_rank):
             values = tf.RaggedTensor.from_row_splits(values, tf.zeros([1], spec.row_splits_dtype))
         return values

@@ -462,6 +462,82 @@ def _text(values: Any, element: ElementType) -> NDArray[Any]:
     return result
 
 
+_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of segments that begin with the size
+_JPEG_ALONE = {0x01, *range(0xD0, 0xD8)}  # markers without a segment
+_JPEG_PIXELS = 0xDA
+_PNG_CHANNELS = {0: (1,), 2: (3,), 3: (3, 4), 4: (2,), 6: (4,)}  # by the type of color; 3 is a palette
+_BYTE = 8
+
+
+def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | None:
+    """Read format, height, width, channels (of a palette several) and bits of an image; None if it has no header.
+
+    >>> image_header(bytes.fromhex("89504e470d0a1a0a0000000d494844520000000300000002080200000000000000"))
+    ('png', 2, 3, (3,), 8)
+    """
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and data[25:26] and data[25] in _PNG_CHANNELS:
+        width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+        return "png", height, width, _PNG_CHANNELS[data[25]], data[24]
+    at = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
+    while at + 9 < len(data) and data[at] == 0xFF:  # noqa: PLR2004 - every marker begins so
+        marker = data[at + 1]
+        if marker in _JPEG_SIZES:
+            height, width = (int.from_bytes(data[at + n : at + n + 2], "big") for n in (5, 7))
+            return "jpeg", height, width, (data[at + 9],), data[at + 4]
+        if marker == _JPEG_PIXELS:
+            break
+        alone = marker in _JPEG_ALONE
+        at += 1 if marker == 0xFF else 2 if alone else 2 + int.from_bytes(data[at + 2 : at + 4], "big")  # noqa: PLR2004
+    return None
+
+
+def plain_image(value: Any) -> Any:
+    """Return encoded images as bytes, and several in an array as a list; pixels as they are."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    array = np.asarray(value) if hasattr(value, "__array__") else None
+    return value if array is None or array.dtype.kind not in "OS" else array.tolist()
+
+
+def holds_encoded(value: object) -> bool:
+    """Check whether a value is an encoded image, or a list with one."""
+    return isinstance(value, bytes) or (isinstance(value, list) and any(isinstance(item, bytes) for item in value))
+
+
+def exact_image(value: object, element: ElementType, shape: tuple[int | None, ...], storage: str) -> Any:
+    """Return an image: encoded bytes as they are, pixels as an array of the declared type.
+
+    Args:
+        value: either of them.
+        element: the declared type.
+        shape: height, width and channels; the first two may be None.
+        storage: `png` or `jpeg`.
+
+    Raises:
+        Mismatch: the bytes begin with no such image, or pixels do not fit.
+    """
+    names = ", ".join("any" if size is None else str(size) for size in shape)
+    bits = _BYTE * element.itemsize
+    if isinstance(value, bytes):
+        header = image_header(value)
+        wanted = f"a {storage.upper()} of shape ({names}) and {bits} bits"
+        if header is None:
+            raise Mismatch(wanted, describe(value))
+        kind, height, width, channels, depth = header
+        sizes = all(have and want in (None, have) for have, want in zip((height, width), shape, strict=False))
+        if kind != storage or not sizes or shape[2] not in channels or not (depth == bits or depth < bits == _BYTE):
+            raise Mismatch(wanted, f"a {kind.upper()} of shape {(height, width, channels[0])} and {depth} bits")
+        return value
+    array = exact_array(value, element)
+    if (
+        array.ndim != len(shape)
+        or not array.size
+        or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    ):
+        raise Mismatch(f"shape ({names})", f"shape {array.shape}")
+    return array
+
+
 def _integers(values: Any, element: ElementType) -> NDArray[Any]:
     limits = np.iinfo(element.numpy)
     if min(values) < limits.min or max(values) > limits.max:

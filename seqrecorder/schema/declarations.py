@@ -81,13 +81,14 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; of images height and width may.
         default: as `attrs.field` has it; also fills data that lacks the field.
         factory: as `attrs.field` has it.
         optional: whether the value may be None, which stays apart from an empty one.
         key: whether the field identifies its record; keys are unique among sources.
         chunk: whether the field numbers the chunks that `split` yields of one source.
-        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`.
+        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`: images, of
+            pixels or encoded already.
         sparse: size of the dense vector, of which only some elements are stored.
         dense: whether tensors of a sparse field are dense; records hold a `SparseVector` in any case.
         name: name of the feature in the file, if it is not the attribute's.
@@ -150,7 +151,8 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps).
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); of images
+            height and width may.
         default: as `attrs.field` has it; a field with one may be missing in data, and is empty then.
         factory: as `attrs.field` has it.
         optional: whether the value may be None, which stays apart from an empty sequence.

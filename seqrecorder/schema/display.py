@@ -353,7 +353,7 @@ def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    if isinstance(value, (np.ndarray, list)) and np.ndim(value) + isinstance(value, list):
+    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim):
         some = ", ".join(str(item).replace("\n", " ") for item in value[:_MOST_ITEMS])
         return f"{len(value):,}: {some}" + (", ..." if len(value) > _MOST_ITEMS else "")
     return str(value)
@@ -362,6 +362,6 @@ def _brief(value: Any) -> str:
 def _numbers(field: Field, value: Any) -> Any:
     """Return a value as curves to draw, float64 `(steps, channels)`; None where it has none."""
     is_drawn = field.is_list and field.element.numpy.kind in "fiub" and not field.is_ragged and field.sparse is None
-    if not is_drawn or field.element.is_text or value is None or len(value) == 0:
+    if not is_drawn or field.is_image or field.element.is_text or value is None or len(value) == 0:
         return None
     return np.asarray(value, np.float64).reshape(len(value), -1)

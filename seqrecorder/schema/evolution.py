@@ -123,7 +123,8 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
     for attribute in ("kind", "shape", "storage"):
         was, now = getattr(source, attribute), getattr(field, attribute)
         if was != now:
-            yield Change(field.name, f"{attribute} {was!r} in the data, {now!r} in the class", compatible=False)
+            freed = attribute == "shape" and field.is_image and source.is_image and _frees(was, now)
+            yield Change(field.name, f"{attribute} {was!r} in the data, {now!r} in the class", compatible=freed)
     if source.sparse != field.sparse:
         grows = source.sparse is not None and field.sparse is not None and field.sparse > source.sparse
         yield Change(field.name, f"sparse {source.sparse!r} in the data, {field.sparse!r} in the class", grows)
@@ -139,6 +140,11 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
         if getattr(source, attribute) != getattr(field, attribute):
             now = getattr(field, attribute)
             yield Change(field.name, f"{attribute}={now!r} in the class", compatible=True)
+
+
+def _frees(was: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
+    """Check whether images of one shape are images of another, which leaves more open."""
+    return all(size in (None, other) for size, other in zip(now, was, strict=True))
 
 
 def _widens(old: ElementType, new: ElementType) -> bool:

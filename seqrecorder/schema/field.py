@@ -15,8 +15,11 @@ from seqrecorder.schema.conversion import (
     Mismatch,
     SparseVector,
     exact_array,
+    exact_image,
     exact_scalar,
     exact_sparse,
+    holds_encoded,
+    plain_image,
     require_utf8,
     same_bits,
 )
@@ -37,6 +40,7 @@ _STORAGES = ("auto", "raw", "packed", "buffer", "tensor", "png", "jpeg")
 _MOST_ELEMENTS = 2**31 - 1  # a message has no more bytes
 _MOST_DIMENSIONS = 29  # numpy has 32 before release 2, and records, steps and ragged values take one each
 _IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
+_IMAGE_TYPES = {"png": ("uint8", "uint16"), "jpeg": ("uint8",)}
 
 T = TypeVar("T")
 
@@ -50,7 +54,8 @@ class Field:
         feature: name of the feature in the file.
         kind: `context` (once per record) or `feature_list` (once per step).
         element: the element type.
-        shape: shape of the value (context) or of one step (feature_list); the first dimension may be None.
+        shape: shape of the value (context) or of one step (feature_list); the first dimension may be None, of images
+            the first two.
         storage: how values become features.
         optional: whether the value may be None.
         default: the attribute's default; `attrs.NOTHING` if it has none.
@@ -99,13 +104,23 @@ class Field:
 
     @property
     def is_ragged(self) -> bool:
-        """Check whether the first dimension of the shape is unknown."""
-        return bool(self.shape) and self.shape[0] is None
+        """Check whether the first dimension of the shape is unknown, which of images is a size and no length."""
+        return bool(self.shape) and self.shape[0] is None and not self.is_image
+
+    @property
+    def is_image(self) -> bool:
+        """Check whether each value, or step, is an encoded image."""
+        return self.storage in ("png", "jpeg")
+
+    @property
+    def any_size(self) -> bool:
+        """Check whether images have sizes of their own; in columns each is an object then."""
+        return self.is_image and None in self.shape
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """The known dimensions: the shape, without its first one where that is unknown."""
-        return tuple(size for size in self.shape if size is not None)
+        """The known dimensions: the shape, without its first one where that is unknown; none of images of any size."""
+        return () if self.any_size else tuple(size for size in self.shape if size is not None)
 
     @property
     def count(self) -> int:
@@ -120,7 +135,7 @@ class Field:
     @property
     def in_items(self) -> bool:
         """Check whether one bytes value holds a whole context value, a whole step, or a whole packed sequence."""
-        return self.buffered or self.storage in ("tensor", "png", "jpeg")
+        return self.buffered or self.storage == "tensor" or self.is_image
 
     @property
     def packed(self) -> bool:
@@ -175,6 +190,8 @@ class Field:
             raise Mismatch(hint, "None")
         if self.sparse is not None:
             return self._exact_sparse(value)
+        if self.is_image:
+            return self.exact_images(value) if self.is_list else self._exact_image(value)
         if not self.is_list and not self.shape:
             return exact_scalar(value, self.element)
         if self.is_list and self.is_ragged:
@@ -188,7 +205,7 @@ class Field:
         It is called for every value of every record, so it looks first at what is exact already.
         """
         exact, dtype = self.exact, self.element.numpy
-        is_dense = bool(self.is_list or self.shape) and not self.is_ragged and self.sparse is None
+        is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
         is_scalar = not self.is_list and not self.shape and self.sparse is None and not self.element.is_time
         kinds = {"str": str, "bytes": bytes, "bool": bool}
         kind = kinds.get(self.element.name, dtype.type) if is_scalar else None
@@ -202,6 +219,23 @@ class Field:
                 return value
 
         return normalise
+
+    def exact_images(self, value: Any) -> Any:
+        """Return several images: an array where all are pixels of the one declared size, else a list.
+
+        Raises:
+            Mismatch: one does not fit; the index begins with its position.
+        """
+        value = plain_image(value)
+        items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
+        if not self.any_size and not (isinstance(items, list) and any(isinstance(item, bytes) for item in items)):
+            return self._fit(exact_array(value, self.element), (None, *self.rest))
+        if not isinstance(items, (list, np.ndarray)):
+            raise Mismatch("a list of images, one per step", type(value).__name__)
+        return [self._at(step, self._exact_image, item) for step, item in enumerate(items)]
+
+    def _exact_image(self, value: object) -> Any:
+        return exact_image(plain_image(value), self.element, self.shape, self.storage)
 
     def _exact_sparse(self, value: object) -> Any:
         size = self.sparse or 0
@@ -258,7 +292,7 @@ def _check_shape(field: Field) -> None:
     where = f"field {field.name!r}"
     for position, size in enumerate(field.shape):
         if size is None:
-            if position:
+            if position > int(field.is_image):
                 raise SchemaError(
                     f"{where}: only the first dimension may be None, got shape {field.shape}; "
                     "store the others at a fixed size, or flat with a field for the shape"
@@ -294,10 +328,10 @@ def _check_image(field: Field) -> None:
     where, storage, element = f"field {field.name!r}", field.storage, field.element
     shape = field.shape
     image_rank = 3
-    if element.name != "uint8" or len(shape) != image_rank or field.is_ragged:
+    if element.name not in _IMAGE_TYPES[storage] or len(shape) != image_rank:
         raise SchemaError(
-            f"{where}: storage={storage!r} is for uint8 images of shape (height, width, channels), "
-            f"got {element.name} of shape {shape}"
+            f"{where}: storage={storage!r} is for {' or '.join(_IMAGE_TYPES[storage])} images of shape "
+            f"(height, width, channels), got {element.name} of shape {shape}"
         )
     if shape[2] not in _IMAGE_CHANNELS[storage]:
         raise SchemaError(
@@ -327,6 +361,8 @@ def _check_roles(field: Field) -> None:
         raise SchemaError(f"{where}: a key is a required scalar context field of text, integers, bools or times")
     if field.chunk and (not scalar or field.element.numpy.kind not in "iu"):
         raise SchemaError(f"{where}: chunk=True is for a scalar integer context field")
+    if field.is_image and holds_encoded(field.default):
+        raise SchemaError(f"{where}: the default of an image is pixels, got encoded bytes")
     if field.default is None and not (field.optional or field.deferred):
         raise SchemaError(f"{where}: default=None needs optional=True, or deferred=True if `load` fills it")
     for old in field.renamed_from:
@@ -350,13 +386,8 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
                 "call the group otherwise"
             )
     taken: dict[tuple[str, str], str] = {}
-    names = {field.name for field in fields}
+    _check_made_names(owner, fields)
     for field in fields:
-        if field.optional and f"{field.name}_present" in names:
-            raise SchemaError(
-                f"{owner}: optional field {field.name!r} gives {field.name}_present, which is a field's name too; "
-                "rename one of them"
-            )
         for feature in feature_names(field):
             # The kinds share one name space in a flat tf.train.Example, so a name stands once in all.
             for kind in ("context", "feature_list"):
@@ -364,6 +395,18 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
                 if other is not None:
                     raise SchemaError(f"{owner}: fields {other!r} and {field.name!r} are both stored as {feature!r}")
             taken[field.kind, feature] = field.name
+
+
+def _check_made_names(owner: str, fields: Sequence[Field]) -> None:
+    names = {field.name for field in fields}
+    for field in fields:
+        kinds = {"optional field": ("present", field.optional), "images of any size": ("size", field.any_size)}
+        for kind, (suffix, gives) in kinds.items():
+            if gives and f"{field.name}_{suffix}" in names:
+                raise SchemaError(
+                    f"{owner}: {kind} {field.name!r} gives {field.name}_{suffix}, which is a field's name too; rename "
+                    "one of them"
+                )
 
 
 def feature_names(field: Field) -> list[str]:

@@ -118,17 +118,23 @@ def infer_table(
     key: str | None = None,
     columns: Sequence[str | None] | None = None,
     rows: int = _ROWS,
+    leave_out: Sequence[str] = (),
 ) -> Schema:
-    """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`."""
+    """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`.
+
+    `leave_out` names columns that no field stands for.
+    """
     table = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
-    for column in itertools.chain(*keys):
+    for column in itertools.chain(*keys, leave_out):
         if column not in table.column_names:
             raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
     if order is not None and by is None:
         raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
     drafted = _Drafted(table, name)
     for column in table.column_names:
+        if column in leave_out:
+            continue
         if by is None:
             drafted.add_whole(column)
         else:

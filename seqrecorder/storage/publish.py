@@ -72,6 +72,10 @@ def exchange_now(one: Path, other: Path) -> int:
 _RECORD = "committed"
 
 
+def _label(part: int | str) -> str:
+    return f"{part:05d}-" if isinstance(part, int) else f"{part}-"
+
+
 @attrs.frozen(slots=False)
 class PartsDirectory:
     """The parts of one dataset.
@@ -81,14 +85,16 @@ class PartsDirectory:
 
     Attributes:
         destination: the directory of the dataset that shall be, absolute, symbolic links resolved.
+        only: the part whose attempts count, and those whose names begin like its; None for all.
     """
 
     destination: Path
+    only: int | str | None = None
 
     @classmethod
-    def of(cls, destination: str | os.PathLike[str]) -> PartsDirectory:
+    def of(cls, destination: str | os.PathLike[str], only: int | str | None = None) -> PartsDirectory:
         """Return that of a destination as it was given."""
-        return cls(Path(os.path.realpath(local_path(destination))))
+        return cls(Path(os.path.realpath(local_path(destination))), only)
 
     @property
     def path(self) -> Path:
@@ -97,8 +103,7 @@ class PartsDirectory:
 
     def new_attempt(self, part: int | str) -> Path:
         """Return a path for another attempt at a part, that nobody else has."""
-        name = f"{part:05d}" if isinstance(part, int) else part
-        return self.path / f"{name}-{secrets.token_hex(8)}"
+        return self.path / f"{_label(part)}{secrets.token_hex(8)}"
 
     @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
@@ -106,7 +111,9 @@ class PartsDirectory:
 
         They are listed once, so that one that is completed later is neither committed nor removed.
         """
-        return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in _complete(self.path)]
+        begin = "" if self.only is None else _label(self.only)
+        complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
+        return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in complete]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ from seqrecorder.codec.columns import (
     is_arrow,
     maker_from_mapping,
     records_of,
+    separate,
     with_texts,
 )
 from seqrecorder.codec.encode import columns_of_dictionaries, value_size
@@ -151,7 +152,7 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *
     except (TypeError, ValueError, OverflowError) as error:  # what numpy cannot take at all
         raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
     found = exact.values.shape
-    if found[1:] != field.rest or not found:
+    if not found or (found[1:] != field.rest and not (field.is_image and exact.values.dtype == object)):
         shape = ", ".join(["n", *map(str, field.rest)])
         raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {found}")
     _check_sizes(field, found[0], checked, column.present, problems)
@@ -171,6 +172,9 @@ def _exact(field: Field, values: Any) -> Column:
     Raises:
         Mismatch: one does not fit.
     """
+    if field.is_image:
+        images = field.exact_images(values)
+        return Column(separate(images) if isinstance(images, list) else images)
     if not field.element.is_text:
         return Column(exact_array(values, field.element))
     # What makes features of texts checks them as well.

@@ -34,7 +34,6 @@ from seqrecorder.errors import (
     DatasetError,
     DatasetNotFoundError,
     DuplicateKeyError,
-    ManifestError,
     OptionError,
     SchemaMismatchError,
     ShardReadError,
@@ -56,7 +55,7 @@ from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
-from seqrecorder.writing.part import HOOKS, IDENTITY, OPENED, PART, UrlParts, checked_part, write_pieces
+from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import KEYS, WriteOptions, tell_missed_shares
 
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
 _RUN = 1 << 24  # hashes, which are sorted in memory
 
 
-def check_unique(parts: Sequence[Part], old: Standing, scratch: Path) -> KeyIndexFile | None:
+def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> KeyIndexFile | None:
     """Raise `DuplicateKeyError` where a key is in two parts.
 
     Args:
@@ -153,23 +152,6 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
 
 _LOG = logging.getLogger("seqrecorder")
 _TRIES = 9  # beside other appenders at a URL, where nobody can be kept out
-
-
-@attrs.frozen
-class Part:
-    """A part whose attempt counts.
-
-    Attributes:
-        name: its number or name.
-        manifest: of what the attempt wrote.
-        completed: when, in nanoseconds.
-        opened: the digest of what stood at the destination, for each selection of its records that is in the part.
-    """
-
-    name: int | str
-    manifest: Manifest
-    completed: int
-    opened: tuple[str, ...] = ()
 
 
 def commit(
@@ -308,7 +290,7 @@ def _fitting_parts(
     expected: int | list[int | str] | None,
     options: WriteOptions,
     stands: Callable[..., Standing],
-) -> tuple[list[Part], Standing]:
+) -> tuple[list[Attempt], Standing]:
     """Return the parts, in their order, and what stands at the destination, which fit each other.
 
     Args:
@@ -331,7 +313,7 @@ def _fitting_parts(
 
 
 def _whole(
-    parts: Sequence[Part], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
+    parts: Sequence[Attempt], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
 ) -> Manifest:
     """Return the manifest of the dataset that the parts make, whose files come into a directory, unless they stay."""
     earlier = old.manifest if options.append else None
@@ -343,22 +325,6 @@ def _whole(
         asset_infos=write_assets(options.assets, directory, generation),
     )
     return manifest if earlier is None else combined(earlier, manifest)
-
-
-def _read_attempts(place: PartsDirectory | UrlParts) -> list[Part]:
-    """Read the manifests of all attempts."""
-    attempts = []
-    for path, completed in place.attempts:
-        manifest = read_manifest(path)
-        try:
-            name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
-            opened = tuple(manifest.metadata.get(OPENED, ()))
-        except (TypeError, KeyError, OptionError):
-            raise ManifestError(
-                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
-            ) from None
-        attempts.append(Part(name, manifest, completed, opened))
-    return attempts
 
 
 def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
@@ -377,7 +343,7 @@ def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> 
         return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
 
     ours, last = marks(there), dict[int | str, int]()
-    every = [(part, marks(part.manifest)) for part in _read_attempts(place)]
+    every = [(part, marks(part.manifest)) for part in read_attempts(place)]
     for part, shards in every:
         if shards and shards <= ours:
             last[part.name] = max(part.completed, last.get(part.name, part.completed))
@@ -387,10 +353,10 @@ def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> 
     ]
 
 
-def _read_parts(place: PartsDirectory | UrlParts) -> list[Part]:
+def _read_parts(place: PartsDirectory | UrlParts) -> list[Attempt]:
     """Return the parts in their order, each as the last attempt at it left it."""
-    attempts: dict[int | str, list[Part]] = {}
-    for part in sorted(_read_attempts(place), key=operator.attrgetter("completed", "manifest.path")):
+    attempts: dict[int | str, list[Attempt]] = {}
+    for part in sorted(read_attempts(place), key=operator.attrgetter("completed", "manifest.path")):
         attempts.setdefault(part.name, []).append(part)
     if not attempts:
         raise DatasetNotFoundError(f"{place.path} holds no part that is complete", path=place.path)
@@ -419,7 +385,7 @@ def _wanted(expected: Any) -> int | list[int | str] | None:
 
 
 def _check_expected(
-    place: PartsDirectory | UrlParts, parts: Sequence[Part], expected: int | list[int | str] | None
+    place: PartsDirectory | UrlParts, parts: Sequence[Attempt], expected: int | list[int | str] | None
 ) -> None:
     there = {part.name: None for part in parts}
     if expected is None or expected == len(there):
@@ -451,7 +417,7 @@ def _check_expected(
         )
 
 
-def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
+def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
     """Raise unless all parts, and what they are added to, have one schema and one rule of splits."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
@@ -475,7 +441,7 @@ def _check_alike(parts: Sequence[Part], earlier: Manifest | None) -> None:
                 )
 
 
-def _joined(parts: Sequence[Part], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
+def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
     """Return the manifest of all parts, whose files are in a staging directory, too, now; without one, they stay."""
     splits = {}
     for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:

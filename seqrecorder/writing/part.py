@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import itertools
 import secrets
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from seqrecorder.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
     DuplicateKeyError,
+    ManifestError,
     OptionError,
     RecordError,
 )
@@ -76,10 +78,11 @@ class UrlParts:
     known: Mapping[str, tuple[Path, int]]
 
     @classmethod
-    def of(cls, url: str) -> UrlParts:
-        """Return those at a URL."""
+    def of(cls, url: str, part: int | str | None = None) -> UrlParts:
+        """Return those at a URL; of one part, and those whose names begin like its, if it is named."""
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
-        names = {name: item for name, item in whole.place.items().items() if name.startswith(PARTS)}
+        begin = PARTS if part is None else f"{PARTS}{part}-"
+        names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
 
         def bring(name: str) -> None:
             text = whole.place.read(name)
@@ -174,6 +177,67 @@ OPENED = "opened"
 _WHOLE = ("metadata", "assets")
 
 
+@attrs.frozen
+class Attempt:
+    """An attempt at a part that is complete.
+
+    Attributes:
+        name: its number or name.
+        manifest: of what the attempt wrote.
+        completed: when, in nanoseconds.
+        opened: the digest of what stood at the destination, for each selection of its records that is in the part.
+    """
+
+    name: int | str
+    manifest: Manifest
+    completed: int
+    opened: tuple[str, ...] = ()
+
+
+def read_attempts(place: PartsDirectory | UrlParts) -> list[Attempt]:
+    """Read the manifests of all attempts that are complete."""
+    attempts = []
+    for path, completed in place.attempts:
+        manifest = read_manifest(path)
+        try:
+            name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
+            opened = tuple(manifest.metadata.get(OPENED, ()))
+        except (TypeError, KeyError, OptionError):
+            raise ManifestError(
+                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
+            ) from None
+        attempts.append(Attempt(name, manifest, completed, opened))
+    return attempts
+
+
+def parts(destination: str | os.PathLike[str]) -> list[int | str]:
+    """List the parts of a dataset that are complete and wait for `commit`: numbers first, then names.
+
+    >>> import tempfile, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     text: str = sr.context(str)
+    >>> destination = tempfile.mkdtemp() + "/corpus"
+    >>> _ = sr.write_part([Word("to")], destination, 7)
+    >>> sr.parts(destination)
+    [7]
+
+    Args:
+        destination: as for `write_part`, a directory or a URL.
+
+    Raises:
+        ManifestError: something else than parts lies where they do.
+    """
+    return sorted(_finished(destination), key=lambda name: (isinstance(name, str), name))
+
+
+def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
+    """Return by part what its last complete attempt contains; of one part if that is named."""
+    place = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
+    attempts = sorted(read_attempts(place), key=attrgetter("completed", "manifest.path"))
+    return {attempt.name: attempt.manifest for attempt in attempts}
+
+
 @shows_options
 def write_part(
     records: Iterable[Any] | Mapping[str, Iterable[Any]],
@@ -181,6 +245,7 @@ def write_part(
     part: int | str,
     *,
     schema: object = None,
+    skip_finished: bool = False,
     **options: Unpack[WriteKeywords],
 ) -> Manifest:
     """Write one part of a dataset, which other processes, on other machines too, write the other parts of.
@@ -208,6 +273,8 @@ def write_part(
         destination: as for `write`; the same for all parts.
         part: its number, or its name; a text of digits is the number.
         schema: as for `write`; needed where a part may have no record.
+        skip_finished: whether a part that is complete stays as it is, and no record is drawn: for a job that is started
+            again. One of another schema than `schema` is written again.
         **options: the fields of `WriteOptions`, the same for all parts. `metadata` and `assets` are given to `commit`;
             there is no `csv`, `stratify` nor `Balanced`, which take all records in one process. With `append` or
             `overwrite`, there may be a dataset already; `commit` needs the same. `shards` is their number in
@@ -222,6 +289,10 @@ def write_part(
         SourceError: the iterable raised; nothing is left of this attempt.
         OptionError: options make no sense.
     """
+    part = checked_part(part)
+    done = _finished(destination, part).get(part) if skip_finished else None
+    if done is not None and (schema is None or Schema.of(schema).fingerprint == done.schema.fingerprint):
+        return done
     stream, wanted = stream_of(records, schema, options)
     writer = PartWriter(destination, wanted, part, **options)
     with writer:

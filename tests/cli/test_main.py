@@ -1,5 +1,6 @@
 """The command line: exit codes, output for people and for programs."""
 
+import gzip
 import json
 import os
 import re
@@ -630,9 +631,36 @@ def test_tables_become_datasets_without_python(capsys, tmp_path, monkeypatch):
     code, out, _ = run(capsys, "convert", "rows.csv", "whole")
     assert (code, out.startswith(f"{tmp_path / 'whole'}: 90 records (90 train)")) == (0, True)
     assert run(capsys, "convert", "rows.csv", "x", "--raw", "a=int8")[0] == 1
+    code, document, _ = run_json(capsys, "convert", "rows.csv", "less", "--leave-out", "time")
+    assert (code, document["ignored"]) == (0, ["time"])
+    assert [field.name for field in sr.info("less").schema.fields] == ["id", "x"]
+    code, _, error = run(capsys, "convert", "rows.csv", "none", "--leave-out", "tim")
+    assert (code, "did you mean 'time'?" in error) == (1, True)
     for given in (["rows.csv", "x.tfrecord"], ["x.tfrecord", "--by", "id"]):
         code, _, error = run(capsys, "schema", *given)
         assert (code, "tables" in error) == (1, True)
+
+
+def test_records_are_exported_to_the_format_of_the_name(capsys, tmp_path, corpus):
+    """`export` writes what is selected, without the fields that are left out, as `to_parquet` and `to_jsonl` do."""
+    parquet, lines = tmp_path / "a.parquet", tmp_path / "a.jsonl.gz"
+    code, document, _ = run_json(capsys, "export", corpus, parquet, "--select", "train[:4]")
+    selection = sr.open(corpus, schema=Clip)["train"][:4]
+    assert (code, document["records"], document["fields"][:2]) == (0, 4, ["key", "mfcc"])
+    assert list(sr.from_table(parquet, Clip)) == list(selection)
+    left_out = ["--leave-out", "raw", "--leave-out", "mfcc"]
+    code, out, _ = run(capsys, "export", corpus, lines, "--where", "key=clip-5", *left_out)
+    assert (code, out.startswith(f"{lines}: 1 record of key, ")) == (0, True)
+    with gzip.open(lines, "rt") as file:
+        [row] = map(json.loads, file)
+    assert (row["key"], row["phones"], "raw" in row, "mfcc" in row) == ("clip-5", [0], False, False)
+    for output, options, message in (
+        ("a.csv", [], "ends with .parquet, .jsonl"),
+        ("a.jsonl", [], "JSON holds no bytes"),
+        ("a.parquet", ["--leave-out", "mfc"], "did you mean 'mfcc'?"),
+    ):
+        code, _, error = run(capsys, "export", corpus, tmp_path / output, *options)
+        assert (code, message in error) == (1, True), error
 
 
 def test_parts_and_datasets_are_joined(capsys, tmp_path, corpus):

@@ -11,8 +11,9 @@ from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.codec import encode as encode_values
-from seqrecorder.codec.elements import decode_images, tensor_buffers
+from seqrecorder.codec.elements import tensor_buffers
 from seqrecorder.codec.encode import tensor_header
+from seqrecorder.codec.images import decode_images
 
 
 @pytest.mark.parametrize("name", ["int8", "int64", "uint16", "uint32", "uint64", "float16", "float64", "complex64"])

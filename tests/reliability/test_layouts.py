@@ -56,7 +56,15 @@ class Row:
     @property
     def needs_bounds(self):
         """Whether a sequence in one feature would lose the bounds of its steps."""
-        return self.is_list and (self.shape[:1] == (None,) or "sparse" in self.options)
+        return self.is_list and (self.is_ragged or "sparse" in self.options)
+
+    @property
+    def is_image(self):
+        return self.storage in ("png", "jpeg")
+
+    @property
+    def is_ragged(self):
+        return self.shape[:1] == (None,) and not self.is_image
 
     def declared(self):
         declare = sr.feature_list if self.is_list else sr.context
@@ -76,8 +84,9 @@ class Row:
         if "sparse" in self.options:
             places = sorted({number % self.options["sparse"], 3})
             return dict(zip(places, self.elements(number, len(places)), strict=True))
-        if self.storage in ("png", "jpeg"):
-            return np.full(self.shape, 10 + 5 * number, np.uint8)
+        if self.is_image:
+            shape = [number % 3 + 1 if size is None else size for size in self.shape]
+            return np.full(shape, 10 + 5 * number, self.dtype)
         return self.elements(number, [(number + 1) % 3 if size is None else size for size in self.shape])
 
     def value(self, record):
@@ -103,7 +112,7 @@ class Row:
         value = self.value(record)
         if value is None and self.options.get("default") is not None:
             return np.asarray(self.options["default"], self.numpy)
-        if value is None or "sparse" in self.options or not self.is_list or self.shape[:1] == (None,):
+        if value is None or "sparse" in self.options or not self.is_list or None in self.shape:
             return value
         shape = (len(value), *self.shape)
         return np.stack(value) if value else np.empty(shape, self.numpy)
@@ -140,8 +149,14 @@ def rows_of_storages():
     for dtype in ("bool", "int16", "complex64"):
         for shape in ((), (2,), (None, 2)):
             yield from (Row(dtype, shape, is_list, {"storage": "tensor"}) for is_list in (False, True))
-    for storage, channels in (("png", 3), ("png", 1), ("jpeg", 1)):
-        yield from (Row("uint8", (8, 8, channels), is_list, {"storage": storage}) for is_list in (False, True))
+    for storage, shape in (("png", (8, 8, 3)), ("png", (8, 8, 1)), ("jpeg", (8, 8, 1))):
+        yield from (Row("uint8", shape, is_list, {"storage": storage}) for is_list in (False, True))
+    for dtype, storage, shape in (
+        ("uint8", "png", (None, None, 4)),
+        ("uint16", "png", (4, None, 1)),
+        ("uint8", "jpeg", (None, 3, 1)),
+    ):
+        yield from (Row(dtype, shape, is_list, {"storage": storage}) for is_list in (False, True))
 
 
 def rows_that_lack():
@@ -154,7 +169,9 @@ def rows_that_lack():
         options = {**nothing, "storage": storage}
         yield from (Row(dtype, shape, False, options, lacks=True) for shape in ((), (2,), (None,)))
         yield Row(dtype, (), True, {**options, "align": None}, lacks=True)
-    yield Row("uint8", (8, 8, 3), True, {**nothing, "storage": "png", "align": None}, lacks=True)
+    for shape in ((8, 8, 3), (None, None, 3)):
+        yield Row("uint8", shape, True, {**nothing, "storage": "png", "align": None}, lacks=True)
+        yield Row("uint8", shape, False, {**nothing, "storage": "png"}, lacks=True)
 
 
 TABLE = {row.name: row for row in rows()}
@@ -171,7 +188,7 @@ def items(row, value):
     dtype = row.dtype
     if row.storage == "tensor":
         return "bytes_list", [tf.io.serialize_tensor(tf.constant(value)).numpy()]
-    if row.storage in ("png", "jpeg"):
+    if row.is_image:
         encode = tf.io.encode_png if row.storage == "png" else lambda x: tf.io.encode_jpeg(x, quality=100)
         return "bytes_list", [encode(value).numpy()]
     if row.storage in ("raw", "buffer") or dtype in BUFFERED:
@@ -403,13 +420,13 @@ def without_values(made, row, layout):
 def malformed(layout):
     """Yield a name and a record for each field and each way of being malformed, of the first record of a file."""
     for name, row in ROWS[layout].items():
-        in_items = row.storage in ("raw", "buffer", "tensor", "png", "jpeg") or row.dtype in BUFFERED
+        in_items = row.storage in ("raw", "buffer", "tensor") or row.is_image or row.dtype in BUFFERED
         ways = [of_another_kind]
-        any_number = row.shape[:1] == (None,) and (in_items or row.shape == (None,))
+        any_number = row.is_ragged and (in_items or row.shape == (None,))
         if not any_number and (layout == "steps" or "align" not in row.options):
             ways.append(with_one_more)
-            ways += [without_values] if row.shape[:1] != (None,) else []
-        if in_items and row.storage not in ("png", "jpeg") and CASES[row.dtype].valid.dtype.itemsize > 1:
+            ways += [] if row.is_ragged else [without_values]
+        if in_items and not row.is_image and CASES[row.dtype].valid.dtype.itemsize > 1:
             ways.append(with_broken_items)
         for way in ways:
             made = message(0, layout)

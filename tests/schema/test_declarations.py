@@ -33,9 +33,16 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "raw str": (lambda: sr.context(str, storage="raw"), "storage='raw' is for numbers; str needs"),
     "tensor of bytes": (lambda: sr.context(bytes, storage="tensor"), "storage='tensor' is for numbers; bytes needs"),
     "an unknown storage": (lambda: sr.context("int8", storage="zip"), "storage is one of auto, raw, .* got 'zip'"),
-    "png of float": (lambda: sr.context("float32", shape=(2, 2, 3), storage="png"), "uint8 images .* got float32"),
+    "png of float": (
+        lambda: sr.context("float32", shape=(2, 2, 3), storage="png"),
+        "uint16 images .* got float32",
+    ),
     "png of a matrix": (lambda: sr.context("uint8", shape=(2, 2), storage="png"), r"\(height, width, channels\)"),
-    "png of open height": (lambda: sr.context("uint8", shape=(None, 2, 3), storage="png"), "uint8 images"),
+    "png of open channels": (
+        lambda: sr.context("uint8", shape=(2, 2, None), storage="png"),
+        "only the first dimension",
+    ),
+    "jpeg of 16 bits": (lambda: sr.context("uint16", shape=(2, 2, 3), storage="jpeg"), "uint8 images .* got uint16"),
     "png of 5 channels": (lambda: sr.context("uint8", shape=(2, 2, 5), storage="png"), "png has 1 or 2 or 3 or 4"),
     "jpeg with alpha": (
         lambda: sr.context("uint8", shape=(2, 2, 4), storage="jpeg"),

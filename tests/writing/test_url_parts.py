@@ -296,3 +296,30 @@ def test_a_commit_ends_beside_those_who_append_all_the_time(place):
         thread.join()
     assert appended
     assert texts(place) == ["a", "b", *appended]
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_finished_parts_are_listed_and_not_made_again(near, url, tmp_path):
+    """A job that starts again asks which parts are complete, or skips them: no record of these is drawn."""
+    place, drawn = tmp_path / "near" if near else url, []
+
+    def drawing(part, start):
+        for item in items(5, start):
+            drawn.append(part)
+            yield item
+
+    assert sr.parts(place) == []
+    for run in range(2):
+        for number, part in enumerate([2, "b", "1", "b-2"]):
+            manifest = sr.write_part(drawing(part, 5 * number), place, part, skip_finished=True, **OPTIONS)
+            assert manifest.records == 5, run
+    assert sr.parts(place) == [1, 2, "b", "b-2"]
+    assert len(drawn) == 20
+    with pytest.raises(sr.SourceError):
+        sr.write_part(map(int, ["x"]), place, 3, schema=Item, **OPTIONS)
+    assert sr.parts(place) == [1, 2, "b", "b-2"]  # what failed is not complete
+    other = sr.write_part([Line("c")], place, 1, schema=Line, skip_finished=True)
+    assert other.schema == sr.Schema.of(Line)  # a part of another class is written again
+    sr.write_part(drawing(1, 10), place, 1, schema=Item, skip_finished=True, **OPTIONS)
+    assert sr.commit(place, expected=4).records == 20
+    assert sr.parts(place) == []
