@@ -416,22 +416,20 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
     return field
 
 
-def time_of(field: Field, given: Any) -> Any:
-    """Return a time as a value of a field.
+def time_of(field: Field, given: Any, option: str = "at") -> Any:
+    """Return a time, or its text, as a value of a field.
 
     Raises:
-        OptionError: it cannot be one.
+        OptionError: it is not exactly one, or none at all (NaT, NaN).
     """
     try:
         value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
-        kind = field.element.numpy
-        return (
-            np.asarray(value).astype(kind)[()]
-            if isinstance(value, np.datetime64)
-            else exact_scalar(value, field.element)
-        )
+        exact = exact_scalar(value, field.element)
+        if exact != exact:  # noqa: PLR0124 - NaT and NaN
+            raise ValueError("no time")
     except (Mismatch, TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"at: expected a time as {field.element.name}, got {given!r} ({error})") from None
+        raise OptionError(f"{option}: expected a time as {field.element.name}, got {given!r} ({error})") from None
+    return exact
 
 
 STRADDLING = ("error", "drop", "cut")
