@@ -9,8 +9,8 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import of_all_rows
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.dataset.splits import time_field, time_of
-from seqrecorder.errors import OptionError, RecordError
+from seqrecorder.dataset.splits import steps_before, time_field, time_of
+from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import (
     Turn,
     at_end,
@@ -40,28 +40,6 @@ _RECORDS = 256  # fewer than other strategies hold, since each of them may give 
 
 _IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": None, "oversampling": None, "known": None}
 """Options of a stream of all records in the order of the files."""
-
-
-def _count_before(
-    times: NDArray[Any], steps: NDArray[np.int64], bounds: list[Any], name: str, done: int
-) -> NDArray[np.int64]:
-    """Count the steps of each record before some times: int64 `(n, len(bounds))`, all steps where a bound is None.
-
-    Raises:
-        RecordError: times do not ascend, or one is none (NaT, NaN).
-    """
-    record = np.repeat(np.arange(steps.size), steps)
-    wrong = times != times  # noqa: PLR0124 - NaT and NaN
-    wrong[1:] |= (times[1:] < times[:-1]) & (record[1:] == record[:-1])
-    if wrong.any():
-        at = int(wrong.argmax())
-        step = at - int(steps[: record[at]].sum())
-        raise RecordError(
-            f"field {name!r}: expected times that ascend, got {times[at]} at step {step}",
-            position=done + int(record[at]),
-        )
-    counts = [steps if bound is None else np.bincount(record[times < bound], minlength=steps.size) for bound in bounds]
-    return np.stack(counts, 1).astype(np.int64)
 
 
 @attrs.frozen
@@ -289,7 +267,11 @@ class Window:
         options = attrs.evolve(feed.options, **_IN_ORDER)
         windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times))
         for values, steps in windows.as_numpy_iterator():
-            parts.append(_count_before(values.astype(field.element.numpy), steps, bounds, field.name, done))
+            parts.append(
+                steps_before(
+                    values.astype(field.element.numpy), steps, bounds, field.name, range(done, done + steps.size)
+                )
+            )
             done += steps.size
         return np.concatenate(parts)
 
