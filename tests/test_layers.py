@@ -42,13 +42,13 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1690, 9),
+    "schema": (1740, 9),
     "wire": (940, 4),
     "storage": (2860, 9),
-    "codec": (3020, 12),
+    "codec": (3030, 12),
     "dataset": (4140, 15),
     "writing": (3110, 10),
-    "reading": (3740, 21),
+    "reading": (3780, 21),
     "sources": (1850, 9),
     "analysis": (2620, 9),
     "keras, distributed": (840, 6),

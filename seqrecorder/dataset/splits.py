@@ -568,8 +568,11 @@ class SplitsInTime:
                 "straddling: expected 'error' or 'drop', since 'cut' needs a time for each step, and no end; got "
                 f"{rule.time!r}"
             )
-        # What is cut beside the times: the lists that have as many steps.
-        self._lists = [field.name for field in schema.fields if field.is_list and field.group == self._time.group]
+        # What is cut beside the times: the lists that have as many steps, or so many for each.
+        rates = {group: rate for group, (followed, rate) in schema.rates.items() if followed == self._time.group}
+        rates[self._time.group] = 1
+        lists = [field for field in schema.fields if field.is_list]
+        self._rates = {field.name: rates[field.group] for field in lists if field.group in rates}
         bounds = [time_of(self._time, start) for start in list(rule.starts.values())[1:]]
         self.bounds = np.array(bounds, self._time.element.numpy)
         if (self.bounds[1:] <= self.bounds[:-1]).any():
@@ -612,8 +615,9 @@ class SplitsInTime:
         return edges
 
     def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:
-        values = {name: getattr(record, name) for name in self._lists}
-        changes = {name: value[slice(*steps)] for name, value in values.items() if value is not None}
+        values = {name: getattr(record, name) for name in self._rates}
+        parts = {name: slice(steps[0] * rate, steps[1] * rate) for name, rate in self._rates.items()}
+        changes = {name: value[parts[name]] for name, value in values.items() if value is not None}
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:

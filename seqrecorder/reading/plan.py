@@ -259,6 +259,7 @@ def plan(
     lengths_only = not any(getattr(strategy, "time", None) for strategy in strategies)
     origin = resolve(path, split, schema=schema, lengths_only=lengths_only)
     origin.fetch(lengths_only=lengths_only)
+    origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
