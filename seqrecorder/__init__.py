@@ -67,7 +67,9 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
     from seqrecorder.dataset.selection import Corpus as Corpus
+    from seqrecorder.dataset.selection import Cutoff as Cutoff
     from seqrecorder.dataset.selection import Selection as Selection
+    from seqrecorder.dataset.selection import cutoffs as cutoffs
     from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.splits import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
@@ -145,7 +147,7 @@ _LAZY = {
         "dataset.manifest": "Manifest",
         "dataset.remote": "clean pull push",
         "dataset.salvage": "Salvage salvage",
-        "dataset.selection": "Corpus Selection open",
+        "dataset.selection": "Corpus Cutoff Selection cutoffs open",
         "dataset.splits": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",

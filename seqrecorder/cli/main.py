@@ -133,7 +133,7 @@ def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
 
 _TASKS = {
     "look at data": "info head stats plan vocabulary plot report leakage",
-    "bring data in and out": "schema convert",
+    "bring data in and out": "schema convert export",
     "keep data sound": "verify salvage",
     "work together": "commit merge push pull clean",
     "come from TensorFlow 1": "legacy",

@@ -331,9 +331,10 @@ def separate(values: Sequence[Any]) -> NDArray[Any]:
 def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
-    """Add a problem for each field that is not as long as the others of its group in the same record."""
+    """Add a problem for each field that is not as long as the others of its group, or as its rate has it."""
     for group in schema.groups:
-        members = [f for f in schema.fields if f.is_list and f.group == group and f.name in columns]
+        groups = [group, *(other for other, (followed, _) in schema.rates.items() if followed == group)]
+        members = [f for one in groups for f in schema.members(one) if f.name in columns]
         if len(members) < 2 or not size:  # noqa: PLR2004 - one alone is as long as itself
             continue
         lengths = np.stack([columns[field.name].sizes for field in members])
@@ -342,9 +343,12 @@ def check_alignment(
             if columns[field.name].present is not None:
                 present[row] = columns[field.name].present
         leader = present.argmax(0)  # the first field that has a value; the others must be as long
-        expected = lengths[leader, np.arange(size)]
+        rates = np.array([schema.rates[f.group][1] if f.group != group else 1 for f in members])
+        expected = lengths[leader, np.arange(size)] * rates[:, None] // rates[leader]
         for row, position in np.argwhere(present & (lengths != expected)).tolist():
-            want = f"{expected[position]} steps, as {members[leader[position]].name!r} has (align=None frees a field)"
+            first, each = members[leader[position]], members[row].per_step
+            beside = "has (align=None frees a field)" if first.group == members[row].group else f"has, times {each}"
+            want = f"{expected[row, position]} steps, as {first.name!r} {beside}"
             problem = FieldProblem(members[row].name, (), want, f"{lengths[row, position]} steps")
             problems.setdefault(position, []).append(problem)
 

@@ -687,7 +687,8 @@ class FieldMap(Derivation):
     def fields(self, field: Field) -> tuple[Field, ...]:
         """Derive the fields of a field (see `Derivation`)."""
         copy = as_numbers(field, field.element.name)
-        return (self.made, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
+        made = attrs.evolve(self.made, shape=field.shape, align=field.align, per_step=field.per_step)
+        return (made, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
         """Derive the columns of its column (see `Derivation`)."""
@@ -711,7 +712,7 @@ def as_numbers(field: Field, dtype: str) -> Field:
     return attrs.evolve(
         field,
         element=element_type(dtype),
-        storage="auto",
+        storage="auto" if field.per_step is None else "packed",
         default=attrs.NOTHING,
         key=False,
         chunk=False,

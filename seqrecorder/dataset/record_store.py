@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.dataset.manifest import Manifest, ShardInfo
     from seqrecorder.dataset.shard_set import Check, OnCorrupt
+    from seqrecorder.dataset.splits import Piece
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
@@ -201,6 +202,8 @@ def resolve_selection(
 
 def whole_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> list[str] | None:
     """Return the splits of which a selection holds all records, in written order, one after the other; else None."""
+    if store.pieces:
+        return None
     by_start = {split.start: (name, split) for name, split in store.splits.items() if split}
     names: list[str] = []
     done = 0
@@ -227,12 +230,13 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
-    in_place = store.is_sought and expected >= _LEAST_RUN * begins.size
+    in_place = store.is_sought and not store.pieces and expected >= _LEAST_RUN * begins.size
     cuts = np.linspace(0, positions.size, 1 + min(_MOST_FILES, 1 + expected // _FILE_BYTES)).astype(np.int64)
     groups, out = store.manifest.schema.groups, []
     for start, stop in itertools.pairwise(np.unique(cuts).tolist()):
         part = positions[start:stop]
-        directory = _directory(str(store.manifest.path), store.digest, hashlib.sha256(part.tobytes()).hexdigest())
+        cuts_of = f"{store.digest} {', '.join(map(str, store.pieces))}"
+        directory = _directory(str(store.manifest.path), cuts_of, hashlib.sha256(part.tobytes()).hexdigest())
         directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
         path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
         if groups and not lengths_path.exists():
@@ -242,7 +246,8 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
             _copy(store, part, path)
         edges = np.concatenate([[start], begins[(begins > start) & (begins < stop)], [stop]])
         runs = _runs(store, files[edges[:-1]], rows[edges[:-1]], np.diff(edges))
-        size = int(np.diff(runs.table[:, 3:]).sum()) if store.is_sought else path.stat().st_size
+        is_there = not store.is_sought or (store.pieces and path.exists())
+        size = path.stat().st_size if is_there else int(np.diff(runs.table[:, 3:]).sum())
         file = ShardFile(path, lengths_path if groups else None, stop - start, size, start)
         out.append(attrs.evolve(file, runs=runs) if in_place else file)
     return out
@@ -289,6 +294,7 @@ class RecordStore:
         path: the dataset's directory.
         schema: the record class to read as; None for the schema that the data were written with.
         digest: of the manifest's text that is expected; None for whatever is there.
+        pieces: cut each record, one after the other; none leave records whole.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -297,7 +303,10 @@ class RecordStore:
         DatasetError: the manifest is another one than expected.
     """
 
-    def __init__(self, path: Any, schema: object = None, digest: str | None = None) -> None:
+    def __init__(
+        self, path: Any, schema: object = None, digest: str | None = None, pieces: tuple[Piece, ...] = ()
+    ) -> None:
+        self.pieces = pieces
         directory = dataset_at(path)
         text = manifest_bytes(directory)
         self.digest = hashlib.sha256(text).hexdigest()
@@ -316,12 +325,13 @@ class RecordStore:
         self._keys: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.manifest.url or self.manifest.path, self._asked, self.digest))
+        return (type(self), (self.manifest.url or self.manifest.path, self._asked, self.digest, self.pieces))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordStore):
             return NotImplemented
-        return (self.manifest.path, self.digest, self.schema) == (other.manifest.path, other.digest, other.schema)
+        mine, others = ((s.manifest.path, s.digest, s.schema, list(map(str, s.pieces))) for s in (self, other))
+        return mine == others
 
     def __hash__(self) -> int:
         return hash((self.manifest.path, self.digest))
@@ -384,13 +394,21 @@ class RecordStore:
             return SoughtShard(path, info.records, info.bytes, dataset)
         return StreamedShard(path, self.manifest.compression, info.records, info.bytes, dataset)
 
+    @functools.cached_property
+    def _whole(self) -> RecordStore:
+        return RecordStore(self.manifest.path, None, self.digest)
+
     def reading(self, schema: object) -> RecordStore:
         """Return a store that reads records as another class."""
-        return RecordStore(self.manifest.path, schema, self.digest)
+        return RecordStore(self.manifest.path, schema, self.digest, self.pieces)
+
+    def cut(self, *pieces: Piece) -> RecordStore:
+        """Return a store whose records are cut further."""
+        return RecordStore(self.manifest.path, self._asked, self.digest, (*self.pieces, *pieces))
 
     def forward(self) -> RecordStore:
         """Return a store to read in ascending order from: this one, or another where each must begin anew."""
-        return self if self.is_sought else RecordStore(self.manifest.path, self._asked, self.digest)
+        return self if self.is_sought else self.cut()
 
     def read_one(self, position: int) -> bytes | memoryview:
         """Read one serialized record; a long one is mapped into memory.
@@ -399,6 +417,8 @@ class RecordStore:
             ShardReadError: it is damaged.
             OptionError: it is in a GZIP shard.
         """
+        if self.pieces:
+            return self.messages(np.array([position])).rows()[0]
         number, row = self.order.find_one(position)
         with explaining_replacement(self.manifest):
             return self.shard(number).read_one(row)
@@ -487,6 +507,11 @@ class RecordStore:
         Raises:
             ShardReadError: a lengths file is missing, or not as it was written.
         """
+        if self.pieces:
+            decoder = RecordDecoder(self.manifest.schema)
+            parts = [positions[at : at + self.window(_CHUNK)] for at in range(0, positions.size, self.window(_CHUNK))]
+            cut = [decoder.lengths(self.messages(part), group) for part in parts]
+            return np.concatenate([np.empty(0, np.int64), *cut])
         column = self.manifest.schema.groups.index(group)
         files, rows = self.order.find(positions)
         out = np.empty(positions.size, np.int64)
@@ -535,6 +560,11 @@ class RecordStore:
             ShardReadError: one is damaged.
             OptionError: they are in GZIP shards, and not in ascending order.
         """
+        if self.pieces:
+            whole = self._whole.messages(positions).rows()
+            for piece in self.pieces:
+                whole = piece.of(list(whole), self.manifest.schema)
+            return Messages.of(whole)
         files, rows = self.order.find(positions)
         places, parts = [np.empty(0, np.int64)], []
         with explaining_replacement(self.manifest):
@@ -615,6 +645,10 @@ class Rows:
         if isinstance(self.positions, range):  # an array of it may be larger than what is taken
             return Rows(self.store, self.positions.start + self.positions.step * places)
         return Rows(self.store, self.positions[places])
+
+    def cut(self, piece: Piece) -> Rows:
+        """Return the same rows, of which each is cut to a piece."""
+        return Rows(self.store.cut(piece), self.positions)
 
     def read_as(self, schema: object) -> Rows:
         """Return the same rows, to be read as another class.

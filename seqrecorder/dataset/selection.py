@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+import attrs
 import numpy as np
 
 from seqrecorder.dataset import exports
@@ -20,6 +21,7 @@ from seqrecorder.dataset.subsets import (
     folds_of,
     split_by_shares,
     split_in_time,
+    timeline,
 )
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
@@ -97,7 +99,7 @@ class Selection(Selected, Generic[R]):
         place = cut(store.manifest.where, 120)
         return (
             f"<Selection of {number_of(len(self), 'record')}: {cut(self.schema.name, _WIDTH)}, "
-            f"of {cut(names, _WIDTH) or 'no split'} of {place!r}>"
+            f"of {cut(names, _WIDTH) or 'no split'} of {place!r}{', cut in time' if store.pieces else ''}>"
         )
 
     def _repr_html_(self) -> str:
@@ -489,7 +491,8 @@ class Selection(Selected, Generic[R]):
             at: the time from which on each part is, by name, in ascending order; `...` for the first.
             time: name of the field of a record's time; of a feature list the first step's.
             end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
-            straddling: what becomes of records that begin in one part and end in another: `error`, or `drop`.
+            straddling: what becomes of records that begin in one part and end in another: `error`, `drop`, or `cut`:
+                then each part has its steps of a record that has a time for each step.
             seed: the same selection and seed give the same parts.
 
         Returns:
@@ -503,10 +506,10 @@ class Selection(Selected, Generic[R]):
             raise OptionError("split: expected shares, as {'train': 0.8, 'eval': 0.2}, or times as `at`")
         if at is not None:
             _require_none({"by": by, "stratify": stratify}, "at")
-            parts, report = split_in_time(self._rows, at, time, end, straddling)
-        else:
-            _require_none({"time": time, "end": end}, "shares")
-            parts, report = split_by_shares(self._rows, shares, by, stratify, seed)
+            in_time, report = split_in_time(self._rows, at, time, end, straddling)
+            return Parts({name: Selection(rows) for name, rows in in_time.items()}, report)
+        _require_none({"time": time, "end": end}, "shares")
+        parts, report = split_by_shares(self._rows, shares, by, stratify, seed)
         return Parts({name: self._take(places) for name, places in parts.items()}, report)
 
     def folds(
@@ -517,7 +520,7 @@ class Selection(Selected, Generic[R]):
         stratify: str | Callable[[Any], Any] | None = None,
         time: str | None = None,
         end: str | None = None,
-        straddling: Straddling = "error",
+        straddling: Straddling | None = None,
         seed: int = 0,
     ) -> Folds[Selection[R]]:
         """Return pairs of selections for cross-validation: what is fitted on, and what is held out.
@@ -526,13 +529,25 @@ class Selection(Selected, Generic[R]):
         first is held out once, and what lies wholly before it is fitted on. With `by` and `time`, each fold holds out
         some of the groups in its time, and fits on the other groups before it.
 
+        >>> import tempfile, numpy as np, seqrecorder as sr
+        >>> @sr.record
+        ... class Stock:
+        ...     day: np.ndarray = sr.feature_list("int64")
+        >>> corpus = tempfile.mkdtemp()
+        >>> _ = sr.write([Stock(range(6)), Stock(range(6))], corpus)
+        >>> for past, future in sr.open(corpus).all().folds(2, time="day"):
+        ...     print([record.day.tolist() for record in past], [record.day.tolist() for record in future])
+        [[0, 1], [0, 1]] [[2, 3], [2, 3]]
+        [[0, 1, 2, 3], [0, 1, 2, 3]] [[4, 5], [4, 5]]
+
         Args:
             count: how many folds.
             by: as for `split`: groups are never on both sides.
             stratify: as for `split`.
             time: as for `split`.
             end: as for `split`.
-            straddling: as for `split`; such records are held out, and not fitted on before.
+            straddling: as for `split`; with `drop`, such records are held out, and not fitted on before. None is
+                `cut` where records have a time for each step and begin together, else `error`.
             seed: as for `split`.
 
         Returns:
@@ -544,10 +559,10 @@ class Selection(Selected, Generic[R]):
         """
         if time is not None:
             _require_none({"stratify": stratify}, "time")
-            pairs, report = folds_in_time(self._rows, count, time, end, straddling, by=by, seed=seed)
-        else:
-            _require_none({"end": end}, "no time")
-            pairs, report = folds_of(self._rows, count, by, stratify, seed)
+            in_time, report = folds_in_time(self._rows, count, time, end, straddling, by=by, seed=seed)
+            return Folds([(Selection(past), Selection(held)) for past, held in in_time], report)
+        _require_none({"end": end}, "no time")
+        pairs, report = folds_of(self._rows, count, by, stratify, seed)
         return Folds([(self._take(fit), self._take(held)) for fit, held in pairs], report)
 
 
@@ -645,3 +660,79 @@ def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  #
         SchemaMismatchError: the data cannot be read as `schema`.
     """
     return Corpus(RecordStore(path, schema))
+
+
+@attrs.frozen
+class Cutoff(Generic[R]):
+    """Origin of forecasts: the series up to it, and the span to forecast from it; `cutoffs` gives several.
+
+    Attributes:
+        since: the first time to forecast, as `Window(since=)` takes it.
+        until: the first time after the span, as `Window(until=)` takes it; None where the span ends with the data.
+        train: the records, cut before `since`.
+    """
+
+    since: Any
+    until: Any
+    train: Selection[R] = attrs.field(repr=False)
+
+
+def cutoffs(
+    selection: Selection[R], count: int, *, time: str, horizon: int, shift: int | None = None
+) -> list[Cutoff[R]]:
+    """Return rolling origins of series: each has the records up to it to train on, and a span after it to test.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     day: np.ndarray = sr.feature_list("datetime64[D]")
+    ...     x: np.ndarray = sr.feature_list("float32")
+    >>> path = tempfile.mkdtemp()
+    >>> _ = sr.write([Series(np.datetime64("2026-01-01") + np.arange(9), np.arange(9))], path)
+    >>> series = sr.open(path).all()
+    >>> for cutoff in sr.cutoffs(series, 2, time="day", horizon=3):
+    ...     window = sr.Window(2, horizon=3, shift=3, time="day", since=cutoff.since, until=cutoff.until)
+    ...     [test] = sr.read(series, batch=window)
+    ...     print(cutoff.since, cutoff.train[0].x, test["x"].numpy(), test["x_horizon"].numpy())
+    2026-01-04 [0. 1. 2.] [[1. 2.]] [[3. 4. 5.]]
+    2026-01-07 [0. 1. 2. 3. 4. 5.] [[4. 5.]] [[6. 7. 8.]]
+
+    Others call this backtesting or cross-validation of series, and the parameters `n_windows`, `h` and `step_size`, or
+    `fh` and `step_length`.
+
+    Args:
+        selection: whole series, from first to last.
+        count: how many origins.
+        time: name of the feature list of the times of steps, which ascend.
+        horizon: times that are forecast from an origin, counted among the distinct times of all series.
+        shift: times from one origin to the next; None is `horizon`, so that no time is forecast twice.
+
+    Returns:
+        The origins, the earliest first.
+
+    Raises:
+        OptionError: there are too few times, or options make no sense.
+        SchemaError: there is no field of the name.
+        RecordError: the times of a record do not ascend.
+    """
+    for name, value in (("count", count), ("horizon", horizon), ("shift", horizon if shift is None else shift)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise OptionError(f"cutoffs: {name}: expected an int of 1 or more, got {value!r}")
+    if not isinstance(selection, Selection):
+        raise OptionError(
+            f"cutoffs: expected a selection, such as seqrecorder.open(path).all(), got {selection!r:.100}"
+        )
+    times = timeline(selection._rows, time)[0]  # noqa: SLF001 - see `rows_of`
+    step = horizon if shift is None else shift
+    first = times.size - horizon - (count - 1) * step
+    if first < 1:
+        raise OptionError(
+            f"cutoffs: {count} origins need {times.size - first + 1} distinct times or more in {time!r}, there are "
+            f"{times.size}; ask for fewer, or for a shorter horizon or shift"
+        )
+    found = []
+    for place in range(first, times.size, step)[:count]:
+        parts = selection.split(at={"train": ..., "test": times[place]}, time=time, straddling="cut")
+        until = times[place + horizon] if place + horizon < times.size else None
+        found.append(Cutoff(times[place], until, parts["train"]))
+    return found

@@ -416,22 +416,20 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
     return field
 
 
-def time_of(field: Field, given: Any) -> Any:
-    """Return a time as a value of a field.
+def time_of(field: Field, given: Any, option: str = "at") -> Any:
+    """Return a time, or its text, as a value of a field.
 
     Raises:
-        OptionError: it cannot be one.
+        OptionError: it is not exactly one, or none at all (NaT, NaN).
     """
     try:
         value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
-        kind = field.element.numpy
-        return (
-            np.asarray(value).astype(kind)[()]
-            if isinstance(value, np.datetime64)
-            else exact_scalar(value, field.element)
-        )
+        exact = exact_scalar(value, field.element)
+        if exact != exact:  # noqa: PLR0124 - NaT and NaN
+            raise ValueError("no time")
     except (Mismatch, TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"at: expected a time as {field.element.name}, got {given!r} ({error})") from None
+        raise OptionError(f"{option}: expected a time as {field.element.name}, got {given!r} ({error})") from None
+    return exact
 
 
 STRADDLING = ("error", "drop", "cut")
@@ -467,8 +465,8 @@ class TimeRule:
     )
 
     @classmethod
-    def of(cls, splits: Any, time: Any, end: Any, straddling: Any) -> TimeRule:
-        """Return the rule of what `write` is given.
+    def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
+        """Return the rule of what `write` or `split` is given, as an option of that name.
 
         Raises:
             OptionError: that makes no sense.
@@ -476,7 +474,7 @@ class TimeRule:
         first, *others = splits.values() if isinstance(splits, Mapping) and splits else (None,)
         if first is not ... or ... in others:
             raise OptionError(
-                "splits: with time=, expected the time from which on each split is, and ... for the first, as in "
+                f"{of} expected the time from which on each split is, and ... for the first, as in "
                 f"{{'train': ..., 'eval': '2026-01-01'}}, got {splits!r}"
             )
         if straddling not in STRADDLING:
@@ -498,6 +496,55 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, np.datetime64) else value.item() if value.dtype.kind in "iuf" else int(value)
 
 
+def steps_before(
+    times: NDArray[Any], steps: NDArray[np.int64], bounds: Any, name: str, positions: Any = None
+) -> NDArray[np.int64]:
+    """Count the steps of each record before some times: int64 `(n, len(bounds))`, all steps where a bound is None.
+
+    Args:
+        times: of the steps of all records, one record after the other.
+        steps: of each record, int64 `(n,)`.
+        bounds: a sequence of times.
+        name: of the field.
+        positions: of the records, for errors; None counts them.
+
+    Raises:
+        RecordError: times do not ascend, or one is none (NaT, NaN).
+    """
+    record = np.repeat(np.arange(steps.size), steps)
+    wrong = times != times  # noqa: PLR0124 - NaT and NaN
+    wrong[1:] |= (times[1:] < times[:-1]) & (record[1:] == record[:-1])
+    if wrong.any():
+        at = int(wrong.argmax())
+        step = at - int(steps[: record[at]].sum())
+        raise RecordError(
+            f"field {name!r}: expected times that ascend, got {times[at]} at step {step}",
+            position=int(record[at] if positions is None else positions[record[at]]),
+        )
+    counts = [steps if bound is None else np.bincount(record[times < bound], minlength=steps.size) for bound in bounds]
+    return np.stack(counts, 1).astype(np.int64) if counts else np.empty((steps.size, 0), np.int64)
+
+
+@attrs.frozen(eq=False)
+class Piece:
+    """The steps of records that a rule in time gives to one split.
+
+    Attributes:
+        rule: how records are cut.
+        split: which piece of each.
+    """
+
+    rule: TimeRule
+    split: str
+
+    def of(self, messages: Sequence[bytes], schema: Schema) -> list[bytes]:
+        """Cut serialized records of a schema."""
+        return schema.encode_batch(SplitsInTime(self.rule, schema).pieces(schema.decode_batch(messages), self.split))
+
+    def __str__(self) -> str:
+        return f"{self.rule!r}, {self.split!r}"
+
+
 class SplitsInTime:
     """Gives records of a schema their splits by a rule.
 
@@ -517,12 +564,18 @@ class SplitsInTime:
         self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
         self._chunk = next((field.name for field in schema.fields if field.chunk), None)
         if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
-            raise OptionError(f"straddling='cut' needs a time for each step, and no end; got {rule.time!r}")
-        # What is cut beside the times: the lists that have as many steps.
-        self._lists = [field.name for field in schema.fields if field.is_list and field.group == self._time.group]
+            raise OptionError(
+                "straddling: expected 'error' or 'drop', since 'cut' needs a time for each step, and no end; got "
+                f"{rule.time!r}"
+            )
+        # What is cut beside the times: the lists that have as many steps, or so many for each.
+        rates = {group: rate for group, (followed, rate) in schema.rates.items() if followed == self._time.group}
+        rates[self._time.group] = 1
+        lists = [field for field in schema.fields if field.is_list]
+        self._rates = {field.name: rates[field.group] for field in lists if field.group in rates}
         bounds = [time_of(self._time, start) for start in list(rule.starts.values())[1:]]
-        self._bounds = np.array(bounds, self._time.element.numpy)
-        if (self._bounds[1:] <= self._bounds[:-1]).any():
+        self.bounds = np.array(bounds, self._time.element.numpy)
+        if (self.bounds[1:] <= self.bounds[:-1]).any():
             raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
 
     @property
@@ -537,19 +590,34 @@ class SplitsInTime:
             RecordError: the times of a record do not ascend, or it has none.
         """
         origins, out = list[int](), list[Any]()
-        for number, (record, position) in enumerate(zip(records, positions.tolist(), strict=True)):
-            times = _exact(record, self._time, position)
-            if (times[1:] < times[:-1]).any():
-                raise RecordError(f"field {self._time.name!r}: expected times that ascend", position=position)
-            edges = np.unique([0, *np.searchsorted(times, self._bounds, "left").tolist(), len(times)]).tolist()
-            pieces = list(itertools.pairwise(edges)) if len(edges) > 2 else [(0, len(times))]  # noqa: PLR2004 - ends
+        times = [_exact(record, self._time, position) for record, position in zip(records, positions, strict=True)]
+        for number, (record, edges) in enumerate(zip(records, self._edges(times, positions), strict=True)):
+            pieces = list(itertools.pairwise(sorted(set(edges))))
             origins += [number] * len(pieces)
             out += [record] if len(pieces) == 1 else [self._piece(record, *piece) for piece in enumerate(pieces)]
         return origins, out
 
+    def pieces(self, records: Sequence[Any], split: str) -> list[Any]:
+        """Return of each record the steps that are of a split; none where it has no such step."""
+        number = self.names.index(split)
+        every = self._edges([self._time.exact(getattr(record, self._time.name)) for record in records], None)
+        return [
+            self._piece(record, len(set(edges[: number + 1])) - 1, (edges[number], edges[number + 1]))
+            for record, edges in zip(records, every, strict=True)
+        ]
+
+    def _edges(self, times: Sequence[NDArray[Any]], positions: NDArray[np.int64] | None) -> list[list[int]]:
+        """Return the first step of each split in each record, and the number of its steps."""
+        steps = np.array(list(map(len, times)), np.int64)
+        every = np.concatenate([np.empty(0, self._time.element.numpy), *times])
+        before = steps_before(every, steps, self.bounds, self._time.name, positions)
+        edges: list[list[int]] = np.column_stack([np.zeros_like(steps), before, steps]).tolist()
+        return edges
+
     def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:
-        values = {name: getattr(record, name) for name in self._lists}
-        changes = {name: value[slice(*steps)] for name, value in values.items() if value is not None}
+        values = {name: getattr(record, name) for name in self._rates}
+        parts = {name: slice(steps[0] * rate, steps[1] * rate) for name, rate in self._rates.items()}
+        changes = {name: value[parts[name]] for name, value in values.items() if value is not None}
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -561,7 +629,7 @@ class SplitsInTime:
         rows = list(zip(records, positions.tolist(), strict=True))
         starts = np.array([_when(record, self._time, 0, at) for record, at in rows], self._time.element.numpy)
         ends = np.array([_when(record, self._end, -1, at) for record, at in rows], self._end.element.numpy)
-        first, last = (np.searchsorted(self._bounds, times, "right") for times in (starts, ends))
+        first, last = (np.searchsorted(self.bounds, times, "right") for times in (starts, ends))
         straddles = first != last
         backwards = np.flatnonzero(ends < starts)
         if backwards.size:

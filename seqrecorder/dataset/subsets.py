@@ -10,7 +10,17 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, builder, scatter
 from seqrecorder.dataset.record_store import require_scalars
-from seqrecorder.dataset.splits import Ratios, Shares, ranked, shares_of, time_field, time_of
+from seqrecorder.dataset.splits import (
+    Piece,
+    Ratios,
+    Shares,
+    SplitsInTime,
+    TimeRule,
+    ranked,
+    shares_of,
+    steps_before,
+    time_field,
+)
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.storage.files import check_names
@@ -293,32 +303,68 @@ def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
     return out
 
 
-Straddling = Literal["error", "drop"]
+Straddling = Literal["error", "drop", "cut"]
 
 
-def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Places], Shares]:
+def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
     """Cut rows into parts that follow one another in time."""
-    if not isinstance(at, Mapping) or not at or next(iter(at.values())) is not ... or ... in list(at.values())[1:]:
-        raise OptionError(
-            "at: expected the time from which on each part is, and ... for the first, as in "
-            f"{{'train': ..., 'eval': '2026-01-01'}}, got {at!r}"
-        )
-    check_names(list(at), "split")
-    starts, ends, field = times_of(rows, time, end)
-    bounds = np.array([time_of(field, bound) for bound in list(at.values())[1:]], starts.dtype)
-    if (bounds[1:] <= bounds[:-1]).any():
-        raise OptionError(f"at: expected times that ascend, got {at!r}")
-    first, last = np.searchsorted(bounds, starts, "right"), np.searchsorted(bounds, ends, "right")
-    straddles = first != last
-    _check_straddling(straddles, straddling, starts, ends)
-    places = [np.flatnonzero((first == place) & ~straddles) for place in range(len(at))]
-    got = {name: part.size / max(1, len(rows)) for name, part in zip(at, places, strict=True)}
-    return dict(zip(at, places, strict=True)), Shares(got, got, left_out=int(straddles.sum()))
+    time_field(rows.schema, time, "time")
+    rule = TimeRule.of(at, time, end, straddling, "at:")
+    if straddling == "cut":
+        edges = _step_edges(rows, rule)
+        places = [np.flatnonzero(edges[:, part + 1] > edges[:, part]) for part in range(len(at))]
+        parts = {name: rows.take(part).cut(Piece(rule, name)) for name, part in zip(at, places, strict=True)}
+        counts, left_out = np.diff(edges, axis=1).sum(0).tolist(), 0
+    else:
+        starts, ends, _ = times_of(rows, time, end)
+        bounds = SplitsInTime(rule, rows.schema).bounds
+        first, last = np.searchsorted(bounds, starts, "right"), np.searchsorted(bounds, ends, "right")
+        straddles = first != last
+        _check_straddling(straddles, straddling, starts, ends)
+        parts = {name: rows.take(np.flatnonzero((first == part) & ~straddles)) for part, name in enumerate(at)}
+        counts, left_out = list(map(len, parts.values())), int(straddles.sum())
+    got = {name: count / max(1, sum(counts) + left_out) for name, count in zip(at, counts, strict=True)}
+    return parts, Shares(got, got, left_out=left_out)
+
+
+def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
+    """Return the first step of each split in each record, and the number of its steps: int64 `(n, splits + 1)`."""
+    in_time = SplitsInTime(rule, rows.schema)
+    edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
+    for columns in rows.columns([rule.time]):
+        column = columns[rule.time]
+        steps = _steps_of(column, rule.time)
+        before = steps_before(column.values, steps, in_time.bounds, rule.time, range(done, done + steps.size))
+        edges.append(np.column_stack([np.zeros_like(steps), before, steps]))
+        done += steps.size
+    return np.concatenate(edges)
+
+
+def _steps_of(column: Column, name: str) -> NDArray[np.int64]:
+    if column.present is not None or (column.steps == 0).any():
+        raise OptionError(f"time: some records have no {name!r}; leave them out by `where` first")
+    steps: NDArray[np.int64] = column.steps
+    return steps
+
+
+def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct times of all steps, ascending, and how many steps there are of each."""
+    field = time_field(rows.schema, time, "time")
+    if not field.is_list:
+        raise OptionError(f"time: expected a time for each step, got {field!r}")
+    times, counts = np.empty(0, field.element.numpy), np.empty(0, np.int64)
+    for columns in rows.columns([field.name]):
+        own, many = np.unique(columns[field.name].values, return_counts=True)
+        times, places = np.unique(np.concatenate([times, own]), return_inverse=True)
+        counts = np.bincount(places, np.concatenate([counts, many]), times.size).astype(np.int64)
+    if (times != times).any():  # noqa: PLR0124 - NaT and NaN
+        raise OptionError("time: some steps have a time that is none (NaT, NaN); leave their records out by `where`")
+    return times, counts
 
 
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
-) -> tuple[list[tuple[Places, Places]], Shares]:
+) -> tuple[list[tuple[Rows, Rows]], Shares]:
     """Cut rows into walk-forward folds: for each, the records that are fitted on, and those held out.
 
     With groups (`by`), each fold holds out some of them, as far as they are of its time, and fits on the others.
@@ -327,41 +373,65 @@ def folds_in_time(
     part = None
     if by is not None:
         part, _ = _deal(rows, {f"fold {number}": 1 / count for number in range(count)}, by, None, seed)
-    starts, ends, _ = times_of(rows, time, end)
-    ordered = np.sort(starts)
-    size = ordered.size // (count + 1)
-    if not size:
-        raise OptionError(f"folds: {count} folds in time need {count + 1} records or more, there are {ordered.size}")
-    bounds = ordered[[ordered.size - (count - number) * size for number in range(count)]]
-    if (bounds[1:] <= bounds[:-1]).any() or bounds[0] <= ordered[0]:
-        values, counts = np.unique(starts, return_counts=True)
-        together = f"{counts.max():,} of {starts.size:,} records begin at {values[counts.argmax()]}"
-        cut = "write(selection, path, splits={...}, time=..., straddling='cut')"
-        raise OptionError(
-            f"folds: expected records that begin at {count + 1} times or more, far enough apart for {count} folds; "
-            f"{together}, and folds hold whole records: ask for fewer folds, or cut the series in time: {cut}"
-        )
-    pairs, straddling_once = [], np.zeros(ordered.size, bool)
-    for number, bound in enumerate(bounds):
-        straddles = (starts < bound) & (ends >= bound)
-        held = starts >= bound
-        if number + 1 < count:
-            held &= starts < bounds[number + 1]
-        straddling_once |= straddles
-        before = ends < bound
+    starts, ends, field = times_of(rows, time, end)
+    bounds = None if straddling == "cut" else _fold_bounds(*np.unique(starts, return_counts=True), count)
+    cuts = straddling == "cut" or (straddling is None and bounds is None and field.is_list and end is None)
+    if cuts:
+        bounds = _fold_bounds(*timeline(rows, time), count)
+    if bounds is None:
+        raise _too_few_times(starts, count, "steps" if cuts else "records")
+    rule = TimeRule({f"{n}": start for n, start in enumerate([None, *bounds])}, time, end, "cut" if cuts else "drop")
+    if cuts:
+        edges = _step_edges(rows, rule)
+        before, held = edges[:, 1:-1] > 0, np.diff(edges)[:, 1:] > 0
+        straddles = np.zeros(len(rows), bool)
+    else:
+        before = ends[:, None] < bounds
+        held = np.searchsorted(bounds, starts, "right")[:, None] == np.arange(1, count + 1)
+        straddles = np.asarray(((starts[:, None] < bounds) & ~before).any(1))
+        _check_straddling(straddles, straddling or "error", starts, ends)
+    pairs = []
+    for number in range(count):
+        sides = before[:, number], held[:, number]
         if part is not None:
-            before, held = before & (part != number), held & (part == number)
-            if not before.any() or not held.any():
-                raise OptionError(
-                    f"folds: fold {number} has no record {'to fit on' if held.any() else 'to hold out'}: its groups "
-                    "and times share none; ask for fewer folds, or give another seed"
-                )
-        pairs.append((np.flatnonzero(before), np.flatnonzero(held)))
-    _check_straddling(straddling_once, straddling, starts, ends)
+            sides = sides[0] & (part != number), sides[1] & (part == number)
+        if part is not None and not all(side.any() for side in sides):
+            raise OptionError(
+                f"folds: fold {number} has no record {'to fit on' if sides[1].any() else 'to hold out'}: its groups "
+                "and times share none; ask for fewer folds, or give another seed"
+            )
+        past, own = (rows.take(np.flatnonzero(side)) for side in sides)
+        if cuts:
+            first = TimeRule({"past": None, "held": bounds[number]}, time, None, "cut")
+            past, own = past.cut(Piece(first, "past")), own.cut(Piece(rule, f"{number + 1}"))
+        pairs.append((past, own))
     names = [f"fold {number}" for number in range(count)]
-    got = {name: held.size / ordered.size for name, (_, held) in zip(names, pairs, strict=True)}
-    wanted: dict[str, float] = dict.fromkeys(names, float(size / ordered.size) / (count if by is not None else 1))
-    return pairs, Shares(wanted, got, left_out=int(straddling_once.sum()))
+    sizes = [len(own) / max(1, len(rows)) for _, own in pairs]
+    share = 1 / (1 if cuts else count + 1) / (1 if part is None else count)
+    wanted: dict[str, float] = dict.fromkeys(names, share)
+    return pairs, Shares(wanted, dict(zip(names, sizes, strict=True)), left_out=int(straddles.sum()))
+
+
+def _fold_bounds(times: NDArray[Any], counts: NDArray[np.int64], folds: int) -> NDArray[Any] | None:
+    """Return the times at which folds begin that hold out equally much; None where there are too few times."""
+    total = int(counts.sum())
+    size = total // (folds + 1)
+    firsts = np.searchsorted(np.cumsum(counts), [total - (folds - fold) * size for fold in range(folds)], "right")
+    bounds = times[np.minimum(firsts, times.size - 1)]
+    if not size or (bounds[1:] <= bounds[:-1]).any() or bounds[0] <= times[0]:
+        return None
+    return bounds
+
+
+def _too_few_times(starts: NDArray[Any], count: int, what: str) -> OptionError:
+    if starts.size <= count and what == "records":
+        return OptionError(f"folds: {count} folds in time need {count + 1} records or more, there are {starts.size}")
+    values, counts = np.unique(starts, return_counts=True)
+    return OptionError(
+        f"folds: expected {what} at {count + 1} times or more, far enough apart for {count} folds; {counts.max():,} of "
+        f"{starts.size:,} records begin at {values[counts.argmax()]}, and folds hold whole records: ask for fewer "
+        "folds, or cut series that have a time for each step by straddling='cut'"
+    )
 
 
 def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
@@ -374,11 +444,12 @@ def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any
         for wanted, parts, is_end in ((field, starts, False), (other, ends, True)):
             column = columns[wanted.name]
             values = column.values
-            if column.present is not None or (wanted.is_list and (column.steps == 0).any()):
+            if column.present is not None:
                 raise OptionError(f"time: some records have no {wanted.name!r}; leave them out by `where` first")
             if wanted.is_list:
-                stops = np.cumsum(column.steps)
-                values = values[stops - 1] if is_end else values[stops - column.steps]
+                steps = _steps_of(column, wanted.name)
+                stops = np.cumsum(steps)
+                values = values[stops - 1] if is_end else values[stops - steps]
             parts.append(values)
     begin, finish = np.concatenate(starts), np.concatenate(ends)
     unknown = np.isnat if begin.dtype.kind in "mM" else np.isnan
@@ -395,12 +466,11 @@ def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any
 def _check_straddling(straddles: NDArray[np.bool_], straddling: Any, starts: Any, ends: Any) -> None:
     if straddling not in ("error", "drop"):
         raise OptionError(
-            f"straddling: expected 'error' or 'drop', got {straddling!r}; a selection holds whole records, which "
-            "`write` cuts: write(selection, path, splits={...}, time=..., straddling='cut')"
+            f"straddling: expected 'error', 'drop' or, for series with a time for each step, 'cut', got {straddling!r}"
         )
     if straddles.any() and straddling == "error":
         place = int(straddles.argmax())
         raise OptionError(
             f"{int(straddles.sum())} records lie on both sides of a time, such as record {place} of the selection, "
-            f"from {starts[place]} to {ends[place]}; leave them out by straddling='drop', or write them in parts"
+            f"from {starts[place]} to {ends[place]}; leave them out by straddling='drop', or cut them by 'cut'"
         )

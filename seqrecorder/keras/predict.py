@@ -88,12 +88,11 @@ def predict(
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
     if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
         raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
-    if join and not (
-        isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1 and batch.pad == "end"
-    ):
+    joins = isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1 and batch.pad == "end"
+    if join and not (joins and batch.time is None):
         raise OptionError(
             "predict: join=True puts the steps of windows together that follow each other: expected "
-            f"Window(length) with neither shift, stride nor pad, got {batch!r}"
+            f"Window(length) with neither shift, stride, pad nor time, got {batch!r}"
         )
     number = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
     kept = _Kept.of(path, split, batch, [keep] if isinstance(keep, str) else keep, options) if keep else None

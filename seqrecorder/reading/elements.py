@@ -336,6 +336,8 @@ class Shift(Derivation):
         problem = "is a context field and has no steps" if not field.is_list else None
         if field.sparse is not None or field.is_ragged:
             problem = f"is {'ragged' if field.is_ragged else 'sparse'} and its steps cannot be shifted"
+        elif field.per_step is not None:
+            problem = f"has {field.per_step} steps for each of another group, and is not shifted"
         if problem:
             raise OptionError(f"{function}: field {field.name!r} {problem}")
         self._start(field)

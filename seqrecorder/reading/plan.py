@@ -211,6 +211,8 @@ def plan(
 ) -> Plan | PlanTable:
     """Plan an epoch of one strategy, or compare several in a table, without reading a record.
 
+    `Window(time=...)` reads the times of all records.
+
     The strategies plan an epoch just as they do for `read`, from the lengths files, and nothing is parsed: with the
     same `shuffle`, `seed` and `shard` the plan is exact for the first epoch. Shards without lengths files are parsed
     once.
@@ -254,8 +256,10 @@ def plan(
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
-    origin = resolve(path, split, schema=schema, lengths_only=True)
-    origin.fetch(lengths_only=True)
+    lengths_only = not any(getattr(strategy, "time", None) for strategy in strategies)
+    origin = resolve(path, split, schema=schema, lengths_only=lengths_only)
+    origin.fetch(lengths_only=lengths_only)
+    origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)

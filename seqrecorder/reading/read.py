@@ -25,7 +25,7 @@ from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
-from seqrecorder.reading.targets import shaper
+from seqrecorder.reading.targets import in_rates, shaper
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
-    from seqrecorder.reading.elements import Output
+    from seqrecorder.reading.elements import Carried, Output
     from seqrecorder.reading.strategy import Batches, Strategy
     from seqrecorder.schema.schema import Schema
 
@@ -181,6 +181,7 @@ def read(
     for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
     whole, images = encoded_images(origin.schema, resize)
+    origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
     chosen = whole.select(fields)
     made = strategy.carried(whole)
     derived = DerivedFields.of(
@@ -195,7 +196,7 @@ def read(
         normalize_targets=normalize_targets,
         horizons=made.names if made else {},
     )
-    carried = strategy.carried(derived.schema)
+    carried = _carried(strategy, whole, derived.schema)
     images |= images_of(derived.schema, sources_of(derived.derivations), images)
     images |= {} if carried is None else {n: images[of] for n, of in carried.names.items() if of in images}
     options = OutputOptions(
@@ -213,14 +214,16 @@ def read(
         images=images,
     )
     wanted = needed_fields(derived.schema, options, derived.choose(chosen))
-    parsed, derivations = derived.of_fields(wanted)
-    origin.check_first(origin.schema.select(field.name for field in parsed.fields))
+    own, derivations = derived.of_fields(wanted)
+    names = [field.name for field in own.fields]
+    origin.check_first(origin.schema.select(names))
+    parsed = whole.in_one_rate().select(names)
     stored = parsed if index_name is None else with_number(parsed, index_name)
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
         Parser(stored, origin.layout, crops, origin.record, derivations, images=images),
-        shaper(origin.schema, derived.choose(parsed), options),
+        _shaper(whole, derived.choose(own), options),
         StreamOptions(
             WINDOW,
             shuffle,
@@ -249,6 +252,31 @@ def read(
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
+
+
+def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
+    """Return what a strategy carries for fields of their own rates, though it cuts them in one."""
+    carried, joined = strategy.carried(derived), strategy.carried(whole.in_one_rate())
+    if carried is None or joined is None or not whole.rates:
+        return carried
+    left = joined.left | {group for group, (followed, _) in whole.rates.items() if followed in joined.left}
+    sources = {
+        name: derived[source].group for name, source in carried.names.items() if name in carried.lengths and source
+    }
+    lengths = {name: f"{group}_{carried.lengths[name]}" for name, group in sources.items() if group in whole.rates}
+    names = {**carried.names, **dict.fromkeys(lengths.values())}
+    return attrs.evolve(carried, names=names, lengths={**carried.lengths, **lengths}, left=left)
+
+
+def _shaper(whole: Schema, parsed: Schema, options: OutputOptions) -> Any:
+    """Return the function from what a strategy gives, in one rate, to an element (see `shaper`)."""
+    shape = shaper(whole, parsed, options)
+    rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in whole.rates}
+    if not rated:
+        return shape
+    made = options.carried.names if options.carried else {}
+    rated |= {name: rated[source] for name, source in made.items() if source in rated}
+    return in_rates(shape, whole.rates, rated, parsed.groups, int(options.carried is not None))
 
 
 _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)

@@ -158,6 +158,14 @@ class Feed:
         cropped: NDArray[np.int64] = options.cropped(group, stored, np)
         return cropped
 
+    def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
+        """Return the spans of the records whose lengths `lengths` gives, int64 `(n, 2)`; None where there are none."""
+        spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
+        if spans is None or keep is None:
+            return None
+        dealt: NDArray[np.int64] = (spans if self.options.deal is None else spans[self.options.deal])[keep]
+        return dealt
+
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
         """Return how many records of an epoch have each length; takes what `lengths` does.
 

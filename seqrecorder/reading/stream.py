@@ -585,6 +585,8 @@ class StreamOptions:
         limits: which records are left out for their lengths: those that any of them does not admit.
         number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
         oversampling: how often each record comes; None is once.
+        spans: of all records in the order of the files, two numbers that come behind their lengths, int64 `(n, 2)`:
+            lengths are int64 `(w, 3)` then.
         known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
             their places in that order stand for the records, so that batches can be planned.
     """
@@ -600,6 +602,7 @@ class StreamOptions:
     limits: tuple[Limits, ...] = ()
     number: bool = False
     oversampling: Oversampling | None = None
+    spans: NDArray[np.int64] | None = None
     known: Mapping[str, NDArray[np.int64]] | None = None
 
     def measured(self) -> list[str]:
@@ -706,7 +709,8 @@ class _Files:
         import tensorflow as tf
 
         serialized = tf.zeros([0], tf.string)
-        return (serialized,) if self.options.group is None else (serialized, tf.zeros([0], tf.int64))
+        shape = [0] if self.options.spans is None else [0, 3]
+        return (serialized,) if self.options.group is None else (serialized, tf.zeros(shape, tf.int64))
 
     def epoch(self, number: Any) -> Any:
         """Return the windows of one epoch.
@@ -828,6 +832,9 @@ class _Files:
 
         options = self.options
         parts = [serialized, *lengths.values()]
+        if options.spans is not None:
+            first = self._offset(file) + total
+            parts.append(self._spans()[first : first + tf.size(serialized, tf.int64)])
         if options.number or options.oversampling:
             start, step = (self._of(file, name) for name in _WRITTEN)
             positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
@@ -841,10 +848,20 @@ class _Files:
             parts = [tf.boolean_mask(part, keep) for part in parts]
         if options.oversampling:
             copies = options.oversampling.copies(parts[0], parts.pop(), number)
-            parts = [tf.repeat(part, copies) for part in parts]
+            parts = [tf.repeat(part, copies, axis=0) for part in parts]
         if options.group is None:
             return (parts[0],)
-        return parts[0], options.cropped(options.group, dict(zip(lengths, parts[1:], strict=True)), tf)
+        counted = options.cropped(options.group, dict(zip(lengths, parts[1:], strict=False)), tf)
+        return parts[0], counted if options.spans is None else tf.concat([counted[:, tf.newaxis], parts[-1]], 1)
+
+    def _spans(self) -> Any:
+        """Return the spans of all records as a tensor, outside of the graph, which functions capture."""
+        import tensorflow as tf
+
+        if "spans" not in self._columns:
+            with tf.init_scope():
+                self._columns["spans"] = tf.constant(self.options.spans, tf.int64)
+        return self._columns["spans"]
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:

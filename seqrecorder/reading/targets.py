@@ -378,6 +378,55 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
     return shape
 
 
+def in_rates(
+    shape: Callable[[dict[str, Any]], Any],
+    rates: Mapping[str, tuple[str, int]],
+    rated: Mapping[str, str],
+    groups: Sequence[str],
+    outer: int,
+) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that gives what was cut in one rate its own steps again, before elements are shaped.
+
+    Args:
+        shape: makes the elements (see `shaper`).
+        rates: see `Schema.rates`.
+        rated: by name of what has steps of a rate, its alignment group.
+        groups: the alignment groups that are read.
+        outer: dimensions before the steps: 1 in batches.
+    """
+    unread = {length_name(rates[group][0]) for group in rated.values()} - set(map(length_name, groups))
+
+    def apart(values: dict[str, Any]) -> Any:
+        for name in rated.keys() & values.keys():
+            values[name] = _steps_apart(values[name], rates[rated[name]][1], outer)
+        for group in set(rated.values()):
+            followed, rate = rates[group]
+            for old, new in ((length_name(followed), length_name(group)), (_HORIZON, f"{group}_{_HORIZON}")):
+                if old in values:
+                    values[new] = values[old] * rate
+        for old in unread & values.keys():
+            del values[old]
+        return shape(values)
+
+    return apart
+
+
+_HORIZON = "horizon_length"
+
+
+def _steps_apart(value: Any, rate: int, outer: int) -> Any:
+    """Return steps `(T, rate, ...)` behind the outer dimensions as `(T * rate, ...)`."""
+    import tensorflow as tf
+
+    if isinstance(value, tf.RaggedTensor):
+        flat = _steps_apart(value.values, rate, 0)
+        return tf.RaggedTensor.from_row_splits(flat, value.row_splits * rate, validate=False)
+    before, after = tf.shape(value)[: outer + 1], value.shape[outer + 2 :]
+    steps = value.shape[outer]
+    joined = tf.reshape(value, tf.concat([before[:outer], before[outer:] * rate, after], 0))
+    return tf.ensure_shape(joined, [*value.shape[:outer], None if steps is None else steps * rate, *after])
+
+
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
     """Return a subclass of a record class whose instances hold tensors under the given names.
 

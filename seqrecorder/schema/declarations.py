@@ -128,6 +128,7 @@ def feature_list(
     factory: Callable[[], Any] | None = None,
     optional: bool = False,
     align: str | None = DEFAULT_GROUP,
+    per_step: int | None = None,
     storage: Storage = "auto",
     sparse: int | None = None,
     dense: bool = False,
@@ -157,6 +158,9 @@ def feature_list(
         factory: as `attrs.field` has it.
         optional: whether the value may be None, which stays apart from an empty sequence.
         align: feature lists of one group have equal lengths; None frees the field.
+        per_step: number of steps for each step of another group, such as samples for each frame. The field needs a
+            group of its own (`align="sound", per_step=160`), follows the default group, else the first named one
+            without a rate, is as many times as long, and is cut with it. `storage` is `packed` then, or `buffer`.
         storage: as for `context`; also `packed`: the whole sequence in one feature of its list, which is far
             smaller and faster than one feature per step; and `storage="buffer"`: the same as one little-endian
             buffer, the smallest for small ints that may be negative, of which each takes 10 bytes otherwise.
@@ -177,7 +181,8 @@ def feature_list(
         SchemaError: the declaration cannot be stored.
     """
     options = {
-        "storage": storage,
+        "storage": "packed" if per_step is not None and storage == "auto" else storage,
+        "per_step": per_step,
         "optional": optional,
         "sparse": sparse,
         "dense": dense,
@@ -254,7 +259,7 @@ def declare(field: Field) -> Any:
     """Return the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
     options = {
         name: getattr(field, name)
-        for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred")
+        for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
     }
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
     return _attribute(declaration, field.default, kw_only=True)

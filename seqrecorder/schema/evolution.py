@@ -120,7 +120,7 @@ def _kind(field: Field) -> tuple[object, ...]:
 def _differences(field: Field, source: Field) -> Iterator[Change]:
     if source.name != field.name:
         yield Change(field.name, f"{source.name!r} in the data", compatible=True)
-    for attribute in ("kind", "shape", "storage"):
+    for attribute in ("kind", "shape", "storage", "per_step"):
         was, now = getattr(source, attribute), getattr(field, attribute)
         if was != now:
             freed = attribute == "shape" and field.is_image and source.is_image and _frees(was, now)

@@ -66,6 +66,7 @@ class Field:
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
         renamed_from: names that the field had before, under which older data hold it.
+        per_step: steps of the field for each step of the group that it follows; None where it has lengths of its own.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Field:
     chunk: bool = False
     deferred: bool = False
     renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
+    per_step: int | None = None
 
     def __repr__(self) -> str:
         plain = {a.name: getattr(self, a.name) for a in attrs.fields(Field)[5:] if a.name != "default"}
@@ -368,6 +370,11 @@ def _check_roles(field: Field) -> None:
     for old in field.renamed_from:
         if not isinstance(old, str) or not old.isidentifier() or old == field.name:
             raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
+    if field.per_step is not None:
+        if not isinstance(field.per_step, int) or isinstance(field.per_step, bool) or field.per_step < 1:
+            raise SchemaError(f"{where}: per_step is an int of 1 or more, got {field.per_step!r}")
+        if not field.packed:
+            raise SchemaError(f"{where}: per_step needs storage='packed' or 'buffer', got {field.storage!r}")
     if field.align is not None and (not isinstance(field.align, str) or not field.align.isidentifier()):
         raise SchemaError(f"{where}: align names a group of feature lists by an identifier, got {field.align!r}")
 
@@ -385,6 +392,7 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
                 f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
                 "call the group otherwise"
             )
+    _check_rates(owner, fields)
     taken: dict[tuple[str, str], str] = {}
     _check_made_names(owner, fields)
     for field in fields:
@@ -409,6 +417,35 @@ def _check_made_names(owner: str, fields: Sequence[Field]) -> None:
                 )
 
 
+def _check_rates(owner: str, fields: Sequence[Field]) -> None:
+    if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
+        raise SchemaError(
+            f"{owner}: per_step counts steps for each step of another group, and there is none; give the fields of a "
+            "rate a group of their own, as in align='sound'"
+        )
+
+
+def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
+    """Map each alignment group with a rate to the first field of the group that it follows, and to its rate.
+
+    That group is the default one, else the first that has a name and no rate; nothing is mapped where there is none.
+
+    Raises:
+        SchemaError: fields of one group have several rates.
+    """
+    lists = [field for field in fields if field.is_list]
+    rated = {field.group: field.per_step for field in lists if field.per_step is not None}
+    for field in lists:
+        if field.group in rated and field.per_step != rated[field.group]:
+            raise SchemaError(
+                f"{owner}: fields of group {field.group!r} have per_step={rated[field.group]} and {field.per_step}; "
+                "give each rate a group of its own by align="
+            )
+    others = [field for field in lists if field.group not in rated]
+    first = min(others, key=lambda field: (field.align != DEFAULT_GROUP, field.align is None), default=None)
+    return {} if first is None else {group: (first, rate) for group, rate in rated.items() if rate is not None}
+
+
 def feature_names(field: Field) -> list[str]:
     """Return the names of all features that a field is stored in."""
     return value_features(field) + ([field.presence] if field.presence else [])
@@ -426,7 +463,7 @@ def brief(field: Field) -> str:
 
 
 # Options that a field's JSON holds only where they are not the default.
-_PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred")
+_PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from seqrecorder.schema.field import (
     feature_names,
     field_from_dict,
     field_to_dict,
+    rates_of,
 )
 
 if TYPE_CHECKING:
@@ -189,7 +190,26 @@ class Schema:
     def groups(self) -> tuple[str, ...]:
         """Names of the alignment groups, the default one first."""
         names = dict.fromkeys(field.group for field in self.fields if field.is_list)
-        return tuple(sorted(names, key=lambda name: name != DEFAULT_GROUP))
+        return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, self._is_rated(name))))
+
+    def _is_rated(self, group: str) -> bool:
+        return any(field.per_step is not None for field in self.members(group))
+
+    @functools.cached_property
+    def rates(self) -> dict[str, tuple[str, int]]:
+        """By alignment group with a rate, the group that it follows, and its steps for each step of that."""
+        return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
+
+    def in_one_rate(self) -> Schema:
+        """Return the schema as it is cut: steps of a group with a rate are a dimension of those that they belong to."""
+        fields = list(self.fields)
+        for place, field in enumerate(fields):
+            if field.is_list and field.group in self.rates:
+                group, rate = self.rates[field.group]
+                shape: Any = (rate, *field.shape)
+                default = field.default.reshape(-1, *shape) if field.has_default else field.default
+                fields[place] = attrs.evolve(field, shape=shape, align=group, per_step=None, default=default)
+        return attrs.evolve(self, fields=tuple(fields)) if self.rates else self
 
     def members(self, group: str) -> list[Field]:
         """Return the feature lists of an alignment group."""

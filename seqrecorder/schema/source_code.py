@@ -95,6 +95,8 @@ def _declaration(field: Field) -> str:
         arguments.append(f"default={_value(field.default)}")
     if field.is_list and field.align != DEFAULT_GROUP:
         arguments.append("align=None" if field.align is None else f'align="{field.align}"')
+    if field.per_step is not None:
+        arguments.append(f"per_step={field.per_step}")
     if field.feature != field.name:
         arguments.append(f"name={field.feature!a}")
     if field.renamed_from:

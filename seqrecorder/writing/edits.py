@@ -82,6 +82,8 @@ def rewrite(
         raise OptionError(f"rewrite: expected a selection of the dataset's records, got {some!r:.100}")
     if some is not None and not rows_of(some).store.manifest.is_at(Place.of(old.url) if old.url else old.path):
         raise OptionError(f"rewrite: expected a selection of {old.where}, got {some!r}")
+    if some is not None and rows_of(some).store.pieces:
+        raise OptionError(f"rewrite: expected a selection of whole records, got {some!r}")
     if some is not None and rows_of(some).store.digest != rows_of(corpus.all()).store.digest:
         raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,112 @@ def test_folds_hold_groups_out_in_time(everything: sr.Selection) -> None:
     assert folds.shares.wanted.keys() == folds.shares.got.keys()
     with pytest.raises(sr.OptionError, match="ask for fewer folds, or give another seed"):
         everything.folds(4, by=lambda visit: int(visit.key[1:]) // 50, time="start")
+
+
+@sr.record
+class Stock:
+    symbol: str = sr.context(str, key=True)
+    day: np.ndarray = sr.feature_list("datetime64[D]")
+    price: np.ndarray = sr.feature_list("float64", shape=(2,))
+    words: list = sr.feature_list(str, shape=(None,))
+    note: np.ndarray = sr.feature_list("int64", align=None)
+    size: int | None = sr.context("int32", optional=True, default=None)
+
+
+def stock(number: int, steps: int, later: int = 0) -> Stock:
+    days = DAY + later + np.arange(steps) * (1 + number % 2)
+    prices = np.arange(2 * steps).reshape(-1, 2) + number / 8
+    return Stock(f"s{number}", days, prices, [["x"] * (n % 3) for n in range(steps)], [number] * 3, number or None)
+
+
+def cut_by_hand(record: Stock, since: Any, until: Any) -> Stock:
+    steps = [
+        at for at, day in enumerate(record.day) if (since is None or day >= since) and (until is None or day < until)
+    ]
+    part = slice(steps[0], steps[-1] + 1) if steps else slice(0)
+    return attrs.evolve(record, day=record.day[part], price=record.price[part], words=record.words[part])
+
+
+@pytest.mark.parametrize("compression", [None, "GZIP"])
+def test_series_are_cut_into_parts(tmp_path: Path, compression: Any) -> None:
+    """Each part has the steps of its time, as if they had been written so, whoever reads it."""
+    stocks = [stock(0, 30), stock(1, 21, 3), stock(2, 4), stock(3, 5, 40)]
+    sr.write(stocks, tmp_path / "d", compression=compression, shards=2)
+    corpus = sr.open(tmp_path / "d", schema=Stock).all()
+    at = {"train": ..., "eval": "2026-01-06", "test": np.datetime64("2026-01-20")}
+    parts = corpus.split(at=at, time="day", straddling="cut")
+    edges = [None, np.datetime64("2026-01-06"), np.datetime64("2026-01-20"), None]
+    for (name, part), since, until in zip(parts.items(), edges[:-1], edges[1:], strict=True):
+        cut = [record for record in (cut_by_hand(record, since, until) for record in stocks) if len(record.day)]
+        assert list(part) == cut == list(sr.read_records(part)), name
+        assert part.lengths().tolist() == [len(record.day) for record in cut]
+        assert pickle.loads(pickle.dumps(part)) == part != corpus  # noqa: S301 - our own
+        sr.write(cut, tmp_path / name)
+        window = sr.Window(3, shift=2)
+        for batch in (None, window):
+            got, want = (sr.read(of, batch=batch, fields=["symbol", "price"]) for of in (part, tmp_path / name))
+            for mine, other in zip(got, want, strict=True):
+                assert all(np.array_equal(mine[field], other[field]) for field in other)
+        assert sr.plan(part, sr.Pad(2)).steps == sr.plan(tmp_path / name, None, sr.Pad(2)).steps
+        sr.write(part, tmp_path / f"{name} again")
+        assert list(sr.read_records(tmp_path / f"{name} again", schema=Stock)) == cut
+        means = [np.asarray(sr.stats(of).all["price"].mean) for of in (part, tmp_path / name)]
+        assert np.array_equal(*means)
+        assert [record.symbol for record in part.where(size=1)] == ["s1"] * any(record.size == 1 for record in cut)
+        if compression is None:
+            assert part[-1] == cut[-1] == part[cut[-1].symbol]
+    assert parts["eval"].split(at={"a": ..., "b": "2026-01-10"}, time="day", straddling="cut")["b"][0].day[0] == DAY + 9
+    assert "cut in time" in repr(parts["eval"])
+    with pytest.raises(sr.OptionError, match="whole records"):
+        sr.rewrite(tmp_path / "d", drop=parts["eval"])
+
+
+def test_series_are_cut_into_folds(tmp_path: Path) -> None:
+    """Folds of series that start together cut them; all of the past is fitted on, and each step is held out once."""
+    stocks = [stock(0, 60), stock(2, 60), stock(4, 45)]
+    sr.write(stocks, tmp_path / "d")
+    corpus = sr.open(tmp_path / "d").all()
+    for more in ({}, {"straddling": "cut"}, {"straddling": "cut", "by": "symbol"}):
+        folds = corpus.folds(3, time="day", **more)
+        held = [day for _, future in folds for record in future for day in record.day.tolist()]
+        for past, future in folds:
+            first = min(record.day[0] for record in future)
+            assert max(record.day[-1] for record in past) < first
+            others = (
+                stocks if "by" not in more else [each for each in stocks if each.symbol in {r.symbol for r in past}]
+            )
+            assert [len(r.day) for r in past] == [int((each.day < first).sum()) for each in others]
+        first = min(folds[0][1][0].day)
+        if "by" not in more:
+            assert sorted(held) == sorted(day for each in stocks for day in each.day[each.day >= first].tolist())
+    with pytest.raises(sr.OptionError, match="expected steps at 71 times or more"):
+        corpus[[0]].folds(70, time="day", straddling="cut")
+
+
+def test_rolling_origins(tmp_path: Path) -> None:
+    """The last origin leaves a horizon; each trains on what was before it, and windows forecast each step once."""
+    stocks = [stock(0, 30), stock(2, 26, 4)]
+    sr.write(stocks, tmp_path / "d")
+    corpus = sr.open(tmp_path / "d").all()
+    origins = sr.cutoffs(corpus, 3, time="day", horizon=4)
+    assert [origin.since for origin in origins] == [DAY + 18, DAY + 22, DAY + 26]
+    assert [origin.until for origin in origins] == [DAY + 22, DAY + 26, None]
+    for origin in origins:
+        assert max(record.day[-1] for record in origin.train) == origin.since - 1
+        window = sr.Window(5, horizon=4, shift=4, time="day", since=origin.since, until=origin.until)
+        [batch] = sr.read(corpus, batch=window, fields=["symbol", "day"])
+        assert (batch["day_horizon"][:, 0] == (origin.since - np.datetime64(0, "D")).astype(int)).numpy().all()
+        assert len(batch["symbol"]) == 2
+    shifted = sr.cutoffs(corpus, 2, time="day", horizon=4, shift=1)
+    assert [(origin.since, origin.until) for origin in shifted] == [(DAY + 25, DAY + 29), (DAY + 26, None)]
+    for options, message in (
+        ({"count": 8, "horizon": 4}, "8 origins need 33 distinct times or more in 'day', there are 30"),
+        ({"count": 0, "horizon": 4}, "count: expected an int of 1 or more"),
+        ({"count": 2, "horizon": 4, "time": "size"}, "expected a time for each step"),
+        ({"count": 2, "horizon": 4, "selection": tmp_path}, "expected a selection"),
+    ):
+        with pytest.raises(sr.OptionError, match=message):
+            sr.cutoffs(**{"selection": corpus, "time": "day", **options})
 
 
 def test_results_show_themselves(everything: sr.Selection) -> None:

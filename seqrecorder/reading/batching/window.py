@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.graph_ops import of_all_rows
+from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.dataset.splits import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import (
     Turn,
@@ -38,7 +40,12 @@ if TYPE_CHECKING:
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]
 
 
+_FAR = 1 << 40  # beyond the last step of every record
 _RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
+
+
+_IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": None, "oversampling": None, "known": None}
+"""Options of a stream of all records in the order of the files."""
 
 
 @attrs.frozen
@@ -96,6 +103,14 @@ class Window:
             or steps that `shift` divides.
         pad: `"start"` makes all windows full, as `tail="drop"` does, and gives one window of a record that is too short
             for that, which ends with the record and its horizon, and is padded at the front.
+        time: name of the feature list of the times of steps, for `since` and `until`. The times of all records are read
+            once before the first batch.
+        since: only windows whose horizon begins at this time or later, though they look back over it. The first window
+            of a record is the one whose horizon begins with the first such step that has enough steps before it, and
+            `shift` counts from there. Without a horizon, the first step counts that the window before does not hold; a
+            window without such a step does not come.
+        until: only windows whose horizon begins before this time. A horizon that has not begun (`future`) is in the
+            span, if no step of the record is at or after `until`.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
@@ -114,6 +129,9 @@ class Window:
     )
     future: bool = attrs.field(default=False, kw_only=True)
     pad: Literal["end", "start"] = attrs.field(default="end", validator=one_of("end", "start"), kw_only=True)
+    time: str | None = attrs.field(default=None, kw_only=True)
+    since: Any = attrs.field(default=None, kw_only=True)
+    until: Any = attrs.field(default=None, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
@@ -124,6 +142,8 @@ class Window:
                 raise OptionError(f"{name}: is about the horizon after a window; give horizon, too")
         if self.pad == "start" and self.tail == "pad":
             raise OptionError("pad='start': pads at the front, and tail='pad' at the end; leave one of them out")
+        if (self.time is None) != (self.since is None and self.until is None):
+            raise OptionError("time: goes with since, until or both, which are times of that field")
 
     @property
     def distance(self) -> int:
@@ -151,25 +171,46 @@ class Window:
         """Return the last step of a record at which a window can start that is full, as is its horizon."""
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
-    def counts(self, lengths: Any, xp: Any) -> Any:
+    @property
+    def _offset(self) -> int:
+        """Steps from the start of a window to its horizon, or to the first step that the window before lacks."""
+        if self.horizon:
+            return (self.length + self.gap) * self.stride
+        return -(-max((self.length - 1) * self.stride + 1 - self.distance, 0) // self.stride) * self.stride
+
+    def _first(self, lengths: Any, spans: Any, xp: Any) -> Any:
+        """Return the first step of the first window of records (arguments as for `counts`)."""
+        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # where one step is real
+        if self.since is not None:
+            return xp.maximum(spans[:, 0] - self._offset, least)
+        return xp.maximum(xp.minimum(self.room(lengths), 0), least)
+
+    def _stop(self, lengths: Any, spans: Any, xp: Any) -> Any:
+        """Return the step before which windows of records start, by `until` (arguments as for `counts`)."""
+        endless = xp.where(spans[:, 1] < lengths, spans[:, 1], _FAR) if self.future else spans[:, 1]
+        return endless - self._offset
+
+    def counts(self, lengths: Any, xp: Any, spans: Any = None) -> Any:
         """Return how many windows records of these lengths have, before some are drawn.
 
         Args:
-            lengths: int64, an array or a tensor.
+            lengths: int64 `(n,)`, an array or a tensor.
             xp: numpy or TensorFlow, whichever the lengths are of.
+            spans: int64 `(n, 2)`, with `time`: how many steps are before `since` and before `until`.
         """
-        shift = self.distance
-        starts = -(-lengths // shift)
+        shift, first = self.distance, self._first(lengths, spans, xp)
+        left = lengths - first
+        starts = -(-left // shift)
         if self.horizon and not self.future:  # a window has something to forecast
-            starts = xp.maximum(-(-(lengths - (self.length + self.gap) * self.stride) // shift), 0)
-        room = self.room(lengths)
-        if self.pad == "start":  # one where a step before the horizon is known
-            return xp.maximum(room // shift + 1, xp.minimum(xp.maximum(lengths - self._known * self.stride, 0), 1))
-        if self.tail == "keep":
+            starts = xp.maximum(-(-(left - self._offset) // shift), 0)
+        room = self.room(left)
+        if self.tail == "drop" or self.pad == "start":
+            starts = xp.maximum(room // shift + 1, 0)
+        elif self.tail == "pad":
+            starts = xp.minimum(starts, xp.maximum(-(-room // shift), 0) + 1)
+        if spans is None:
             return starts
-        if self.tail == "drop":
-            return xp.maximum(room // shift + 1, 0)
-        return xp.minimum(starts, xp.maximum(-(-room // shift), 0) + 1)
+        return xp.minimum(starts, xp.maximum(-(-(self._stop(lengths, spans, xp) - first) // shift), 0))
 
     def read(self, feed: Feed) -> Batches:
         """Return batches of windows.
@@ -177,7 +218,7 @@ class Window:
         Raises:
             OptionError: a field cannot be cut, or has the name of something that batches carry.
         """
-        group = group_of_steps(self, feed.parser.schema)
+        group, feed = self._prepare(feed)
         check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         if self.stride > 1 and any(isinstance(derivation, Shift) for derivation in feed.parser.derivations):
             raise OptionError(
@@ -196,16 +237,59 @@ class Window:
                 apart=buffered_apart(feed),
             )
 
-        lengths = self._lengths(feed, group)
+        counts = self._counts(feed, group)
         streamed = feed.stream(windows, group=group, draw=self._draws)
-        return Batches(streamed, -1 if lengths is None else self._batches(lengths))
+        return Batches(streamed, -1 if counts is None else self._batches(counts))
 
-    def _lengths(self, feed: Feed, group: str) -> NDArray[np.int64] | None:
-        """Return the lengths of all records where files tell them, and count those that give no window."""
+    def _prepare(self, feed: Feed) -> tuple[str, Feed]:
+        """Return the group of the steps, and the feed with the spans of its records."""
+        group = group_of_steps(self, feed.parser.schema)
+        if self.time is None:
+            return group, feed
+        return group, attrs.evolve(feed, options=attrs.evolve(feed.options, spans=self._spans(feed, group)))
+
+    def _spans(self, feed: Feed, group: str) -> NDArray[np.int64]:
+        """Read how many steps of each record are before `since` and before `until`: int64 `(n, 2)`, file by file."""
+        origin = feed.origin
+        field = time_field(origin.schema, self.time, "time")
+        if not field.is_list or field.group != group:
+            raise OptionError(f"time: expected a feature list aligned with the steps that are cut, got {field!r}")
+        rule = origin.manifest.splitting.time if origin.manifest else None
+        if self.since is not None and rule and rule["straddling"] == "cut":
+            raise OptionError(
+                f"since: windows look back over that time, and the series of {origin.where} were cut where its splits "
+                "begin (straddling='cut'): write the whole series without splits, and give since and until instead"
+            )
+        if origin.records < 0:
+            raise OptionError("time: check='none' leaves the positions of records unknown; leave `check` out")
+        parser = Parser(origin.schema.select([field.name]), origin.layout, feed.parser.crops, origin.record)
+
+        def times(serialized: Any) -> tuple[Any, Any]:
+            column = parser.parse_columns(serialized)[0][field.name]
+            return column.values, of_all_rows(column, column.steps)
+
+        edges = [(name, getattr(self, name)) for name in ("since", "until")]
+        bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
+        parts, done = [np.empty((0, 2), np.int64)], 0
+        options = attrs.evolve(feed.options, **_IN_ORDER)
+        windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times))
+        for values, steps in windows.as_numpy_iterator():
+            parts.append(
+                steps_before(
+                    values.astype(field.element.numpy), steps, bounds, field.name, range(done, done + steps.size)
+                )
+            )
+            done += steps.size
+        return np.concatenate(parts)
+
+    def _counts(self, feed: Feed, group: str) -> NDArray[np.int64] | None:
+        """Return the windows of each record where files tell the lengths, and log how many records give none."""
         lengths = feed.lengths(group, parse=False)
-        without = 0 if lengths is None else int((self.counts(lengths, np) == 0).sum())
-        feed.count_left_out(without, f"too short for {self!r}")
-        return lengths
+        if lengths is None:
+            return None
+        counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
+        feed.count_left_out(int((counts == 0).sum()), f"{'too short' if self.time is None else 'none'} for {self!r}")
+        return counts
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -219,26 +303,26 @@ class Window:
             lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
             return tf.math.segment_sum(lines, number)
 
-        group = group_of_steps(self, feed.parser.schema)
-        self._lengths(feed, group)
+        group, feed = self._prepare(feed)
+        self._counts(feed, group)
         plans = feed.stream(lambda stream, number: self._plans(feed, stream, number), group=group, draw=self._draws)
         return plans.map(shape)
 
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
         return plan_windows(
             rebatched(stream, feed.origin.window(_RECORDS)),
-            lambda lengths, index: self._place(lengths, number, index),
+            lambda lengths, spans, index: self._place(lengths, spans, number, index),
             self.batch_size,
             seed=number if feed.options.shuffle else None,
             drop_remainder=self.drop_remainder,
             alone=bool(buffered_apart(feed)),
         )
 
-    def _place(self, lengths: Any, number: Any, index: Any) -> tuple[Any, Any]:
+    def _place(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
         """Return the record of each window, int64 `(m,)`, and its number in it and first step, int64 `(m, 2)`."""
         import tensorflow as tf
 
-        many = self.counts(lengths, tf)
+        many = self.counts(lengths, tf, spans)
         rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many)
         indices = rows_of(tf.zeros_like(many), many)
         if self.max_windows is not None:
@@ -248,18 +332,17 @@ class Window:
             order = tf.gather(order, tf.argsort(tf.gather(rows, order), stable=True))
             drawn = tf.sort(tf.boolean_mask(order, indices < self.max_windows))
             rows, indices = tf.gather(rows, drawn), tf.gather(indices, drawn)
-        starts = indices * self.distance
+        least = tf.gather(self._first(lengths, spans, tf), rows)
+        starts = least + indices * self.distance
         if self.jitter:
-            room = tf.gather(self.room(lengths), rows)
-            first = tf.maximum(starts - self.jitter, 0)
+            room = self.room(lengths)
+            room = tf.gather(room if spans is None else tf.minimum(room, self._stop(lengths, spans, tf) - 1), rows)
+            first = tf.maximum(starts - self.jitter, least)
             last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
             starts = first + draw_below(last - first + 1, number, index, purpose=1)
-        if self.pad == "start":
-            starts = tf.minimum(starts, tf.gather(self.room(lengths), rows))
         return rows, tf.stack([indices, starts], 1)
 
-    def _batches(self, lengths: NDArray[np.int64]) -> int:
-        counts = self.counts(lengths, np)
+    def _batches(self, counts: NDArray[np.int64]) -> int:
         total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
         return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
 
@@ -268,7 +351,7 @@ class Window:
         import tensorflow as tf
 
         inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
-        return inside if self.pad == "end" else tf.where(inside < 0, tf.constant(1 << 40, tf.int64), inside)
+        return inside if self.pad == "end" else tf.where(inside < 0, tf.constant(_FAR, tf.int64), inside)
 
     def _assemble(self, group: str, records: Parsed, rows: Any, places: Any) -> dict[str, Any]:
         import tensorflow as tf
@@ -292,9 +375,10 @@ def plan_windows(
     """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
-        place: from the lengths of a window of records, and how many windows came before, to the record of each stretch,
-            int64 `(m,)`, and two numbers that say which it is, int64 `(m, 2)`.
+        windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans behind the
+            lengths, int64 `[w, 3]`.
+        place: from the lengths of a window of records, their spans, and how many windows came before, to the record of
+            each stretch, int64 `(m,)`, and two numbers that say which it is, int64 `(m, 2)`.
         batch_size: rows of a batch.
         seed: int64 scalar: stretches of the records held together leave in an order drawn from it. None: in turn.
         drop_remainder: leave out the last batch where it is smaller.
@@ -304,7 +388,8 @@ def plan_windows(
 
     def step(carried: Any, window: Any) -> Any:
         (old, old_lengths, rows, places, number), (serialized, lengths, last) = carried, window
-        new_rows, new_places = place(lengths, number)
+        lengths, spans = (lengths[:, 0], lengths[:, 1:]) if has_spans else (lengths, None)
+        new_rows, new_places = place(lengths, spans, number)
         new_rows += tf.size(old, tf.int64)
         if seed is not None:
             key = tf.stack([seed, number])
@@ -320,7 +405,8 @@ def plan_windows(
         return (*kept, places[now:], number + 1), (*only_needed(serialized, lengths, rows[:now]), places[:now])
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
+    has_spans = tf.nest.flatten(windows.element_spec)[1].shape.rank > 1
     stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
     if not drop_remainder:
-        stream = stream.concatenate(at_end((nothing, none, True)))
+        stream = stream.concatenate(at_end((nothing, tf.zeros([0, 3], tf.int64) if has_spans else none, True)))
     return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)

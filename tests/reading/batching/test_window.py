@@ -1,7 +1,9 @@
 """`Window` against `tf.data.Dataset.window`, record by record."""
 
+import datetime as dt
 from pathlib import Path
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,10 +18,12 @@ LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 30, 6]
 LISTS = ("x", "word", "flag")
 
 
-def starts_of(length, options):
+def starts_of(length, options, times=None):
     """Return where windows start: walk along the record, and look at each start."""
     starts = []
     known = 0 if options.future else options.gap + options.horizon
+    if times is not None:
+        return starts_in_span(length, options, times)
     for start in range(0, length, options.distance):
         last = start + (options.length + known - 1) * options.stride
         if (options.tail == "drop" or options.pad == "start") and last >= length:
@@ -34,10 +38,207 @@ def starts_of(length, options):
     return starts
 
 
+def starts_in_span(length, options, times):
+    """Return where windows start whose horizon begins in a span, or whose first new step does: walk from the first."""
+    width, gap = options.length * options.stride, options.gap * options.stride
+    front = options.stride - width if options.pad == "start" else 0
+
+    def judged(start):  # the step that is to be in the span
+        if options.horizon:
+            return start + width + gap
+        return next(
+            at
+            for at in range(start, start + width, options.stride)
+            if at > start + width - options.stride - options.distance
+        )
+
+    def last(start):
+        more = gap + options.horizon * options.stride if not options.future else 0
+        return start + width + more - options.stride
+
+    if options.since is not None:
+        ahead = (start for start in range(front, length + 1) if judged(start) >= (times < options.since).sum())
+        start = next(ahead, length)
+    else:
+        start = max(front, min(0, length - 1 - last(0)))
+    starts = []
+    while start < length and (judged(start) < length or options.future):
+        unborn = (
+            options.future and judged(start) >= length and (times < options.until).all() if options.until else False
+        )
+        if options.until is not None and not unborn and judged(start) >= (times < options.until).sum():
+            break
+        if (options.tail == "drop" or options.pad == "start") and last(start) >= length:
+            break
+        starts.append(start)
+        if options.tail == "pad" and last(start) >= length - 1:
+            break
+        start += options.distance
+    return starts
+
+
 def padded(values, size, like):
     out = np.full((size, *like.shape[1:]), b"" if like.dtype == object else 0, like.dtype)
     out[: len(values)] = values
     return out
+
+
+@sr.record
+class Dated:
+    key: str = sr.context(str, key=True)
+    day: np.ndarray = sr.feature_list("datetime64[D]")
+    x: np.ndarray = sr.feature_list("float32")
+
+
+SPANNED = [
+    *({"horizon": 2, "tail": tail} for tail in ("keep", "pad", "drop")),
+    {"horizon": 3, "gap": 1, "stride": 2},
+    {"horizon": 2, "future": True, "tail": "drop"},
+    {"horizon": 2, "future": True},
+    {"horizon": 2, "pad": "start"},
+    {"horizon": 1, "gap": 2, "pad": "start", "stride": 2},
+    {"horizon": 2, "future": True, "pad": "start"},
+    {},
+    {"stride": 2},
+    {"tail": "drop"},
+    {"pad": "start"},
+]
+
+
+def spanned_rows(records, options):
+    """Return the key, the number, the steps and the horizon of each window: those that there are, counted from 1."""
+    for record in records:
+        for index, start in enumerate(starts_of(len(record.x), options, record.day)):
+            end, stride = start + options.length * options.stride, options.stride
+            after = range(end + options.gap * stride, end + (options.gap + options.horizon) * stride, stride)
+            steps = [[at + 1 for at in part if 0 <= at < len(record.x)] for part in (range(start, end, stride), after)]
+            yield record.key, index, *steps
+
+
+def rows_in(dataset):
+    for batch in dataset.as_numpy_iterator():
+        after = batch.get("x_horizon", np.zeros((len(batch["x"]), 0)))
+        for key, index, *steps in zip(batch["key"], batch["window_index"], batch["x"], after, strict=True):
+            yield key.decode(), int(index), *(part[part > 0].tolist() for part in steps)
+
+
+@pytest.fixture(scope="module")
+def dated():
+    random = np.random.default_rng(7)
+    firsts = np.datetime64("2021-03-01") + random.integers(-6, 12, 16)
+    lengths = zip(firsts, [*LENGTHS, 25, 11], strict=True)
+    days = [first + np.cumsum(random.integers(0, 4, length)) for first, length in lengths]
+    return [Dated(f"k{number}", day, np.arange(1, len(day) + 1)) for number, day in enumerate(days)]
+
+
+@pytest.mark.parametrize("options", SPANNED, ids=repr)
+def test_windows_of_a_span_are_those_made_one_by_one(dated, tmp_path: Path, options: dict) -> None:
+    """All come whose horizon begins there, with the steps before it; `plan` and the cardinality count them."""
+    path = tmp_path / "dated"
+    sr.write(dated, path, shards=3)
+    spans = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24")]
+    for (since, until), shift in zip(spans, (1, 2, 5), strict=True):
+        window = Window(4, shift=shift, time="day", since=since, until=until, batch_size=7, **options)
+        bounds = {name: np.datetime64(day) for name, day in (("since", since), ("until", until)) if day}
+        expected = sorted(spanned_rows(dated, attrs.evolve(window, **bounds)))
+        dataset = sr.read(path, batch=window)
+        assert sorted(rows_in(dataset)) == expected
+        assert int(dataset.cardinality()) == -(-len(expected) // 7)
+        if shift > 1:
+            continue
+        assert sr.plan(path, None, window).batches == int(dataset.cardinality())
+        parts = [rows_in(sr.read(path, batch=window, shard=(part, 2))) for part in range(2)]
+        assert sorted(row for part in parts for row in part) == expected
+
+
+def test_windows_of_a_span_are_moved_inside_it(dated, tmp_path: Path) -> None:
+    """No horizon begins outside of it where windows are moved at random, shuffled and in further epochs."""
+    sr.write(dated, tmp_path / "dated")
+    span = {"time": "day", "since": np.datetime64("2021-03-08"), "until": np.datetime64("2021-03-16")}
+    window = Window(3, shift=3, horizon=2, jitter=5, **span)
+    drawn = list(rows_in(sr.read(tmp_path / "dated", batch=window, shuffle=9, seed=3, epochs=4, max_length=20)))
+    starts = {key: [] for key, *_ in drawn}
+    for key, _, _, after in drawn:
+        starts[key].append(dated[int(key[1:])].day[int(after[0]) - 1])
+    assert all(window.since <= day < window.until for days in starts.values() for day in days)
+    assert len({day for days in starts.values() for day in days}) > 3
+    assert "k14" not in starts, "it has more than 20 steps"
+
+
+def test_windows_of_a_span_resume_exactly(dated, tmp_path: Path, monkeypatch, stride: int) -> None:
+    """A fresh iterator, restored, gives the whole remainder."""
+    monkeypatch.setattr("seqrecorder.reading.batching.window._RECORDS", 2)
+    sr.write(dated, tmp_path / "dated")
+    window = Window(3, shift=2, horizon=1, time="day", since="2021-03-12", batch_size=4)
+    build = lambda: sr.read(tmp_path / "dated", batch=window, shuffle=5, seed=1, epochs=2)  # noqa: E731 - one line
+    assert_resumes_exactly(build, tmp_path, stride)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "since"),
+    [
+        ("datetime64[ns]", "2021-03-05T00:00:00"),
+        ("datetime64[s]", np.datetime64("2021-03-05", "D")),
+        ("datetime64[h]", dt.date(2021, 3, 5)),
+        ("datetime64[D]", dt.datetime(2021, 3, 5)),  # noqa: DTZ001
+        ("int64", 18691),
+        ("uint64", 18691),
+        ("float64", 18690.5),
+    ],
+)
+def test_a_span_is_of_any_times(tmp_path: Path, dtype: str, since) -> None:
+    """Dates in each unit, numbers, texts and objects; steps that `read` leaves out do not count."""
+    record = sr.record(
+        type("Other", (), {"__annotations__": {}, "t": sr.feature_list(dtype), "x": sr.feature_list("int64")})
+    )
+    days = np.arange("2021-03-01", "2021-03-11", dtype="datetime64[D]")
+    times = days.astype(dtype) if dtype.startswith("date") else days.astype("int64").astype(dtype)
+    sr.write([record(times, np.arange(10))], tmp_path / "data")
+    window = Window(2, shift=1, horizon=1, time="t", since=since)
+    for steps, expected in (
+        (None, [4, 5, 6, 7, 8, 9]),
+        (slice(3, None), [5, 6, 7, 8, 9]),
+        (slice(None, None, 2), [4, 6, 8]),
+    ):
+        [batch] = sr.read(tmp_path / "data", batch=window, fields=["x"], steps=steps)
+        assert batch["x_horizon"].numpy().ravel().tolist() == expected
+    chosen = sr.open(tmp_path / "data").all()[[0, 0, 0]]
+    assert sr.plan(chosen, window).rows == 18
+
+
+def test_spans_that_make_no_sense(dated, tmp_path: Path) -> None:
+    """An error says what there should be, and what there is; series that were cut have nothing to look back on."""
+    sr.write(dated, tmp_path / "dated")
+    sr.write(
+        [record for record in dated if len(record.x)],
+        tmp_path / "cut",
+        splits={"train": ..., "eval": "2021-03-12"},
+        time="day",
+        straddling="cut",
+    )
+    sr.write(
+        [
+            Dated("a", days := np.arange(3).astype("datetime64[D]"), days.astype("f4")),
+            Dated("b", days[::-1], days.astype("f4")),
+        ],
+        tmp_path / "backwards",
+    )
+    for options, message in (({"time": "day"}, "goes with since"), ({"since": "2021-03-08"}, "goes with since")):
+        with pytest.raises(sr.OptionError, match=message):
+            Window(2, **options)
+    for path, options, message in (
+        ("dated", {"time": "key", "since": "2021-03-08"}, "expected a field of times"),
+        ("dated", {"time": "day", "since": "NaT"}, "since: expected a time as"),
+        ("dated", {"time": "day", "until": 3}, "until: expected a time as"),
+        ("dated", {"time": "day", "until": "2021-03-08T12:00"}, "until: expected a time as"),
+        ("cut", {"time": "day", "since": "2021-03-12"}, "series of .* were cut where its splits begin"),
+        ("backwards", {"time": "day", "since": "1970-01-01"}, "record 1: field 'day': expected times that ascend"),
+        ("dated", {"time": "day", "since": "2031-03-08"}, "expected an epoch of a batch or more"),
+    ):
+        with pytest.raises((sr.OptionError, sr.RecordError), match=message):
+            sr.read(tmp_path / path, "eval" if path == "cut" else None, batch=Window(2, horizon=1, **options))
+    with pytest.raises(sr.OptionError, match="batch: Window"):
+        sr.batch(tf.data.Dataset.from_tensors({"x": [1]}), Window(2, time="x", since=1))
 
 
 def row_of(number, length, start, index, options):
