@@ -191,7 +191,7 @@ def read(
         normalize_targets=normalize_targets,
         horizons=made.names if made else {},
     )
-    carried = strategy.carried(derived.schema)
+    carried = strategy.carried(derived.choose(chosen))
     options = OutputOptions(
         output=output,
         inputs=derived.inputs,
