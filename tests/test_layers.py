@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3020, 12),
     "dataset": (4000, 15),
     "writing": (3110, 10),
-    "reading": (3740, 21),
+    "reading": (3830, 21),
     "sources": (1850, 9),
     "analysis": (2620, 9),
     "keras, distributed": (890, 6),
