@@ -15,6 +15,7 @@ from seqrecorder.codec.graph_ops import NOTHING
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
+from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
@@ -61,8 +62,8 @@ def predict(
         model: a Keras model of one output, with the records in its first dimension.
         path: as for `seqrecorder.read`.
         split: as for `seqrecorder.read`.
-        batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window` or `Unroll`, whose windows and
-            segments are put together again.
+        batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window`, `Unroll` or `Pack`, whose
+            windows and segments are put together again.
         inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
         join: of windows that follow each other without a gap or an overlap: whether their steps become one sequence
             again. Segments always do.
@@ -72,19 +73,20 @@ def predict(
 
     Returns:
         One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
-        output has the steps of its input, else `(...)`. Of windows that are not joined, and of segments whose output
-        has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`. With `keep`, a dictionary for each
-        record: `prediction`, and by name what is kept: a context field once (None of a record without windows), all
-        else as predictions are, with a row for each window or step.
+        output has the steps of its input, else `(...)`. Of packed rows an output has the steps of the row (of that
+        list, of several, whose rows are as long), or an entry for each segment. Of windows that are not joined, and of
+        segments whose output has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`. With `keep`, a
+        dictionary for each record: `prediction`, and by name what is kept: a context field once (None of a record
+        without windows), all else as predictions are, with a row for each window or step.
 
     Raises:
         OptionError: the strategy gives records that cannot be put together again; or there is nothing of a name in
             `keep`.
     """
     batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
-    cuts = isinstance(batch, (Window, Unroll))
+    cuts = isinstance(batch, (Window, Unroll, Pack))
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
-        expected = "Pad(...), Bucket(...) or TokenBudget(...) with padding on the right, Window(...) or Unroll(...)"
+        expected = "Pad, Bucket or TokenBudget with padding on the right, Window, Unroll or Pack"
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
     if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
         raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
@@ -94,7 +96,9 @@ def predict(
             "predict: join=True puts the steps of windows together that follow each other: expected "
             f"Window(length) with neither shift, stride, pad nor time, got {batch!r}"
         )
-    number = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
+    packed = _Packed.of(path, split, batch, options) if isinstance(batch, Pack) else None
+    number: tuple[str, ...] = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
+    number = packed.names if packed else number
     kept = _Kept.of(path, split, batch, [keep] if isinstance(keep, str) else keep, options) if keep else None
     names = (batch.length_name, _INDEX, *number, *(kept.numbers if kept else ()))
     asked = kept.beside(inputs) if kept else inputs
@@ -106,15 +110,22 @@ def predict(
         features, values = kept.take(inputs, picked, others[len(number) :]) if kept else (picked, [])
         outputs = keras.ops.convert_to_numpy(_call(model, features))
         of_steps = [outputs.ndim > 1 and outputs.shape[1] == _width(features), *(kept.of_steps if kept else ())]
-        numbers = others[0].numpy().tolist() if cuts else [0] * len(outputs)
-        for row, at in enumerate(index.numpy().tolist()):
-            if at != NOTHING:
-                stop = int(lengths[row])
-                cells = [
-                    value[row, :stop] if steps and whole else value[row]
-                    for value, steps in zip([outputs, *values], of_steps, strict=True)
-                ]
-                parts.setdefault(at, []).append((numbers[row], cells))
+        if packed:
+            of_steps[0], found = packed.segments(index.numpy(), outputs, [each.numpy() for each in others])
+        else:
+            numbers = others[0].numpy().tolist() if cuts else [0] * len(outputs)
+            stops = [slice(int(stop)) for stop in lengths]
+            found = [
+                (at, numbers[row], row, (row, stops[row]), (row, stops[row]))
+                for row, at in enumerate(index.numpy().tolist())
+                if at != NOTHING
+            ]
+        for at, order, place, own, steps_of in found:
+            cells = [
+                value[(own if value is outputs else steps_of) if steps and whole else place]
+                for value, steps in zip([outputs, *values], of_steps, strict=True)
+            ]
+            parts.setdefault(at, []).append((order, cells))
     if not parts:
         return []
     results: dict[int, list[Any]] = {}
@@ -128,6 +139,60 @@ def predict(
     positions = _positions(path, split, results, options) if cuts else sorted(results)
     rows = [results.get(at, nothing) for at in positions]
     return [row[0] if kept is None else kept.named(row, once=cuts) for row in rows]
+
+
+@attrs.frozen
+class _Packed:
+    """What says which segments rows hold: by alignment group the name of their ids; and that of their first steps."""
+
+    ids: Mapping[str, str]
+    start: tuple[str, ...]
+
+    @classmethod
+    def of(cls, path: Any, split: str | None, batch: Pack, options: Mapping[str, Any]) -> _Packed:
+        schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema
+        schema = schema.select(options.get("fields"))
+        ids = batch.carried(schema).places.values()
+        start = ("segment_start",) if batch.too_long == "split" else ()
+        return cls(dict(zip(schema.groups, ids, strict=True)), start)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of what is read beside the lengths and positions of records."""
+        return (*self.ids.values(), *self.start)
+
+    def segments(
+        self, index: NDArray[Any], outputs: NDArray[Any], found: Sequence[NDArray[Any]]
+    ) -> tuple[bool, list[tuple[int, int, Any, Any, Any]]]:
+        """Find the segments of a batch.
+
+        Returns:
+            Whether outputs are of steps; and for each segment the position of its record, its first step there, its
+            place among the segments, and its steps in the output and in the fields that are kept.
+
+        Raises:
+            OptionError: outputs are neither of the steps of one group nor of segments.
+        """
+        width = outputs.shape[1] if outputs.ndim > 1 else -1
+        groups = [group for group, ids in zip(self.ids, found, strict=False) if ids.shape[1] == width]
+        if len(groups) > 1 or (not groups and width != index.shape[1]):
+            rows = " and ".join(groups or self.ids)
+            raise OptionError(
+                f"predict: expected an output with the steps of a row of one list, or of segments, got the shape "
+                f"{outputs.shape} for rows of {rows}; give these rows lengths that differ: Pack(length={{...}})"
+            )
+        ids = found[list(self.ids).index(groups[0])] if groups else found[0]
+        starts = found[len(self.ids)] if self.start else np.zeros_like(index)
+        return bool(groups), [
+            (
+                int(index[row, at]),
+                int(starts[row, at]),
+                (row, at),
+                (row, ids[row] == at + 1),
+                (row, found[0][row] == at + 1),
+            )
+            for row, at in np.argwhere(index != NOTHING).tolist()
+        ]
 
 
 @attrs.frozen
@@ -182,7 +247,7 @@ class _Kept:
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Return values as records have them: times, `str`, and targets of steps without the axis that losses want."""
         field = self.fields[name]
-        if name not in self.texts and field.is_list and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1)
+        if name not in self.texts and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1), packed too
             values = values[..., 0]
         if field.element.is_time:
             return values.view(field.element.numpy)

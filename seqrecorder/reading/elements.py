@@ -38,7 +38,8 @@ class Carried:
         lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
             has a second dimension and is no feature list.
         context: the name of such lengths for context fields, where a row has several of each.
-        places: where a row has several of each: the name of what says, for each step, of which it is, from 1 on.
+        places: where a row has several of each: by the name of the lengths of steps, the name of what says, for each of
+            these steps, of which it is, from 1 on.
         vacant: whether a row may hold no record, and its length is 0 then.
         left: the alignment groups whose padding comes first.
         padded: whether there is padding that a loss must not count.
@@ -48,7 +49,7 @@ class Carried:
     names: Mapping[str, str | None] = attrs.field(factory=dict)
     lengths: Mapping[str, str] = attrs.field(factory=dict)
     context: str | None = None
-    places: str | None = None
+    places: Mapping[str, str] = attrs.field(factory=dict)
     vacant: bool = False
     left: frozenset[str] = frozenset()
     padded: bool = True
@@ -119,7 +120,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
     if options.inputs is None:
         return chosen
     _check_targets(schema, options)
-    made = _made_names(schema, options)
+    made = _made_names(chosen, options)
     wanted = [*names_of(options.inputs), *names_of(options.targets), *weight_names(options.weights)]
     names = []
     for name in wanted:
@@ -135,6 +136,11 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
                 f"{schema.name} gives no {name!r}{did_you_mean(name, everything)}; it gives {', '.join(everything)}"
             )
         names.append(base)
+    others = _other_groups(chosen, options)
+    asked = [others[name] for name in wanted if name in others]
+    for group in [*chosen.groups[:1], *asked] if asked else []:
+        of_group = [field.name for field in chosen.fields if field.is_list and field.group == group]
+        names += [] if set(of_group) & set(names) else of_group[:1]
     lists = [f.name for f in chosen.fields if f.is_list]
     of_steps = set(made) - {options.index_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
@@ -186,6 +192,14 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
     if options.mask_name:
         names += [mask_of(group, schema, options) for group in schema.groups]
     return [*names, *options.carried.names]
+
+
+def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
+    """Return the groups of the lengths, masks and what else is made of steps, by name, of all groups but the first."""
+    counts = {length_name(group): group for group in schema.groups[1:]} if options.carried else {}
+    masks = {mask_of(group, schema, options): group for group in counts.values()}
+    lengths = options.carried.lengths if options.carried else {}
+    return counts | masks | {name: counts[count] for name, count in lengths.items() if count in counts}
 
 
 def mask_of(group: str, schema: Schema, options: OutputOptions) -> str:

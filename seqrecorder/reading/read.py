@@ -196,7 +196,7 @@ def read(
         normalize_targets=normalize_targets,
         horizons=made.names if made else {},
     )
-    carried = _carried(strategy, whole, derived.schema)
+    carried = _carried(strategy, whole, derived.choose(chosen))
     images |= images_of(derived.schema, sources_of(derived.derivations), images)
     images |= {} if carried is None else {n: images[of] for n, of in carried.names.items() if of in images}
     options = OutputOptions(

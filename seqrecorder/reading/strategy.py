@@ -243,7 +243,7 @@ class Feed:
         if keep is not None and keep.size and not keep.any():
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
 
-    def count_empty(self, group: str) -> None:
+    def count_empty(self, group: RecordLength) -> None:
         """Log how many records without steps a strategy leaves out that cuts records.
 
         Raises:
@@ -379,10 +379,13 @@ EMPTY = ("keep", "drop", "error")
 """What `empty` says of a record without steps."""
 
 
+def _of(group: RecordLength) -> str:
+    return "" if group == DEFAULT_GROUP or not isinstance(group, str) else f" of {group!r}"
+
+
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
     """Return lengths of records in a graph, where `empty="error"` lets none be 0."""
-    of = "" if group == DEFAULT_GROUP or not isinstance(group, str) else f" of {group!r}"
-    message = f"{feed.origin.where}: a record without steps{of} (empty='keep' and 'drop' allow them), lengths"
+    message = f"{feed.origin.where}: a record without steps{_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
 
 
@@ -540,16 +543,16 @@ def fit_lengths(
             name = option.partition("=")[0]
             others = [f"too_long={word!r} {_WORDS[word]}" for word in words if word in _WORDS]
             raise OptionError(
-                f"{option}: {over} records are longer than {most} steps, the longest has {longer.longest}; "
+                f"{option}: {over} records are longer than {most} steps{_of(group)}, the longest has {longer.longest}; "
                 f"raise {name}, or pass {' or '.join(others)}"
             )
         return feed
     if too_long == "drop":
-        feed.count_left_out(over, f"more than {most} steps")
+        feed.count_left_out(over, f"more than {most} steps{_of(group)}")
         return feed.leave_out_longer(group, most)
     if over:
         be = "is" if over == 1 else "are"
-        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps and cut")
+        log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps{_of(group)} and cut")
     return feed.crop(group, slice(most) if too_long == "cut_end" else slice(-most, None))
 
 

@@ -242,11 +242,11 @@ class JointLength:
 
     Attributes:
         groups: the alignment groups that count.
-        of: whether the longest of them counts, or their sum.
+        of: whether the longest of them counts, or their sum; or each, as one column of several.
     """
 
     groups: tuple[str, ...]
-    of: LengthOf
+    of: LengthOf | Literal["each"]
 
 
 RecordLength = str | JointLength
@@ -276,6 +276,8 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
         xp: numpy or TensorFlow, whichever the lengths are of.
     """
     parts = [lengths[group] for group in groups_of(length)]
+    if isinstance(length, JointLength) and length.of == "each":
+        return xp.stack(parts, 1)
     is_sum = isinstance(length, JointLength) and length.of == "sum"
     return functools.reduce(xp.add if is_sum else xp.maximum, parts)
 
@@ -708,9 +710,13 @@ class _Files:
         """Return a window without records."""
         import tensorflow as tf
 
-        serialized = tf.zeros([0], tf.string)
-        shape = [0] if self.options.spans is None else [0, 3]
-        return (serialized,) if self.options.group is None else (serialized, tf.zeros(shape, tf.int64))
+        serialized, group = tf.zeros([0], tf.string), self.options.group
+        if group is None:
+            return (serialized,)
+        if self.options.spans is not None:
+            return serialized, tf.zeros([0, 3], tf.int64)
+        nothing = tf.zeros([0], tf.int64)
+        return serialized, count_lengths(group, dict.fromkeys(groups_of(group), nothing), tf)
 
     def epoch(self, number: Any) -> Any:
         """Return the windows of one epoch.

@@ -135,8 +135,9 @@ def _fitting(
     unpadded = carried is not None and not carried.padded
     if unpadded and of_target is not None and of_weights is None:
         weights, of_weights = tf.repeat(weights, values[of_target], axis=0), of_target
-    if carried is not None and carried.places is not None and of_weights == carried.context != of_target is not None:
-        weights = tf.gather(weights, tf.maximum(values[carried.places] - 1, 0), batch_dims=1)
+    segments = carried.places.get(of_target or "") if carried is not None else None
+    if carried is not None and segments is not None and of_weights == carried.context:
+        weights = tf.gather(weights, tf.maximum(values[segments] - 1, 0), batch_dims=1)
         of_weights = of_target
     if of_weights is not None and of_weights != of_target:
         expected = f"as many as the target, whose number is {of_target!r}" if of_target else "one for each record"

@@ -56,6 +56,46 @@ def test_predictions_of_windows_and_segments_are_put_together(walks: Path) -> No
     assert [len(output) for output in outputs] == LENGTHS
 
 
+@sr.record
+class Pair:
+    key: str = sr.context(str, key=True)
+    rate: float = sr.context("float32")
+    source: np.ndarray = sr.feature_list("float32", shape=(1,), align="source")
+    score: np.ndarray = sr.feature_list("float32", align="source")
+    target: np.ndarray = sr.feature_list("float32", shape=(1,), align="target")
+
+
+def test_predictions_of_packed_rows_are_taken_apart(tmp_path: Path) -> None:
+    """Steps of either list, or values of segments, go to their records, whole or split, with what is kept."""
+    rng, sizes = np.random.default_rng(0), np.random.default_rng(1).integers(0, 9, (40, 2))
+    steps = [(rng.random((s, 1), "f4"), rng.random(s, "f4"), rng.random((t, 1), "f4")) for s, t in sizes]
+    sr.write([Pair(f"k{number}", number, *each) for number, each in enumerate(steps)], tmp_path / "pairs")
+    double = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
+    records, one = list(sr.read_records(tmp_path / "pairs")), ["key", "rate", "source", "score"]
+    for batch, name, fields in (
+        (sr.Pack(20, 3), "source", one),
+        (sr.Pack(3, 3, too_long="split"), "source", one),
+        (sr.Pack({"source": 20, "target": 12}, 3), "source", None),
+        (sr.Pack({"source": 20, "target": 12}, 3), "target", None),
+    ):
+        options: Any = {"batch": batch, "inputs": name, "fields": fields, "keep": ("key", "rate", "score")}
+        for record, result in zip(records, sr.keras.predict(double, tmp_path / "pairs", **options), strict=True):
+            np.testing.assert_array_equal(result["prediction"], getattr(record, name) * 2)
+            np.testing.assert_array_equal(result["score"], record.score)
+            is_empty = not len(record.source) and (fields is not None or not len(record.target))
+            assert (result["key"], result["rate"]) == ((None, None) if is_empty else (record.key, record.rate))
+    with pytest.raises(sr.OptionError, match="rows of source and target; give these rows lengths that differ"):
+        sr.keras.predict(double, tmp_path / "pairs", batch=sr.Pack(20, 3), inputs="source")
+
+    def of_segments(inputs: Any, *, training: bool) -> Any:
+        del training
+        return inputs[1]
+
+    results = sr.keras.predict(of_segments, tmp_path / "pairs", batch=sr.Pack(30, 3), inputs=("source", "rate"))
+    expected = [[record.rate] if len(record.source) + len(record.target) else [] for record in records]
+    assert [result.tolist() for result in results] == expected
+
+
 def test_predictions_of_what_read_derives(walks: Path) -> None:
     """Inputs that are normalised, of windows too, are those that `read` gives."""
     double = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
@@ -120,9 +160,9 @@ def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_predictions_that_cannot_be_put_together(walks: Path) -> None:
-    """Strategies that mix records in a row, put the padding first, or have windows that overlap are refused."""
+    """Strategies that draw a part of each record, put the padding first, or have windows that overlap are refused."""
     model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(2.0)])
-    for batch in (sr.Pack(50), sr.Pad(4, padding_side="left")):
+    for batch in (sr.Crop(50), sr.Pad(4, padding_side="left")):
         with pytest.raises(sr.OptionError, match="predict: expected"):
             sr.keras.predict(model, walks, batch=batch, inputs="x")
     for batch in (sr.Window(4, jitter=1), sr.Window(4, max_windows=1)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -9,9 +10,10 @@ import attrs
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import at_end
-from seqrecorder.reading.batching.step_slices import check_names, group_of_steps, parse_records
+from seqrecorder.reading.batching.step_slices import check_names, groups_of_steps, parse_records
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches, fit_lengths, one_of, positive
+from seqrecorder.reading.strategy import Batches, by_group, check_count, fit_lengths, one_of, positive
+from seqrecorder.reading.stream import JointLength
 from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:
@@ -98,12 +100,51 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     return tf.scatter_nd(tf.cast(order, tf.int64)[:, tf.newaxis], placed, tf.shape(sizes, tf.int64))
 
 
+def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
+    """Return the row of each segment of several sequences, so that few rows are needed and none is overfull.
+
+    Each segment goes to the first row with room for all of its sequences. That is tried in the order of the stream,
+    then with the segments first whose largest share of a row, or whose sum of shares, is largest; the order that needs
+    the fewest rows is taken. So there are never more rows than first-fit needs.
+
+    >>> import tensorflow as tf
+    >>> first_fit_rows(tf.constant([[4, 3], [5, 2], [9, 9], [1, 1]], tf.int64), [10, 10]).numpy().tolist()
+    [0, 0, 1, 0]
+
+    Args:
+        sizes: int64, `(n, groups)`, in steps, each at most the length of its group; not all of a segment are 0.
+        lengths: steps of a row, by group.
+
+    Returns:
+        int64, `(n,)`: rows are numbered from 0, without gaps.
+    """
+    import tensorflow as tf
+
+    shares = tf.cast(sizes, tf.float64) / tf.constant(lengths, tf.float64)
+    keys = tf.stack([tf.zeros_like(shares[:, 0]), tf.reduce_max(shares, 1), tf.reduce_sum(shares, 1)])
+    orders = tf.argsort(keys, direction="DESCENDING", stable=True)
+    ordered = tf.transpose(tf.gather(tf.cast(sizes, tf.int32), orders), [1, 2, 0])
+    # Two rows hold shares of more than 1 together, or the segments of the second would stand in the first.
+    rows = tf.cast(2 * tf.reduce_sum(shares), tf.int32) + 2
+
+    def place(number: Any, free: Any, placed: Any) -> Any:
+        size = ordered[number][..., tf.newaxis]
+        row = tf.argmax(tf.cast(tf.reduce_all(free >= size, 0), tf.uint8), 1)
+        return number + 1, free - tf.one_hot(row, rows, dtype=tf.int32) * size, placed.write(number, row)
+
+    count = tf.size(orders[0])
+    free = tf.tile(tf.constant(lengths)[:, tf.newaxis, tf.newaxis], [1, keys.shape[0], rows])
+    placed = tf.TensorArray(tf.int64, count, element_shape=[keys.shape[0]])
+    *_, placed = tf.while_loop(lambda number, *_: number < count, place, (0, free, placed), parallel_iterations=1)
+    by_order = tf.transpose(placed.stack())
+    best = tf.argmin(tf.reduce_max(by_order, 1))
+    return tf.scatter_nd(orders[best][:, tf.newaxis], by_order[best], tf.shape(orders[0]))
+
+
 TOO_LONG = ("error", "drop", "cut_end", "split")
 
 PLANNED = 1024
 """Records whose rows are planned together: more hardly fill rows better, and wait in memory, serialized."""
-
-_CARRIES = ("segment_ids", "positions", "segment_count", "segment_start")
 
 
 @attrs.frozen
@@ -129,6 +170,23 @@ class Pack:
     positions [[0, 1, 2, 0], [0, 1, 0, 0]]
     key [[b'a', b'c'], [b'b', b'']]
 
+    Records whose feature lists have lengths of their own (`align=`), such as a sentence and its translation, share a
+    row with all their lists: segment n of one list belongs to segment n of the others.
+
+    >>> @sr.record
+    ... class Pair:
+    ...     source: np.ndarray = sr.feature_list("int64", align="source")
+    ...     target: np.ndarray = sr.feature_list("int64", align="target")
+    >>> pairs = tempfile.mkdtemp()
+    >>> _ = sr.write([Pair([1, 2, 3], [4]), Pair([5], [6, 7])], pairs)
+    >>> [batch] = sr.read(pairs, batch=Pack({"source": 5, "target": 3}, 2))
+    >>> for name in ("source", "segment_ids", "target", "target_segment_ids"):
+    ...     print(name, batch[name].numpy().tolist())
+    source [[1, 2, 3, 5, 0]]
+    segment_ids [[1, 1, 1, 2, 0]]
+    target [[4, 6, 7]]
+    target_segment_ids [[1, 2, 2]]
+
     Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Beside them come, int64:
 
     - `segment_ids` `(B, length)`: 1 for the steps of a row's first sequence, 2 for its second; 0 for padding.
@@ -136,25 +194,29 @@ class Pack:
     - `sequence_length` `(B,)`: the used steps of a row.
     - `segment_count` `(B,)`: the segments of a row.
     - `segment_start` `(B, S)`, with `too_long="split"` only: at which step of its record a segment begins.
+    - Of each alignment group but the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
 
     A row has no context of its own, but each of its segments has: context fields are `(B, S, ...)`, with S the most
-    segments of a row in the batch, padded. Records without steps take no place: they are left out, context and all.
+    segments of a row in the batch, padded. Records without a step in any list take no place: they are left out, context
+    and all.
 
     Rows are planned from the lengths of 1,024 records at a time by best-fit decreasing
-    (`seqrecorder.reading.batching.pack`). Those that are left when their rows are dealt into batches, the
-    emptiest, are planned again with the next ones. Segments stand in a row in the order of the stream. Rows come in the
-    order of their first segments; where the records are shuffled, in random order among those planned together.
+    (`seqrecorder.reading.batching.pack`), of several lengths by first-fit in the best of three orders.
+    Those that are left when their rows are dealt into batches, the emptiest, are planned again with the next ones.
+    Segments stand in a row in the order of the stream. Rows come in the order of their first segments; where the
+    records are shuffled, in random order among those planned together.
 
     Of lengths that differ much nearly all steps are real, which `seqrecorder.plan` tells for a dataset of yours. How
     many batches an epoch has depends on the order of the records, so there is no cardinality.
 
     Attributes:
-        length: steps of a row.
+        length: steps of a row; or a mapping of field to steps, for its alignment group.
         batch_size: rows to a batch.
         too_long: what happens to records of more than `length` steps: an `"error"`, raised before anything is read;
             they are left out (`"drop"`); or their last steps are (`"cut_end"`); or they are cut into segments of
-            `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each. A
-            warning counts what is left out or cut, where files of lengths tell.
+            `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each;
+            records of several lengths cannot be split. A warning counts what is left out or cut, where files of lengths
+            tell.
         fill: with `too_long="split"`: lay the records end to end and cut the whole into rows, as language models take
             texts. Rows come in the order of the stream and are full, all but the last of an epoch; a record goes on in
             the next row as a segment of its own.
@@ -163,7 +225,7 @@ class Pack:
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
 
-    length: int = attrs.field(validator=positive)
+    length: int | Mapping[str, int]
     batch_size: int = attrs.field(default=32, validator=positive)
     too_long: Literal["error", "drop", "cut_end", "split"] = attrs.field(
         default="error", validator=one_of(*TOO_LONG), kw_only=True
@@ -174,19 +236,25 @@ class Pack:
     mask_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:
+            check_count("length", steps)
         if self.fill and self.too_long != "split":
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
-    def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
+    def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
-        lengths = {"segment_ids": self.length_name, "positions": self.length_name}
+        made: list[str] = []
+        places, lengths = dict[str, str](), dict[str, str]()
+        for place, group in enumerate(schema.groups):
+            own, count = _of_steps(group, place), length_name(group) if place else self.length_name
+            made += own
+            places[count] = own[0]
+            lengths |= dict.fromkeys(own, count)
+        made.append("segment_count")
         if self.too_long == "split":
+            made.append("segment_start")
             lengths["segment_start"] = "segment_count"
-        return Carried(dict.fromkeys(self._made), lengths, context="segment_count", places="segment_ids")
-
-    @property
-    def _made(self) -> tuple[str, ...]:
-        return _CARRIES if self.too_long == "split" else _CARRIES[:-1]
+        return Carried(dict.fromkeys(made), lengths, context="segment_count", places=places)
 
     def read(self, feed: Feed) -> Batches:
         """Return batches of packed rows; their number depends on the order of the records.
@@ -195,105 +263,139 @@ class Pack:
             OptionError: a field cannot be packed, or has the name of something that batches carry; or a record is
                 longer than a row.
         """
-        group = group_of_steps(self, feed.parser.schema)
-        check_names(self, feed.parser.schema, self._made)
-        feed = self._fit(feed, group)
-        feed.count_empty(group)
+        lengths = self._lengths(feed)
+        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
+        feed = self._fit(feed, lengths)
 
-        def assemble(serialized: Any, table: Any) -> Any:
-            start, size, total, row = (table[:, column] for column in range(4))
-            records = parse_records(feed.parser, serialized, total, feed.origin.record)
-            values = self._fields(records, start, size, row)
-            values[length_name(group)] = values.pop(SEQUENCE_LENGTH)
-            return feed.shape(values)
+        def assemble(serialized: Any, table: Any, row: Any) -> Any:
+            records = parse_records(feed.parser, serialized, table[:, 2], feed.origin.record)
+            return feed.shape(self._fields(feed.parser.schema, records, lengths, table, row))
 
-        packed = feed.stream(self._plan, window=PLANNED, group=group)
-        return Batches(feed.made(packed, assemble, self.batch_size), -1)
+        return Batches(feed.made(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`); the steps of all groups count."""
         import tensorflow as tf
 
-        group = group_of_steps(self, feed.parser.schema)
-        feed = self._fit(feed, group)
-        feed.count_empty(group)
+        lengths = self._lengths(feed)
+        steps = sum(lengths.values())
 
-        def shape(_: Any, table: Any) -> Any:
-            rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else table[-1, 3] + 1
-            return tf.stack([rows, rows * self.length, tf.reduce_sum(table[:, 1])])[tf.newaxis]
+        def shape(_: Any, table: Any, row: Any) -> Any:
+            rows = tf.constant(self.batch_size, tf.int64) if self.drop_remainder else row[-1] + 1
+            return tf.stack([rows, rows * steps, tf.reduce_sum(table[:, 1])])[tf.newaxis]
 
-        return feed.stream(self._plan, window=PLANNED, group=group).map(shape)
+        return self._packed(self._fit(feed, lengths), lengths).map(shape)
 
-    def _plan(self, windows: Any, number: Any) -> Any:
-        return pack_batches(
-            rebatched(windows, PLANNED),  # windows end at every file, and may be as small as `shuffle`
-            self.length,
-            self.batch_size,
-            split=self.too_long == "split",
-            fill=self.fill,
-            drop_remainder=self.drop_remainder,
-            seed=number,
-        )
+    def _packed(self, feed: Feed, lengths: Mapping[str, int]) -> Any:
+        group = JointLength(tuple(lengths), "each")
+        feed.count_empty(JointLength(group.groups, "sum"))
 
-    def _fit(self, feed: Feed, group: str) -> Feed:
+        def plan(windows: Any, number: Any) -> Any:
+            return pack_batches(
+                rebatched(windows, PLANNED),  # windows end at every file, and may be as small as `shuffle`
+                tuple(lengths.values()),
+                self.batch_size,
+                split=self.too_long == "split",
+                fill=self.fill,
+                drop_remainder=self.drop_remainder,
+                seed=number,
+            )
+
+        return feed.stream(plan, window=PLANNED, group=group)
+
+    def _lengths(self, feed: Feed) -> dict[str, int]:
+        """Return the steps of a row by alignment group.
+
+        Raises:
+            OptionError: a field cannot be packed, or has no length.
+        """
+        schema = feed.parser.schema
+        groups = groups_of_steps(self, schema, several=True)
+        if len(groups) > 1 and self.too_long == "split":
+            raise OptionError(
+                f"too_long='split': the lists of {schema.name} have lengths of their own ({', '.join(groups)}), whose "
+                "pieces would not belong together; pass 'cut_end' or 'drop', or read the lists of one by fields="
+            )
+        if not isinstance(self.length, Mapping):
+            return dict.fromkeys(groups, self.length)
+        lengths = by_group("length", self.length, feed.origin.schema)
+        for field in schema.fields:
+            if field.is_list and field.group not in lengths:
+                raise OptionError(f"length: expected the steps of a row for {field.name!r} too, got {self.length!r}")
+        return {group: lengths[group] for group in groups}
+
+    def _fit(self, feed: Feed, lengths: Mapping[str, int]) -> Feed:
         """Return the feed of records that are no longer than a row, or are still to be split."""
         if self.too_long == "split":
             return feed
-        option, parse = f"length={self.length}", self.too_long == "error"
-        return fit_lengths(feed, group, self.length, self.too_long, option=option, words=TOO_LONG, parse=parse)
+        parse = self.too_long == "error"
+        words = [word for word in TOO_LONG if word != "split" or len(lengths) == 1]
+        for group, most in lengths.items():
+            option = f"length={self.length}"
+            feed = fit_lengths(feed, group, most, self.too_long, option=option, words=words, parse=parse)
+        return feed
 
-    def _fields(self, records: Parsed, start: Any, size: Any, row: Any) -> dict[str, Any]:
+    def _fields(
+        self, schema: Schema, records: Parsed, lengths: Mapping[str, int], table: Any, row: Any
+    ) -> dict[str, Any]:
         """Return the tensors of a batch.
 
         Args:
+            schema: the fields.
             records: of the segments, in the order of the rows and of the segments in them.
-            start: int64, `(n,)`: at which step of its record each segment begins.
-            size: int64, `(n,)`: steps of each segment.
+            lengths: steps of a row, by group.
+            table: int64, `(n, 3, groups)`, as `pack_batches` gives it.
             row: int64, `(n,)`: the row of each segment, ascending.
         """
         import tensorflow as tf
 
         rows = self.batch_size if self.drop_remainder else row[-1] + 1
         counts = tf.math.unsorted_segment_sum(tf.ones_like(row), row, rows)
-        used = tf.math.unsorted_segment_sum(size, row, rows)
         first = tf.cumsum(counts, exclusive=True)
-        ends = tf.cumsum(size)
-
-        # Of each step of the batch, all rows after one another: its segment, and its position there.
-        begins = row * self.length + ends - size - tf.gather(tf.cumsum(used, exclusive=True), row)
-        step = tf.range(rows * self.length, dtype=tf.int64)
-        segment = tf.searchsorted(begins, step, side="right", out_type=tf.int64) - 1
-        inside = step - tf.gather(begins, segment)
-        real = inside < tf.gather(size, segment)
-        at = inside + tf.gather(start, segment)
-        shape = [self.batch_size if self.drop_remainder else -1, self.length]
-
-        def of_steps(values: Any) -> Any:
-            return tf.reshape(tf.where(real, values, 0), shape)
+        number = tf.range(tf.size(row, tf.int64)) - tf.gather(first, row) + 1
 
         # Of each row: its segments, and the last of the parsed records, which is none, where it has fewer than others.
         slot = tf.range(tf.reduce_max(counts))
         slots = tf.where(slot < counts[:, tf.newaxis], first[:, tf.newaxis] + slot, tf.size(row, tf.int64))
 
-        out: dict[str, Any] = {}
-        for name in records.names:
-            if name in records.lists:
+        out = {name: tf.gather(records.context[name], slots) for name in records.context}
+        made: dict[str, Any] = {}
+        for place, (group, length) in enumerate(lengths.items()):
+            start, size = table[:, 0, place], table[:, 1, place]
+            used = tf.math.unsorted_segment_sum(size, row, rows)
+            # Of each step of the batch, all rows after one another: its segment, and its position there.
+            begins = row * length + tf.cumsum(size, exclusive=True) - tf.gather(tf.cumsum(used, exclusive=True), row)
+            step = tf.range(rows * length, dtype=tf.int64)
+            segment = tf.searchsorted(begins, step, side="right", out_type=tf.int64) - 1
+            inside = step - tf.gather(begins, segment)
+            real = inside < tf.gather(size, segment)
+            at = inside + tf.gather(start, segment)
+            shape = [self.batch_size if self.drop_remainder else -1, length]
+
+            def of_steps(values: Any, real: Any = real, shape: Any = shape) -> Any:
+                return tf.reshape(tf.where(real, values, 0), shape)
+
+            for name in [field.name for field in schema.fields if field.is_list and field.group == group]:
                 steps = records.lists[name]
                 index = tf.where(at < tf.gather(steps.sizes, segment), tf.gather(steps.first, segment) + at + 1, 0)
                 out[name] = tf.gather(steps.pool, of_steps(index))
-            else:
-                out[name] = tf.gather(records.context[name], slots)
-        out[SEQUENCE_LENGTH] = used
-        number = tf.range(tf.size(row, tf.int64)) - tf.gather(first, row) + 1
-        made = [of_steps(tf.gather(number, segment)), of_steps(inside), counts]
+            made[length_name(group)] = used
+            made |= zip(_of_steps(group, place), [of_steps(tf.gather(number, segment)), of_steps(inside)], strict=True)
+        made["segment_count"] = counts
         if self.too_long == "split":
-            made.append(tf.gather(tf.concat([start, [0]], 0), slots))
-        return out | dict(zip(self._made, made, strict=True))
+            made["segment_start"] = tf.gather(tf.concat([table[:, 0, 0], [0]], 0), slots)
+        return {name: out[name] for name in records.names} | made
+
+
+def _of_steps(group: str, place: int) -> tuple[str, str]:
+    """Return the names of what says the segment and the position of each step of a group."""
+    prefix = f"{group}_" if place else ""
+    return f"{prefix}segment_ids", f"{prefix}positions"
 
 
 def pack_batches(
     windows: Any,
-    length: int,
+    lengths: Sequence[int],
     batch_size: int,
     *,
     split: bool = False,
@@ -304,48 +406,48 @@ def pack_batches(
     """Return the batches of rows into which the records of each window, and the leftovers before it, are packed.
 
     >>> import tensorflow as tf
-    >>> lengths = tf.constant([3, 2, 1, 4], tf.int64)
+    >>> lengths = tf.constant([[3], [2], [1], [4]], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["aaa", "bb", "c", "dddd"], lengths))
-    >>> for serialized, table in pack_batches(records.batch(4), 4, 2):
-    ...     print(serialized.numpy().tolist(), table[:, 3].numpy().tolist())
+    >>> for serialized, _, row in pack_batches(records.batch(4), [4], 2):
+    ...     print(serialized.numpy().tolist(), row.numpy().tolist())
     [b'aaa', b'c', b'dddd'] [0, 0, 1]
     [b'bb'] [0]
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in stream order;
-            `w` may differ from window to window, and may be 0. Records of length 0 are left out.
-        length: steps of a row.
+        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w, groups])`, in stream
+            order; `w` may differ from window to window, and may be 0. Records without steps are left out.
+        lengths: steps of a row, by group.
         batch_size: rows of a batch. The last batch of all may have fewer.
-        split: cut records of more than `length` steps; else they are left out.
-        fill: cut all records at the ends of rows, which are filled in the order of the stream.
+        split: cut records that are longer than a row; else they are left out.
+        fill: cut all records, of one group, at the ends of rows, which are filled in the order of the stream.
         drop_remainder: leave out that last batch.
         seed: a number, or an int64 scalar such as a function of the epoch: the rows of a window leave in an order drawn
             from it. None: in the order of their first segments.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 4])`, a segment to a line: its record;
-        and its first step there, its steps, the steps of the whole record, and its row in the batch, ascending. It can
-        be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
+        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])`, a
+        segment to a line: its record; by group its first step there, its steps, and the steps of the whole record; and
+        its row in the batch, ascending. It can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
     """
     import tensorflow as tf
 
     def step(carried: Any, window: Any) -> Any:
-        (old_serialized, old_table, index), (serialized, lengths, last) = carried, window
-        steps = tf.reduce_sum(old_table[:, 1])
-        record, table = _filling(lengths, length, steps) if fill else _segments(lengths, length, split=split)
+        (old_serialized, old_table, index), (serialized, found, last) = carried, window
+        before = tf.reduce_sum(old_table[:, 1])
+        record, table = _filling(found[:, 0], length, before) if fill else _segments(found, lengths, split=split)
         serialized = tf.concat([old_serialized, tf.gather(serialized, record)], 0)
         table = tf.concat([old_table, table], 0)
         number = tf.range(tf.size(serialized, tf.int64))
         finish = tf.zeros_like(last) if drop_remainder else last
         if fill:
-            ends = tf.cumsum(table[:, 1])
-            place, steps = (ends - 1) // length, tf.reduce_sum(table[:, 1])
+            place, steps = (tf.cumsum(table[:, 1, 0]) - 1) // length, tf.reduce_sum(table[:, 1])
             placed = tf.where(finish, -(-steps // length), steps // (length * batch_size) * batch_size)
         else:
-            row = best_fit_rows(table[:, 1], length)
+            sizes = table[:, 1]
+            row = best_fit_rows(sizes[:, 0], length) if len(lengths) == 1 else first_fit_rows(sizes, lengths)
             key = None if seed is None else tf.stack([tf.cast(seed, tf.int64), index])
             old = tf.size(old_serialized, tf.int64)
-            place, placed = _places(row, table[:, 1], old, batch_size, finish=finish, key=key)
+            place, placed = _places(row, tf.reduce_sum(sizes, 1), old, batch_size, finish=finish, key=key)
         leaves = place < placed
         now = tf.boolean_mask(number, leaves)
         place = tf.boolean_mask(place, leaves)
@@ -353,33 +455,33 @@ def pack_batches(
         now, place = tf.gather(now, order), tf.gather(place, order)
         later = tf.boolean_mask(number, tf.logical_not(leaves))
         batches = (placed + batch_size - 1) // batch_size
-        sizes = tf.math.unsorted_segment_sum(tf.ones_like(place), place // batch_size, batches)
-        lines = tf.concat([tf.gather(table, now), (place % batch_size)[:, tf.newaxis]], 1)
-        planned = tf.gather(serialized, now), lines, sizes
+        rows = tf.math.unsorted_segment_sum(tf.ones_like(place), place // batch_size, batches)
+        planned = tf.gather(serialized, now), tf.gather(table, now), place % batch_size, rows
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
-    def cut(serialized: Any, table: Any, sizes: Any) -> Any:
+    def cut(serialized: Any, table: Any, row: Any, sizes: Any) -> Any:
         # `rebatched` needs no function for each batch. The sizes may be none; the lines end with the last of them.
-        return rebatched(one_element((serialized, table)), tf.concat([sizes, [1]], 0))
+        return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
-    nothing = tf.zeros([0], tf.string)
-    end = at_end((nothing, tf.zeros([0], tf.int64), True))
+    nothing, length = tf.zeros([0], tf.string), lengths[0]
+    end = at_end((nothing, tf.zeros([0, len(lengths)], tf.int64), True))
     stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
-    plans = scanned(stream, (nothing, tf.zeros([0, 3], tf.int64), tf.zeros([], tf.int64)), step)
+    plans = scanned(stream, (nothing, tf.zeros([0, 3, len(lengths)], tf.int64), tf.zeros([], tf.int64)), step)
     return flat_mapped(plans, cut)
 
 
-def _segments(lengths: Any, length: int, *, split: bool) -> tuple[Any, Any]:
-    """Return the record of each segment, and a table of first steps, steps, and steps of the record."""
+def _segments(found: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
+    """Return the record of each segment, and by group a table of first steps, steps, and steps of the record."""
     import tensorflow as tf
 
-    fits = (lengths > 0) & (lengths <= length)
-    counts = (lengths + length - 1) // length if split else tf.cast(fits, tf.int64)
-    record = tf.repeat(tf.range(tf.size(lengths, tf.int64)), counts)
-    total = tf.gather(lengths, record)
+    most = tf.constant(lengths, tf.int64)
+    fits = tf.reduce_any(found > 0, 1) & tf.reduce_all(found <= most, 1)
+    counts = (found[:, 0] + most[0] - 1) // most[0] if split else tf.cast(fits, tf.int64)
+    record = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
+    total = tf.gather(found, record)
     before = tf.gather(tf.cumsum(counts, exclusive=True), record)
-    start = (tf.range(tf.size(record, tf.int64)) - before) * length
-    return record, tf.stack([start, tf.minimum(total - start, length), total], 1)
+    start = (tf.range(tf.size(record, tf.int64)) - before)[:, tf.newaxis] * most
+    return record, tf.stack([start, tf.minimum(total - start, most), total], 1)
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
@@ -401,7 +503,7 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
     begin, edge = tf.gather(begins, record), (tf.gather(first, record) + number) * length
     start = tf.maximum(edge, begin)
     stop = tf.minimum(edge + length, tf.gather(ends, record))
-    return record, tf.stack([start - begin, stop - start, tf.gather(lengths, record)], 1)
+    return record, tf.stack([start - begin, stop - start, tf.gather(lengths, record)], 1)[..., tf.newaxis]
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:

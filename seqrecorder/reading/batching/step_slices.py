@@ -28,10 +28,16 @@ _STEPS = 8192
 
 
 def group_of_steps(strategy: object, schema: Schema) -> str:
-    """Return the one alignment group of the fields that are read.
+    """Return the one alignment group of the fields that are read (see `groups_of_steps`)."""
+    return groups_of_steps(strategy, schema, several=False)[0]
+
+
+def groups_of_steps(strategy: object, schema: Schema, *, several: bool) -> tuple[str, ...]:
+    """Return the alignment groups of the fields that are read.
 
     Raises:
-        OptionError: there is no feature list, more than one group, or a field that cannot be cut.
+        OptionError: there is no feature list, a field that cannot be cut, or more than one group, unless there may be
+            several.
     """
     name = type(strategy).__name__
     if not schema.groups:
@@ -45,13 +51,13 @@ def group_of_steps(strategy: object, schema: Schema) -> str:
             problems[field.name] = "is sparse"
         elif field.is_ragged:
             problems[field.name] = "is ragged"
-        elif field.is_list and field.group != group:
+        elif field.is_list and field.group != group and not several:
             problems[field.name] = f"has lengths of its own, beside those of group {group!r}"
     if problems:
         bad, problem = next(iter(problems.items()))
         rest = [other.name for other in schema.fields if other.name not in problems]
         raise OptionError(f"{name}: field {bad!r} {problem} and cannot be cut; leave it out: fields={rest}")
-    return group
+    return schema.groups
 
 
 def check_names(strategy: object, schema: Schema, made: Iterable[str]) -> None:
@@ -128,7 +134,7 @@ class Parsed:
         names: of all that the fields give, in declaration order.
         context: what is given once for each record, `(k + 1, *shape)`; the last stands for no record.
         lists: the feature lists: `Steps` or `StoredSteps`.
-        lengths: int64, `(k + 1,)`; the last stands for no record and is 0.
+        lengths: int64, `(k + 1,)`, of several groups `(k + 1, groups)`; the last stands for no record and is 0.
     """
 
     names: tuple[str, ...]
@@ -166,7 +172,8 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     Args:
         parser: of the fields.
         serialized: string, `(k,)`.
-        lengths: int64, `(k,)`: what was planned with; records of other lengths are an error.
+        lengths: int64, `(k,)`, of several groups `(k, groups)`: what was planned with; records of other lengths are an
+            error.
         where: what errors call the dataset.
         apart: fields of the one record of a plan that are left as they are stored.
     """
@@ -183,8 +190,10 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     lists: dict[str, Any] = {}
     for field in schema.fields:
         column = columns[field.name]
-        aligned = f"are expected of field {field.name!r} and those aligned with it, got"
-        message = f"{where}: lengths", lengths, aligned
+        planned = lengths
+        if field.is_list and lengths.shape.rank != 1:
+            planned = lengths[:, schema.groups.index(field.group)]
+        message = f"{where}: lengths", planned, f"are expected of field {field.name!r} and those aligned with it, got"
         if field.name in stored:
             buffers, steps = whole_buffers(column.values, field)
             size = tf.reduce_sum(steps)
@@ -200,7 +209,7 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
             continue
         steps = of_all_rows(column, column.steps)
         have = parsed[field.group]
-        sizes = tf.concat([checked(steps, tf.equal(have, lengths), *message, have), [0]], 0)
+        sizes = tf.concat([checked(steps, tf.equal(have, planned), *message, have), [0]], 0)
         lists[field.name] = Steps(_with_nothing(column.values, first=True), tf.cumsum(sizes, exclusive=True), sizes)
     names = []
     for field in schema.fields:
@@ -209,7 +218,7 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
         tuple(names),
         {name: _with_nothing(value, first=False) for name, value in context.items()},
         lists,
-        tf.concat([lengths, [0]], 0),
+        _with_nothing(lengths, first=False),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried
@@ -48,9 +49,14 @@ class Unroll:
     fields are repeated for each segment. A slot without a record has `sequence_length` 0, `reset` False and zeros
     (empty text) everywhere. Records without steps take no slot: they are left out.
 
+    With `split_records=True` all slots read one record, each its own part: slot n of B goes on from step `n * T // B`
+    of a record of T steps. So one long text gives full batches. All slots begin the next record together; what a slot
+    holds after the end of its part is padding. `segment_index` counts the segments of the record, those of the first
+    part first, and `segment_count` all of them. The number of batches is known then.
+
     Records are planned and parsed up to 1,024 (or 16 MiB) at a time, and one that goes on past the end of such a window
     is parsed again in the next. A checkpoint holds one window of records at most, and those in the slots, as they are
-    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality: for
+    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality otherwise: for
     `model.fit`, read with `epochs=None`, and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the layer that goes with it, `seqrecorder.next_step` the target of a language model.
 
@@ -62,6 +68,9 @@ class Unroll:
         bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
             longest first, instead of in the order of the stream: those that are dealt together are finished together,
             and at the end no slot waits for a long record that came last. Few segments are empty then.
+        split_records: whether a record is read in parallel, in a part for each slot, instead of a record in each slot.
+            `tail="drop"` leaves out the batches at the end of a record in which the part of a slot is finished, and
+            records of fewer steps than slots.
         length_name: name under which batches carry the true steps of each segment.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
     """
@@ -70,8 +79,15 @@ class Unroll:
     length: int = attrs.field(validator=positive)
     tail: Literal["drain", "drop"] = attrs.field(default="drain", validator=one_of("drain", "drop"), kw_only=True)
     bucket: bool = attrs.field(default=False, kw_only=True)
+    split_records: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.bucket and self.split_records:
+            raise OptionError(
+                "bucket: orders records in slots of their own, and split_records=True has none; leave it out"
+            )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
         """Describe what batches carry beside fields and lengths."""
@@ -85,9 +101,8 @@ class Unroll:
         Raises:
             OptionError: a field cannot be cut, or has the name of something that batches carry.
         """
-        group = group_of_steps(self, feed.parser.schema)
         check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
-        feed.count_empty(group)
+        group, feed = self._prepare(feed)
 
         def segments(windows: Any, _: Any) -> Any:
             plans = self._plans(feed, windows)
@@ -95,7 +110,9 @@ class Unroll:
                 feed, plans, self.batch_size, self.length, lambda *part: self._assemble(group, *part), whole=True
             )
 
-        return Batches(feed.stream(segments, group=group), -1)
+        known = feed.length_counts(group, parse=False) if self.split_records else None
+        count = -1 if known is None else int(self._batches(known.values) @ known.counts)
+        return Batches(feed.stream(segments, group=group), count)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -103,16 +120,24 @@ class Unroll:
 
         def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
             total = tf.gather(tf.concat([lengths, [0]], 0), rows)
-            real = tf.clip_by_value(total - indices * self.length, 0, self.length)
-            real = tf.reduce_sum(tf.reshape(real, [-1, self.batch_size]), 1)
+            first, stop = self._stretches(total, indices)[:2]
+            real = tf.reduce_sum(tf.reshape(tf.clip_by_value(stop - first, 0, self.length), [-1, self.batch_size]), 1)
             size = tf.fill(tf.shape(real), tf.constant(self.batch_size, tf.int64))
             return tf.stack([size, size * self.length, real], 1)
 
-        group = group_of_steps(self, feed.parser.schema)
-        feed.count_empty(group)
+        group, feed = self._prepare(feed)
         return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
 
+    def _prepare(self, feed: Feed) -> tuple[str, Feed]:
+        group = group_of_steps(self, feed.parser.schema)
+        if self.split_records and self.tail == "drop":
+            return group, feed.leave_out_shorter(group, self.batch_size)
+        feed.count_empty(group)
+        return group, feed
+
     def _plans(self, feed: Feed, windows: Any) -> Any:
+        if self.split_records:
+            return mapped(windows, self._in_parallel)
         # A window of no more records than slots would parse most of them twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
@@ -125,14 +150,52 @@ class Unroll:
         order = tf.argsort(segment_counts(lengths, self.length), direction="DESCENDING", stable=True)
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
+    def _batches(self, lengths: Any) -> Any:
+        """Return how many batches the parts of records take, arrays or tensors."""
+        return segment_counts(
+            (lengths + (0 if self.tail == "drop" else self.batch_size - 1)) // self.batch_size, self.length
+        )
+
+    def _in_parallel(self, serialized: Any, lengths: Any) -> tuple[Any, ...]:
+        """Return the plan of a window whose records are read one after the other, each by all slots."""
+        import tensorflow as tf
+
+        batches = self._batches(lengths)
+        record = tf.repeat(tf.range(tf.size(lengths, tf.int64)), batches)[:, tf.newaxis]
+        slots = tf.range(self.batch_size, dtype=tf.int64)
+        indices = slots * tf.gather(batches, record) + tf.ragged.range(batches).flat_values[:, tf.newaxis]
+        first, stop = self._stretches(tf.gather(lengths, record), indices)[:2]
+        real = tf.reshape(first < stop, [-1])
+        rows = tf.where(real, tf.repeat(record[:, 0], self.batch_size), tf.size(lengths, tf.int64))
+        return serialized, lengths, rows, tf.where(real, tf.reshape(indices, [-1]), 0)
+
+    def _stretches(self, total: Any, indices: Any) -> tuple[Any, Any, Any, Any]:
+        """Return first steps and ends of segments (of their parts, if later), which begin anew, and their number.
+
+        Args:
+            total: int64: steps of the records.
+            indices: int64, of the shape of `total` or broadcast to it: which of the record's segments.
+        """
+        import tensorflow as tf
+
+        if not self.split_records:
+            return indices * self.length, total, tf.equal(indices, 0) & (total > 0), segment_counts(total, self.length)
+        batches = self._batches(total)
+        slot, index = indices // tf.maximum(batches, 1), indices % tf.maximum(batches, 1)
+        first = slot * total // self.batch_size + index * self.length
+        stop = (slot + 1) * total // self.batch_size
+        return first, stop, tf.equal(index, 0) & (total > 0), batches * self.batch_size
+
     def _assemble(self, group: str, records: Parsed, rows: Any, indices: Any) -> dict[str, Any]:
         import tensorflow as tf
 
-        first = indices * self.length
         total = tf.gather(records.lengths, rows)
-        values = records.fields(rows, first[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64))
-        values[length_name(group)] = tf.clip_by_value(total - first, 0, self.length)
-        carried = tf.equal(indices, 0) & (total > 0), indices, segment_counts(total, self.length), total
+        first, stop, reset, count = self._stretches(total, indices)
+        steps = first[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64)
+        # After the end of a part comes padding, which stands after the end of the record.
+        values = records.fields(rows, tf.where(steps < stop[:, tf.newaxis], steps, total[:, tf.newaxis]))
+        values[length_name(group)] = tf.clip_by_value(stop - first, 0, self.length)
+        carried = reset, indices, count, total
         return values | dict(zip(_CARRIES, carried, strict=True))
 
 

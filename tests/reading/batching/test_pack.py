@@ -11,7 +11,7 @@ from slow_records import assert_resumes_exactly, assert_same
 
 import seqrecorder as sr
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.pack import PLANNED, Pack, best_fit_rows, length_classes
+from seqrecorder.reading.batching.pack import PLANNED, Pack, best_fit_rows, first_fit_rows, length_classes
 
 LENGTHS = [5, 0, 12, 1, 3, 4, 9, 0, 2, 7, 8, 1, 11, 6, 2, 2, 10, 3, 12, 1, 1, 4, 6, 5]
 MANY = LENGTHS * 45  # more than are planned together
@@ -117,6 +117,41 @@ def filled(lengths, order, options):
     return [batch for batch in batches if len(batch) == options.batch_size or not options.drop_remainder]
 
 
+def first_fit(sizes, limits):
+    """Each segment of several sequences goes to the first row that has room for all of them."""
+    rows, free = [], []
+    for size in sizes:
+        row = next((row for row, room in enumerate(free) if all(np.less_equal(size, room))), len(free))
+        free += [limits] if row == len(free) else []
+        free[row] = np.subtract(free[row], size)
+        rows.append(row)
+    return rows
+
+
+def best_of_three(sizes, limits):
+    """First-fit in the order of the stream, of the largest share of a row, or of the sum; of these the fewest rows."""
+    shares = [[size / limit for size, limit in zip(each, limits, strict=True)] for each in sizes]
+    places = range(len(sizes))
+    orders = [places, sorted(places, key=lambda p: -max(shares[p])), sorted(places, key=lambda p: -sum(shares[p]))]
+    found = [dict(zip(order, first_fit([sizes[p] for p in order], limits), strict=True)) for order in orders]
+    best = min(found, key=lambda rows: max(rows.values(), default=0))
+    return [best[place] for place in places]
+
+
+def pieces(steps, options):
+    """Return the first step and the steps of each segment of a record."""
+    if isinstance(steps, tuple):
+        kept = tuple(min(pair) for pair in zip(steps, options.length.values(), strict=True))
+        return [(0, kept)] if any(kept) else []
+    steps = min(steps, options.length) if options.too_long == "cut_end" else steps
+    return [(start, min(options.length, steps - start)) for start in range(0, steps, options.length)]
+
+
+def fits(steps, options):
+    pairs = isinstance(steps, tuple)
+    return all(map(operator.le, steps, options.length.values())) if pairs else steps <= options.length
+
+
 def packed(lengths, order, options):
     """Yield the batches of an unshuffled epoch, each a list of rows of segments (record, first step, steps)."""
     if options.fill:
@@ -124,21 +159,21 @@ def packed(lengths, order, options):
         return
     left_over = []
     if options.too_long == "drop":
-        order = [number for number in order if lengths[number] <= options.length]
+        order = [number for number in order if fits(lengths[number], options)]
     buffers = [order[at : at + PLANNED] for at in range(0, len(order), PLANNED)]
     for last, buffer in [*((False, buffer) for buffer in buffers), (True, [])]:
         segments = list(left_over)
         for number in buffer:
-            steps = min(lengths[number], options.length) if options.too_long == "cut_end" else lengths[number]
-            starts = range(0, steps, options.length)
-            segments += [(number, start, min(options.length, steps - start)) for start in starts]
-        rows = {}
-        for position, row in enumerate(class_by_class([size for _, _, size in segments], options.length)):
+            segments += [(number, *piece) for piece in pieces(lengths[number], options)]
+        rows, sizes = {}, [size for _, _, size in segments]
+        pairs = isinstance(options.length, dict)
+        plan = best_of_three(sizes, [*options.length.values()]) if pairs else class_by_class(sizes, options.length)
+        for position, row in enumerate(plan):
             rows.setdefault(row, []).append(position)
         leaving = len(rows)
         if not last or options.drop_remainder:
             leaving -= leaving % options.batch_size
-        used = {row: sum(segments[position][2] for position in rows[row]) for row in rows}
+        used = {row: sum(np.sum(segments[position][2]) for position in rows[row]) for row in rows}
         waited = {row for row in rows if rows[row][0] < len(left_over)}
         ranked = sorted(rows, key=lambda row: (row not in waited, row not in waited and -used[row], row))
         chosen = sorted(ranked[:leaving], key=lambda row: rows[row][0])
@@ -385,6 +420,121 @@ def test_only_empty_records_are_refused(tmp_path):
         sr.read(written([0, 0, 0], tmp_path / "speeches"), batch=Pack(4, 2))
 
 
+# Several lengths ------------------------------------------------------------------------------------------------------
+
+
+@sr.record
+class Pair:
+    key: int = sr.context("int64")
+    source: np.ndarray = sr.feature_list("int64", align="source")
+    weight: np.ndarray = sr.feature_list("float32", align="source")
+    target: list = sr.feature_list(str, align="target")
+
+
+def pair_of(number, steps):
+    source, target = (np.arange(count) + 100 * number + 1 for count in steps)
+    return Pair(number, source, source.astype("f4"), [f"t{step}" for step in target])
+
+
+def pairs_written(lengths, path, shards=1):
+    sr.write({"train": [pair_of(number, steps) for number, steps in enumerate(lengths)]}, path, shards=shards)
+    return path
+
+
+def pairs_assembled(batch, lengths, options):
+    size, widest = len(batch), max(map(len, batch))
+    out = {"key": np.zeros((size, widest), np.int64), "segment_count": np.array([len(row) for row in batch])}
+    for place, (group, length) in enumerate(options.length.items()):
+        own = f"{group}_" if place else ""
+        values = {"source": np.zeros((size, length), np.int64), "weight": np.zeros((size, length), np.float32)}
+        values = {"target": np.full((size, length), b"", object)} if place else values
+        ids, positions = (np.zeros((size, length), np.int64) for _ in range(2))
+        used = np.zeros(size, np.int64)
+        for i, row in enumerate(batch):
+            for j, (number, _, steps) in enumerate(row):
+                out["key"][i, j] = number
+                stretch = slice(used[i], used[i] + steps[place])
+                for name, value in values.items():
+                    value[i, stretch] = getattr(pair_of(number, lengths[number]), name)[: steps[place]]
+                ids[i, stretch], positions[i, stretch] = j + 1, range(steps[place])
+                used[i] += steps[place]
+        out |= values | {f"{own}segment_ids": ids, f"{own}positions": positions}
+        out[f"{own}length" if place else "sequence_length"] = used
+    return out
+
+
+TWO = list(zip(LENGTHS, LENGTHS[7:] + LENGTHS[:7], strict=True))
+PAIRED = {"source": 12, "target": 14}
+
+
+@pytest.mark.parametrize("options", [
+    Pack(PAIRED, 3), Pack({"source": 7, "target": 9}, 4, too_long="drop"),
+    Pack({"source": 7, "target": 9}, 4, too_long="cut_end", drop_remainder=True),
+], ids=repr)  # fmt: skip
+def test_pairs_are_packed_as_one_by_one(tmp_path, options):
+    """Every tensor of every batch; segment n of one list belongs to segment n of the other, empty or not."""
+    path = pairs_written(TWO, tmp_path / "pairs", shards=2)
+    order = [int(record["key"]) for record in sr.read(path, fields=["key"])]
+    expected = [pairs_assembled(batch, TWO, options) for batch in packed(TWO, order, options)]
+    assert_same(sr.read(path, batch=options, epochs=2), expected * 2)
+    plan = sr.plan(path, "train", options)
+    rows = [len(batch["segment_count"]) for batch in expected]
+    assert (plan.batches, plan.rows, plan.padded_steps) == (
+        len(rows),
+        sum(rows),
+        sum(rows) * sum(options.length.values()),
+    )
+    assert plan.steps == sum(int(batch["sequence_length"].sum() + batch["target_length"].sum()) for batch in expected)
+    long = sum(not fits(steps, options) for steps in TWO)
+    gone = sum(not any(steps) for steps in TWO) + (long if options.too_long == "drop" else 0)
+    assert sum(plan.left_out.values()) == gone
+
+
+@VECTORS
+@given(sizes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)).filter(any), max_size=40))
+def test_pairs_need_no_more_rows_than_first_fit(sizes):
+    """The rows are those found one by one, and never more than first-fit needs in the order of the stream."""
+    rows = first_fit_rows(tf.constant(sizes, tf.int64, [len(sizes), 2]), [9, 20]).numpy().tolist()
+    assert rows == best_of_three(sizes, [9, 20])
+    assert max(rows, default=0) <= max(first_fit(sizes, [9, 20]), default=0)
+
+
+def test_pairs_resume_shard_and_shuffle(tmp_path, stride):
+    """As one length does: the whole remainder follows a checkpoint, and readers of shares hold each record once."""
+    path = pairs_written(TWO, tmp_path / "pairs", shards=2)
+    build = lambda **options: sr.read(path, batch=Pack(14, 2), shuffle=8, seed=3, **options)  # noqa: E731
+    assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
+    found = [batch["key"].numpy()[i, :count] for index in range(2) for batch in build(shard=(index, 2))
+             for i, count in enumerate(batch["segment_count"].numpy())]  # fmt: skip
+    assert sorted(np.concatenate(found)) == [number for number, steps in enumerate(TWO) if any(steps)]
+
+
+def test_pairs_give_inputs_targets_and_weights(tmp_path):
+    """Weights of records reach the steps of the target by its own segments; what is made of a group brings its list."""
+    path = pairs_written([(3, 2), (1, 2)], tmp_path / "pairs")
+    vocabulary = {"target": sr.Vocabulary([f"t{step}" for step in (1, 2, 101, 102)])}
+    names = {"inputs": ("source", "target_segment_ids"), "targets": sr.next_step("target"), "weights": "key"}
+    [(x, y, weights)] = sr.read(path, batch=Pack({"source": 4, "target": 5}, 1), vocabulary=vocabulary, **names)
+    assert x[1].numpy().tolist() == [[1, 1, 2, 2, 0]]
+    assert weights.numpy().tolist() == [[0, 0, 1, 0, 0]]
+    assert y.numpy()[0, 2] == vocabulary["target"].ids["t102"]
+    for strategy in (sr.Pad(2), Pack(5, 1)):
+        [got] = sr.read(path, batch=strategy, inputs=("source", "target_length"))
+        assert int(got[1].numpy().sum()) == 4
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (Pack(5, too_long="split"), r"too_long='split': the lists of Pair have lengths of their own \(source, target\)"),
+    (Pack({"source": 9}), "length: expected the steps of a row for 'target' too, got {'source': 9}"),
+    (Pack({"source": 9, "key": 9}), "length: 'key' is a context field and has no steps"),
+    (Pack({"source": 12, "target": 5}), "9 records are longer than 5 steps of 'target', the longest has 12; .*'drop'"),
+])  # fmt: skip
+def test_lengths_of_pairs_that_make_no_sense_are_refused(tmp_path, options, message):
+    """Before anything is read, with the list and the way out."""
+    with pytest.raises(OptionError, match=message):
+        sr.read(pairs_written(TWO, tmp_path / "pairs"), batch=options)
+
+
 # Refusals -------------------------------------------------------------------------------------------------------------
 
 
@@ -393,7 +543,6 @@ class Odd:
     ids: np.ndarray = sr.feature_list("int64")
     ragged: list = sr.feature_list("int64", shape=(None,))
     sparse: list = sr.feature_list("float32", sparse=9)
-    other: np.ndarray = sr.feature_list("int64", align="other")
     positions: int = sr.context("int64", default=0)
 
 
@@ -402,13 +551,12 @@ class Odd:
     [
         ("ragged", r"'ragged' is ragged .*fields=\['ids'\]"),
         ("sparse", r"'sparse' is sparse .*fields=\['ids'\]"),
-        ("other", r"'other' has lengths of its own.*fields=\['ids'\]"),
         ("positions", "a field 'positions', as Pack names what batches carry: .*fields="),
     ],
 )
 def test_fields_that_cannot_be_packed_are_refused(field, message, tmp_path):
     """The message names the field and the way out, which is then taken."""
-    sr.write([Odd([1, 2], [[1], []], [sr.SparseVector([], [], 9)] * 2, [1])], tmp_path / "odd")
+    sr.write([Odd([1, 2], [[1], []], [sr.SparseVector([], [], 9)] * 2)], tmp_path / "odd")
     with pytest.raises(OptionError, match=message):
         sr.read(tmp_path / "odd", batch=Pack(4), fields=["ids", field])
     (batch,) = sr.read(tmp_path / "odd", batch=Pack(4), fields=["ids"])
@@ -419,6 +567,7 @@ def test_fields_that_cannot_be_packed_are_refused(field, message, tmp_path):
     ("arguments", "message"),
     [
         ({"length": 0}, "length: expected an int of 1 or more, got 0"),
+        ({"length": {"x": 0}}, "length: expected an int of 1 or more, got 0"),
         ({"length": 4, "batch_size": True}, "batch_size: expected an int of 1 or more, got True"),
         ({"length": 4, "fill": True}, "fill: cuts records at the ends of rows, give too_long='split', not 'error'"),
         ({"length": 4, "too_long": "cut"}, "too_long: expected one of error, drop, cut_end, split, got 'cut'"),

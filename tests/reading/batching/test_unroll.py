@@ -38,9 +38,30 @@ def simulated(lengths, order, batch_size, width, tail="drain"):
         yield {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def row_of(number, segment, length, width):
+def in_parallel(lengths, order, batch_size, width, tail="drain"):
+    """Yield the batches in which each slot holds a part of one record, until the longest part is finished."""
+    for number in order:
+        length = lengths[number]
+        edges = [slot * length // batch_size for slot in range(batch_size + 1)]
+        sizes = np.diff(edges)
+        segments = -(-int(sizes.min() if tail == "drop" else sizes.max()) // width)
+        for segment in range(segments):
+            rows = []
+            for slot, size in enumerate(sizes):
+                steps = slice(edges[slot] + segment * width, min(edges[slot] + (segment + 1) * width, edges[slot + 1]))
+                if segment * width >= size:
+                    rows.append(empty_row(width))
+                    continue
+                row = row_of(number, segment, length, width, steps)
+                row["segment_index"] = np.int64(slot * segments + segment)
+                row["segment_count"] = np.int64(batch_size * segments)
+                rows.append(row)
+            yield {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def row_of(number, segment, length, width, steps=None):
     record = trace_of(number, length)
-    steps = slice(segment * width, (segment + 1) * width)
+    steps = steps or slice(segment * width, (segment + 1) * width)
     row = empty_row(width)
     for name in ("x", "word", "flag"):
         part = getattr(record, name)[steps]
@@ -108,6 +129,52 @@ def test_batches_are_those_of_the_slots(corpus: Path, batch_size: int, width: in
     assert_same(dataset, expected)
     assert dataset.element_spec["x"].shape == (batch_size, width, 2)
     assert dataset.element_spec["segment_index"].shape == (batch_size,)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "width", "tail"),
+    all_at_night(
+        [(*slots, tail) for slots in [*SLOTS, (3, 2)] for tail in ("drain", "drop")],
+        [(1, 4, "drop"), (3, 4, "drain"), (4, 1, "drop"), (3, 2, "drop"), (20, 3, "drain")],
+    ),
+)
+def test_records_in_parallel_parts(corpus: Path, batch_size: int, width: int, tail: str) -> None:
+    """Slot n goes on from the n-th part of each record; every batch is counted, planned, and put together again."""
+    options = Unroll(batch_size, width, tail=tail, split_records=True)
+    dataset = sr.read(corpus, batch=options, epochs=2)
+    order = [number for shard in range(3) for number in range(shard, len(LENGTHS), 3)]
+    expected = list(in_parallel(LENGTHS, order, batch_size, width, tail))
+    assert_same(dataset, expected * 2)
+    assert int(dataset.cardinality()) == 2 * len(expected)
+    plan = sr.plan(corpus, "train", options)
+    steps = sum(int(batch["sequence_length"].sum()) for batch in expected)
+    assert (plan.batches, plan.rows, plan.steps) == (len(expected), batch_size * len(expected), steps)
+    assert sum(plan.left_out.values()) == sum(length < (batch_size if tail == "drop" else 1) for length in LENGTHS)
+    if tail == "drain":
+        assert steps == sum(LENGTHS)
+
+
+def test_parallel_parts_shuffle_shard_resume_and_predict(corpus: Path, tmp_path: Path, stride: int) -> None:
+    """A record's steps come once each, whatever the order and the reader, also after a restart; and in their order."""
+    options = Unroll(3, 4, split_records=True)
+    build = lambda **more: sr.read(corpus, batch=options, shuffle=5, seed=2, **more)  # noqa: E731
+    assert_resumes_exactly(lambda: build(epochs=2), tmp_path, stride)
+    words = [word for index in range(2) for batch in build(shard=(index, 2)) for word in batch["word"].numpy().ravel()]
+    records = list(sr.read_records(corpus))
+    assert sorted(filter(None, words)) == sorted(word.encode() for record in records for word in record.word)
+    outputs = sr.keras.predict(lambda x, training: 2 * x, corpus, batch=options, inputs="x")
+    for record, output in zip(records, outputs, strict=True):
+        np.testing.assert_array_equal(output, record.x * 2)
+    with pytest.raises(sr.OptionError, match="bucket: orders records in slots"):
+        Unroll(3, 4, bucket=True, split_records=True)
+
+
+def test_the_next_step_of_a_part_is_the_first_of_the_next_part(tmp_path: Path) -> None:
+    """It is that of the record; only the record's last step has none."""
+    path = written([10], tmp_path / "trace")
+    read = sr.read(path, batch=Unroll(2, 3, split_records=True), inputs="word", targets=sr.next_step("x"))
+    weights = np.concatenate([np.asarray(weights) for *_, weights in read], 1)
+    assert weights.tolist() == [[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 0, 0]]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
