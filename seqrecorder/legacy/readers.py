@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+from seqrecorder.legacy.graph import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -277,7 +278,7 @@ def producer(
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
-    graph_seed: int = 87654321,
+    graph_seed: int = DEFAULT_SEED,
 ) -> Any:
     """Return what the queue of `tf.train.string_input_producer` or `input_producer` held, in the same order.
 

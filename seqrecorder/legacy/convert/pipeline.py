@@ -15,6 +15,7 @@ from seqrecorder.legacy.convert.text import NotPrintableError, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import (
     CONDITIONALS,
+    DEFAULT_SEED,
     DEQUEUES,
     ENQUEUES,
     READS,
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.convert.trace import Trace
     from seqrecorder.legacy.graph import Feed
     from seqrecorder.legacy.subgraph import Section, State
-
-_DEFAULT_SEED = 87654321
-"""The seed of a graph for which nobody set one."""
 
 
 @attrs.define(eq=False)
@@ -454,7 +452,7 @@ class Pipeline:
         else:
             source, names = self._slices(tensors, values), {}
         if shuffle is not None and any(seed) and count > 1:
-            graph_seed = "" if seed[0] == _DEFAULT_SEED else f", graph_seed={seed[0]}"
+            graph_seed = "" if seed[0] == DEFAULT_SEED else f", graph_seed={seed[0]}"
             repeats = "" if epochs is None else f"num_epochs={epochs}, "
             self.module.add(f"{variable} = sr.legacy.producer({source}, {repeats}seed={seed[1]}{graph_seed})")
         else:

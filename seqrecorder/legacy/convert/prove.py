@@ -16,7 +16,7 @@ import numpy as np
 
 from seqrecorder.errors import LiftError, first_line
 from seqrecorder.legacy.convert.trace import trace_function
-from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, source_of
+from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, is_pull, source_of
 from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
@@ -397,7 +397,10 @@ def _shown(record: tuple[Any, ...]) -> str:
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Let operations that draw random numbers always draw the same one; orders are shuffled as ever."""
+    """Let operations that draw random numbers always draw the same one, and reverse what shuffles a record.
+
+    The order of records is shuffled as ever.
+    """
     import tensorflow as tf
     from tensorflow.python.ops import gen_image_ops, gen_random_ops  # what all functions of chance call in the end
 
@@ -410,7 +413,13 @@ def fixed_random_numbers() -> Iterator[None]:
     def first(logits: Any, num_samples: Any, *_: Any, output_dtype: Any = tf.int64, **__: Any) -> Any:
         return tf.zeros(tf.stack([tf.shape(logits)[0], num_samples]), output_dtype)
 
+    shuffle = gen_random_ops.random_shuffle
+
+    def reversed_record(value: Any, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
+        return tf.reverse(value, [0], name) if _is_of_a_record(value) else shuffle(value, seed, seed2, name)
+
     def half(image_size: Any, *_: Any, **__: Any) -> Any:
+        "random_shuffle": reversed_record,
         size = tf.concat([tf.cast(image_size[:2], tf.int32) // 2, [-1]], 0)
         return tf.zeros([3], tf.int32), size, tf.constant([[[0.0, 0.0, 0.5, 0.5]]])
 
@@ -422,6 +431,14 @@ def fixed_random_numbers() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(gen_image_ops, "sample_distorted_bounding_box_v2", half))
         for name, function in functions.items():
+def _is_of_a_record(value: Any) -> bool:
+    """Check that a tensor is computed inside of a function, as of `tf.data`, or from what a queue or a reader gives."""
+    import tensorflow as tf
+
+    symbolic = tf.is_symbolic_tensor(value)
+    return symbolic and (hasattr(value.graph, "outer_graph") or any(map(is_pull, back_from([value.op]))))
+
+
             stack.enter_context(mock.patch.object(gen_random_ops, name, function))
         yield
 

@@ -126,16 +126,6 @@ def _items(text: str) -> Iterator[str]:
 
 def _code(line: str) -> Iterator[tuple[int, str]]:
     """Yield the characters that are in no string, with their positions."""
-    quote, escaped = "", False
-    for position, character in enumerate(line):
-        if quote:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == quote:
-                quote = ""
-        elif character in "\"'":
-            quote = character
-        else:
-            yield position, character
+    for match in re.finditer(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (.) """, line, re.VERBOSE | re.DOTALL):
+        if match[1]:
+            yield match.start(), match[1]

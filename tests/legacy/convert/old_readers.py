@@ -842,6 +842,32 @@ def the_same_of_two_files(files):
     return tf.concat(batches, 0)
 
 
+@reads("examples")
+def shuffled_values(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    features = tf.parse_single_example(serialized, {"counts": tf.VarLenFeature(tf.int64)})
+    counts = tf.sparse_tensor_to_dense(features["counts"])
+    return tf.train.batch([counts, tf.random_shuffle(counts)], 4, dynamic_pad=True)
+
+
+@reads(None)
+def seeded_values(_):
+    rows = tf.reshape(tf.range(60), [10, 6])
+    row = tf.train.slice_input_producer([rows], num_epochs=2, shuffle=False)[0]
+    return tf.train.batch([row, tf.random_shuffle(row, seed=7)], 4)
+
+
+@reads("sequences")
+def shuffled_values_of_shuffled_files(files):
+    filename_queue = tf.train.string_input_producer(files)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    steps = {"tokens": tf.FixedLenSequenceFeature([], tf.int64)}
+    _, sequence = tf.parse_single_sequence_example(serialized, sequence_features=steps)
+    shuffled = tf.random_shuffle(sequence["tokens"])
+    return tf.train.batch([shuffled, sequence["tokens"]], 4, num_threads=2, dynamic_pad=True)
+
+
 @reads("text")
 def by_loop(files):
     filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
