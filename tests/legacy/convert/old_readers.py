@@ -842,6 +842,14 @@ def the_same_of_two_files(files):
     return tf.concat(batches, 0)
 
 
+@reads(None)
+def planes(_):
+    number = tf.train.range_input_producer(6, shuffle=False).dequeue()
+    height, width = 3 + number % 3, 4 + number % 2
+    plane = tf.reshape(tf.range(1, 1 + height * width), [height, width]) + 100 * number
+    return tf.train.batch([plane, number], 2, num_threads=2, dynamic_pad=True)
+
+
 @reads("examples")
 def shuffled_values(files):
     filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
