@@ -3,8 +3,8 @@
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
 
-Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, or a
-`tf.data.Dataset` of string scalars, and reads them one after the other.
+Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a string
+tensor, or a `tf.data.Dataset` of string scalars, and reads them one after the other.
 """
 
 from __future__ import annotations
@@ -424,6 +424,8 @@ def as_paths(files: Files) -> Any:
         if files.element_spec != tf.TensorSpec([], tf.string):
             raise OptionError(f"files: expected a tf.data.Dataset of string scalars, got {files.element_spec}")
         return files
+    if tf.is_tensor(files):
+        return tf.data.Dataset.from_tensor_slices(tf.reshape(files, [-1]))
     paths: Sequence[Any] = [files] if isinstance(files, (str, bytes, os.PathLike)) else list(files)
     if not paths:
         raise OptionError("files: expected at least one path, got none")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.errors import first_line
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.text import NotPrintableError, fold, literal, plain
 from seqrecorder.legacy.subgraph import TABLES
@@ -218,7 +219,7 @@ class Module:
         try:
             outputs = run.get_concrete_function(*specs).structured_outputs
         except Exception as error:  # whatever TensorFlow raises while it traces
-            raise NotPrintableError(f"what is printed does not run: {error}") from error
+            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
             wanted = tf.TensorShape(shape)
@@ -245,7 +246,7 @@ class Module:
         try:
             tf.autograph.experimental.do_not_convert(run)()
         except Exception as error:  # whatever TensorFlow raises
-            raise NotPrintableError(f"what is printed does not run: {error}") from error
+            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
 
     # The text ---------------------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ class Module:
         text = "\n".join(parts)
         imports = [f"import {name}" for name, short in _IMPORTS if f"{short}." in text]
         first = ["from pathlib import Path", ""] if self.arrays else []
-        return "\n".join([f'"""{title}"""', "", *first, *imports, "", *parts, ""])
+        return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *parts, ""])
 
     def _calls(self, function: Function) -> bool:
         """Check that the text calls a function that is printed."""

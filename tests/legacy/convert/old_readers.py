@@ -850,6 +850,14 @@ def planes(_):
     return tf.train.batch([plane, number], 2, num_threads=2, dynamic_pad=True)
 
 
+@reads("gzip")
+def keys_of_several(files):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    options = tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)
+    keys, records = tf.TFRecordReader(options=options).read_up_to(queue, 3)
+    return tf.train.batch([keys, records], 4, num_threads=2, enqueue_many=True)
+
+
 @reads("examples")
 def shuffled_values(files):
     filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
