@@ -9,11 +9,12 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import SourceError
+from seqrecorder.errors import SourceError, first_line
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.convert.conversion import Conversion, convert_call
 from seqrecorder.legacy.run_script import check_script
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 _ROOTS = (".git", "setup.py", "pyproject.toml", "requirements.txt")
 """Names that mark the root of a project."""
+_OF_NUMPY = {
+    **{name: f"Python's {name}" for name in ("int", "float", "bool", "object", "str", "complex")},
+    "tostring": "tobytes", "fromstring": "frombuffer", "pad": "np.pad", "product": "prod", "alltrue": "all",
+}
+"""Today's names of what NumPy has removed."""
 
 
 def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
@@ -68,7 +74,15 @@ def _evaluated(call: str, module: Any) -> Any:
     except SeqrecorderError:
         raise
     except Exception as error:
-        raise SourceError(f"{call}: {type(error).__name__}: {error}") from error
+        raise SourceError(f"{call}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's first line, with today's name of what NumPy has removed."""
+    text = first_line(error)
+    removed = re.search(r"numpy\S* .*has no attribute '(\w+)'", text)
+    new = _OF_NUMPY.get(removed[1]) if removed else None
+    return f"{type(error).__name__}: {text}" + (f"; NumPy has removed it: write {new} in the script" if new else "")
 
 
 @contextlib.contextmanager
@@ -126,7 +140,7 @@ def _run(name: str, path: Path, script: str) -> Any:
         ) from error
     except (Exception, SystemExit) as error:
         raise SourceError(
-            f"{script}: {type(error).__name__}: {error}; what a script does when it is imported should be functions "
+            f"{script}: {_said(error)}; what a script does when it is imported should be functions "
             "alone: let one of them build the pipeline and return its tensors, and put the rest under "
             '`if __name__ == "__main__":`'
         ) from error
