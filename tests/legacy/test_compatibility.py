@@ -296,6 +296,8 @@ def test_names_that_tensorflow_1_0_renamed():
                 "as_now": old.concat([[1], [2]], 0),
                 "split": old.split(0, 2, [3, 4]),
                 "split_as_now": old.split([3, 4], 2),
+                "resize": tf.shape(old.image.resize_images(tf.zeros([2, 3, 1]), 4, 5, method=0)),
+                "resize_as_now": tf.shape(old.image.resize_images(tf.zeros([2, 3, 1]), [4, 5], 1)),
             }
         )
         assert old.train.SummaryWriter is old.summary.FileWriter
@@ -314,6 +316,8 @@ def test_names_that_tensorflow_1_0_renamed():
         "as_now": [1, 2],
         "split": [[3], [4]],
         "split_as_now": [[3], [4]],
+        "resize": [4, 5, 1],
+        "resize_as_now": [4, 5, 1],
     }  # fmt: skip
     with legacy.compat() as old:
         from seqrecorder.legacy.compatibility import RENAMED
