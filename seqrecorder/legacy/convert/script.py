@@ -26,7 +26,11 @@ _ROOTS = (".git", "setup.py", "pyproject.toml", "requirements.txt")
 """Names that mark the root of a project."""
 _OF_NUMPY = {
     **{name: f"Python's {name}" for name in ("int", "float", "bool", "object", "str", "complex")},
-    "tostring": "tobytes", "fromstring": "frombuffer", "pad": "np.pad", "product": "prod", "alltrue": "all",
+    "tostring": "tobytes",
+    "fromstring": "frombuffer",
+    "pad": "np.pad",
+    "product": "prod",
+    "alltrue": "all",
 }
 """Today's names of what NumPy has removed."""
 
@@ -88,6 +92,8 @@ def _said(error: BaseException) -> str:
 @contextlib.contextmanager
 def _imported(script: str) -> Iterator[Any]:
     """Import a script by its path, with its project's root on the path of imports."""
+    import tensorflow as tf
+
     check_script(script)
     path = Path(script).resolve()
     root = next((parent for parent in path.parents if any((parent / name).exists() for name in _ROOTS)), path.parent)
@@ -98,7 +104,8 @@ def _imported(script: str) -> Iterator[Any]:
     name = ".".join([*package, path.stem])
     if package:
         sys.path.insert(0, str(path.parents[len(package)]))
-    known = _modules_of(name)
+    known, flags = _modules_of(name), tf.compat.v1.flags.FLAGS
+    defined = {*flags}
     try:
         with compat():
             yield _run(name, path, script)
@@ -107,6 +114,7 @@ def _imported(script: str) -> Iterator[Any]:
         for module in _modules_of(name):
             del sys.modules[module]
         sys.modules.update(known)
+        flags.remove_flag_values({*flags} - defined)  # else another import of the script would define them again
 
 
 def _modules_of(name: str) -> dict[str, Any]:
@@ -134,10 +142,11 @@ def _run(name: str, path: Path, script: str) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise SourceError(
-            f"{script} imports {error.name}, which is not installed: install it, or run from the project's root"
-        ) from error
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError)
+        missing = f"imports {error.name}, which is not installed" if absent else f"does not run: {error.msg}"
+        remedy = "install it, or run from the project's root; or remove what reading does not need from the script"
+        raise SourceError(f"{script} {missing}: {remedy}") from error
     except (Exception, SystemExit) as error:
         raise SourceError(
             f"{script}: {_said(error)}; what a script does when it is imported should be functions "

@@ -74,7 +74,9 @@ def script(tmp_path):
 def test_functions_are_listed(script, capsys):
     """Without a call, the functions of the script are shown with their arguments; it does not stay imported."""
     before = sys.modules.get("old_script")  # which a page of the guide may have imported here
+    flags = {*v1.app.flags.FLAGS}
     assert main(["legacy", "convert", str(script)]) == 0
+    assert {*v1.app.flags.FLAGS} == flags
     assert capsys.readouterr().out.splitlines()[1:] == ["  read(files, rows=None)", "  train(files)"]
     assert sys.modules.get("old_script") is before
 
@@ -188,6 +190,12 @@ def test_large_constants_stand_beside_the_module(tmp_path):
         (SCRIPT, "reed(['a'])", "NameError: name 'reed' is not defined"),
         (SCRIPT, "read(['/no/such/file'])", "gives no batch: NotFoundError: /no/such/file; No such file"),
         ("import no_such_library", "read()", "imports no_such_library, which is not installed: install it"),
+        ("from json import gone", "read()", "does not run: cannot import name 'gone' from 'json'"),
+        (
+            "from json import gone",
+            "read()",
+            "install it, or run from the project's root; or remove what reading does not",
+        ),
         ("1 / 0", "read()", "ZeroDivisionError: division by zero; what a script does when it is imported should be"),
         (
             _numpy("np.zeros(3).tostring()"),
