@@ -14,7 +14,7 @@ from seqrecorder.legacy.convert.parsing import PARSERS, parsed
 from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
-from seqrecorder.legacy.subgraph import Section, parts_of, slot_of_take
+from seqrecorder.legacy.subgraph import TABLES, Section, parts_of, slot_of_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -211,7 +211,7 @@ class Body:
         known = None if tensor.dtype in (tf.resource, tf.variant) else tf.get_static_value(tensor)
         if known is not None:
             return self._constant(tensor, known)
-        if op.name in self._section.cut and op.type not in self.module.tables:
+        if op.name in self._section.cut and op.type not in TABLES:
             return self._constant(tensor, self.module.initial(op))
         if op.name in self._section.pulls or op.name not in self._section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
@@ -670,6 +670,7 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "Unpack": _called("unstack", num="num", axis="axis"),
     "ConcatV2": _concat,
     "Split": _split,
+    "MirrorPad": _called("pad", mode="mode"),
     "Squeeze": _called("squeeze", squeeze_dims="axis"),
     "GatherV2": _gather,
     "Select": _select,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.errors import LiftError
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.module import Function, Module
 from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
@@ -30,7 +31,7 @@ from seqrecorder.legacy.graph import (
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.subgraph import cut_section, parts_of, run_section, slot_of_take
+from seqrecorder.legacy.subgraph import constants, cut_section, parts_of, slot_of_take
 from seqrecorder.legacy.translation import reader_attributes
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class Pipeline:
                 texts.append(f"tf.constant({plain(leaf)})")
         names, lines, texts = body.named(texts, self.module.names)
         base = "parse" if any(pull.type in READS for pull in section.pulls) else "finish"
-        function = Function(self.module.free_function(base), names, lines, texts, random=bool(section.stateful))
+        function = Function(self.module.free(base), names, lines, texts, random=bool(section.stateful))
         shapes = [getattr(leaf, "shape", None) for leaf in returned.leaves]
         self.module.refine(function, shapes, "dataset")
         function.returned = self._structure(function.results)
@@ -321,13 +322,10 @@ class Pipeline:
         return int(self._values([tensor])[0])
 
     def _values(self, tensors: Sequence[Any]) -> list[Any]:
-        import tensorflow as tf
-
-        section = cut_section(tensors, (), self._datasets, self._state.feed)
-        if section.pulls or section.stateful:
-            raise NotPrintableError(f"{tensors[0].name}: a value that is drawn or read")
-        run = tf.function(lambda: run_section(section, [], self._state), autograph=False)
-        return [tensor.numpy() for tensor in run()]
+        try:
+            return constants(tensors, self._state, self._datasets)
+        except LiftError as error:
+            raise NotPrintableError(f"{tensors[0].name}: {error.reason},") from error
 
     # Queues -----------------------------------------------------------------------------------------------
 

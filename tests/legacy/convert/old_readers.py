@@ -884,6 +884,17 @@ def shuffled_values_of_shuffled_files(files):
     return tf.train.batch([shuffled, sequence["tokens"]], 4, num_threads=2, dynamic_pad=True)
 
 
+@reads("examples")
+def pairs_of_frames(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    features = tf.parse_single_example(serialized, {"image_raw": tf.FixedLenFeature([], tf.string)})
+    frames = tf.reshape(tf.decode_raw(features["image_raw"], tf.uint8), [3, 2, 2, 1])
+    camera_frames = tf.unstack(tf.pad(frames, [[0, 0], [1, 1], [0, 0], [0, 0]], mode="SYMMETRIC"))
+    batches = tf.train.batch(camera_frames, 2)
+    return tuple([batches[n], tf.concat([batches[n], batches[n - 1]], axis=0)] for n in range(3))
+
+
 @reads("text")
 def by_loop(files):
     filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
