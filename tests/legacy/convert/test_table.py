@@ -14,7 +14,12 @@ sys.path.insert(0, str(HERE))
 with legacy.compat():
     old_readers = importlib.import_module("old_readers")
 
-LIFTED = {"by_python": "PyFunc", "by_priority": "priorities", "by_loop": "While"}
+LIFTED = {
+    "by_python": "PyFunc",
+    "by_priority": "priorities",
+    "by_loop": "While",
+    "random_vectors": "drawn from nothing",
+}
 """Readers that have no form in tf.data, and what the report names."""
 OURS = {
     *("csv_dict", "seeded_files", "keys_of_records", "keys_of_several"),
