@@ -266,7 +266,7 @@ class ShardReadError(ShardError):
     """A shard that is missing, damaged, of another message type or another compression."""
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, without what TensorFlow puts around its own.
 
     >>> first_line(ValueError("{{function_node __wrapped__X}} corrupted record at 12 [Op:IteratorGetNext]"))

@@ -99,6 +99,22 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
     return tf.split(value, num_or_size_splits, axis, *more, **named)
 
 
+def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
+    """Return `tf.image.resize_images`, which took a height and a width before TensorFlow 1.0.
+
+    Args:
+        images: a tensor `(h, w, c)` or `(b, h, w, c)`.
+        size: height and width; or the height, an int.
+        *more: the width, in that case; then `method` and `align_corners`.
+        **named: the same, by name.
+    """
+    import tensorflow as tf
+
+    if isinstance(size, int):
+        size, more = [size, *more[:1]], more[1:]
+    return tf.compat.v1.image.resize_images(images, size, *more, **named)
+
+
 class Absent(type):
     """A class that stands for a name: it may be imported, subclassed and annotated with, and raises when it is called.
 
@@ -230,7 +246,11 @@ def _old_tensorflow(tf: types.ModuleType) -> Any:
         compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
         concat=concat,
         split=split,
-        image=_Old("tensorflow.image", "", (v1.image, renamed(v1, "image."))),
+        image=_Old(
+            "tensorflow.image",
+            "",
+            (types.SimpleNamespace(resize_images=resize_images), v1.image, renamed(v1, "image.")),
+        ),
         nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=cells), v1.nn)),
         train=_Old("tensorflow.train", "", (v1.train, renamed(v1, "train."))),
         reset_default_graph=_reset_default_graph,

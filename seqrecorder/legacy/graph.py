@@ -30,6 +30,8 @@ READS = {"ReaderReadV2": "read", "ReaderReadUpToV2": "read_up_to"}
 ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")
 PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+DEFAULT_SEED = 87654321
+"""The seed of a graph for which nobody set one."""
 QUEUE_RUNNERS = "queue_runners"
 _LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
 """The collection of runners that nobody starts any more, since the tensors of their queues are lifted."""

@@ -3,8 +3,8 @@
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
 
-Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, or a
-`tf.data.Dataset` of string scalars, and reads them one after the other.
+Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a string
+tensor, or a `tf.data.Dataset` of string scalars, and reads them one after the other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
+from seqrecorder.legacy.graph import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -277,7 +278,7 @@ def producer(
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
-    graph_seed: int = 87654321,
+    graph_seed: int = DEFAULT_SEED,
 ) -> Any:
     """Give the elements that the queue of `tf.train.string_input_producer` or `input_producer` held, in its order.
 
@@ -423,6 +424,8 @@ def as_paths(files: Files) -> Any:
         if files.element_spec != tf.TensorSpec([], tf.string):
             raise OptionError(f"files: expected a tf.data.Dataset of string scalars, got {files.element_spec}")
         return files
+    if tf.is_tensor(files):
+        return tf.data.Dataset.from_tensor_slices(tf.reshape(files, [-1]))
     paths: Sequence[Any] = [files] if isinstance(files, (str, bytes, os.PathLike)) else list(files)
     if not paths:
         raise OptionError("files: expected at least one path, got none")

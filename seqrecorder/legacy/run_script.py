@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import runpy
 import sys
 import traceback
@@ -31,7 +33,7 @@ def run(script: str, arguments: Sequence[str] = ()) -> None:
         arguments: what it finds in `sys.argv` after its name.
 
     Raises:
-        SourceError: there is no such file, or it is not written in Python 3.
+        SourceError: there is no such file, or it is not written in Python 3, or with characters that it does not take.
     """
     path = check_script(script)
     before, sys.argv = sys.argv, [script, *arguments]
@@ -52,10 +54,15 @@ def check_script(script: str) -> Path:
     except OSError as error:
         raise SourceError(f"{script}: {error.strerror}; give the path of a Python file") from error
     except (SyntaxError, ValueError) as error:
-        raise SourceError(
-            f"{script}: {error}; if it is written for Python 2, convert it first: pip install fissix, then "
-            f"python -m fissix -w {script}"
-        ) from error
+        advice = (
+            f"if it is written for Python 2, convert it first: pip install fissix, then python -m fissix -w {script}"
+        )
+        if hidden := re.search(r"non-printable character U\+(\w+)", str(error)):
+            escaped = "".join(f"\\x{byte:02x}" for byte in chr(int(hidden[1], 16)).encode())
+            advice = f"remove it: LC_ALL=C sed -i 's/{escaped}//g' {script}"
+        elif path.read_bytes().startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            advice = f"it is UTF-16: iconv -f UTF-16 -t UTF-8 {script}"
+        raise SourceError(f"{script}: {error}; {advice}") from error
     return path
 
 

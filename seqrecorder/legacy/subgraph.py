@@ -228,6 +228,27 @@ def run_section(
     return [_stored(target, given) for target in section.targets]
 
 
+def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = ()) -> list[Any]:
+    """Return the values of tensors that neither queues nor chance give.
+
+    Raises:
+        LiftError: they do.
+    """
+    import tensorflow as tf
+
+    known = [tf.get_static_value(tensor) for tensor in tensors]
+    if all(value is not None for value in known):
+        return known
+    section = cut_section(tensors, (), datasets, state.feed)
+    if section.pulls or section.stateful:
+        raise LiftError(
+            "a number that should be fixed, such as that of a batch, is drawn or read from a queue",
+            advice="take single elements, and batch the lifted dataset",
+            op=tensors[0].op.name,
+        )
+    return [value.numpy() for value in tf.function(lambda: run_section(section, [], state), autograph=False)()]
+
+
 def _stored(target: Any, given: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 

@@ -41,7 +41,7 @@ from seqrecorder.legacy.queues import (
     unseeded,
 )
 from seqrecorder.legacy.readers import numbered, reading, shuffled
-from seqrecorder.legacy.subgraph import Section, cut_section, parts_of, run_section
+from seqrecorder.legacy.subgraph import Section, constants, cut_section, parts_of, run_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -417,7 +417,7 @@ class Translation:
         contents = self._ordered(queue, place)
         if pull.type == "QueueDequeueV2":
             return contents
-        count = self._constant(pull.inputs[1])
+        count = int(constants([pull.inputs[1]], self._state)[0])
         rest = pull.type == "QueueDequeueUpToV2"
         contents, done = grouped(queue, contents, count, rest=rest, sparse=self._sparse[queue.name])
         self._note_stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(queue)}", done)
@@ -458,7 +458,7 @@ class Translation:
         read, done = reading(source_of(pull.inputs[0]), keyed=keyed)
         if pull.type == "ReaderReadV2":
             return read, done
-        count = self._constant(pull.inputs[2])
+        count = int(constants([pull.inputs[2]], self._state)[0])
         return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
 
     def _share(self, source: Any, place: str, make: Callable[[], Any], way: str = "") -> Any:
@@ -566,22 +566,6 @@ class Translation:
         return found, ".".join([times, f"map({done})", *steps(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
-
-    def _constant(self, tensor: Any) -> int:
-        """Return the value of a number of elements."""
-        import tensorflow as tf
-
-        known = tf.get_static_value(tensor)
-        if known is None:
-            section = self._cut([tensor])
-            if section.pulls or section.limits:
-                raise LiftError(
-                    "how many elements are taken at a time is itself read from a queue",
-                    advice="take single elements, and batch the lifted dataset",
-                    op=tensor.op.name,
-                )
-            known = tf.function(lambda: run_section(section, [], self._state), autograph=False)()[0]
-        return int(known)
 
     def _drawn(self, sections: Sequence[Section], threads: int) -> str | None:
         return drawn(sections, threads, unordered=any(stage.unfixed for stage in self.stages))

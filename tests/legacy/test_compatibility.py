@@ -95,14 +95,36 @@ def test_a_script_is_run_from_the_command_line(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [(None, "give the path of a Python file"), ("print 'a'", "python -m fissix -w ")],
+    [
+        (None, "give the path of a Python file"),
+        (b"print 'a'", "python -m fissix -w "),
+        ("\u200bimport os".encode(), "U+200B (script.py, line 1); remove it: LC_ALL=C sed -i 's/\\xe2\\x80\\x8b//g' "),
+        (
+            "\ufeff\ufeffimport os".encode(),
+            "U+FEFF (script.py, line 1); remove it: LC_ALL=C sed -i 's/\\xef\\xbb\\xbf//g' ",
+        ),
+        ("import os".encode("utf-16"), "it is UTF-16: iconv -f UTF-16 -t UTF-8 "),
+    ],
 )
 def test_scripts_that_cannot_run(tmp_path, capsys, text, message):
-    """A file that is missing, or of Python 2, is a problem that is named."""
+    """A file that is missing, of Python 2, or with hidden characters, is a problem that is named with its remedy."""
     if text is not None:
-        (tmp_path / "script.py").write_text(text)
+        (tmp_path / "script.py").write_bytes(text)
     assert main(["legacy", "run", str(tmp_path / "script.py")]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_hidden_characters_are_removed(tmp_path, capsys):
+    """The command that an error names mends the script; one byte order mark is none of its business."""
+    script = tmp_path / "script.py"
+    script.write_text("\u200b\u200bprint('here')")
+    assert main(["legacy", "run", str(script)]) == 1
+    command = capsys.readouterr().err.partition("remove it: ")[2].strip()
+    subprocess.run(command, shell=True, check=True)  # noqa: S602 - the command that was printed
+    assert main(["legacy", "run", str(script)]) == 0
+    script.write_text("\ufeffprint('there')")
+    assert main(["legacy", "run", str(script)]) == 0
+    assert capsys.readouterr().out == "here\nthere\n"
 
 
 def test_records_are_iterated_over(tmp_path):
@@ -274,6 +296,8 @@ def test_names_that_tensorflow_1_0_renamed():
                 "as_now": old.concat([[1], [2]], 0),
                 "split": old.split(0, 2, [3, 4]),
                 "split_as_now": old.split([3, 4], 2),
+                "resize": tf.shape(old.image.resize_images(tf.zeros([2, 3, 1]), 4, 5, method=0)),
+                "resize_as_now": tf.shape(old.image.resize_images(tf.zeros([2, 3, 1]), [4, 5], 1)),
             }
         )
         assert old.train.SummaryWriter is old.summary.FileWriter
@@ -292,6 +316,8 @@ def test_names_that_tensorflow_1_0_renamed():
         "as_now": [1, 2],
         "split": [[3], [4]],
         "split_as_now": [[3], [4]],
+        "resize": [4, 5, 1],
+        "resize_as_now": [4, 5, 1],
     }  # fmt: skip
     with legacy.compat() as old:
         from seqrecorder.legacy.compatibility import RENAMED

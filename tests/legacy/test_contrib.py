@@ -414,6 +414,13 @@ def test_one_hot_encoding_takes_small_labels():
         assert graph.get_collection("rows") == [rows]
 
 
+def test_settings_of_scripts():
+    """Named values are attributes, and can be listed and added to."""
+    settings = training.HParams(batch_size=4)
+    settings.add_hparam("steps", 3)
+    assert (settings.batch_size, settings.values()) == (4, {"batch_size": 4, "steps": 3})
+
+
 def test_states_of_models():
     """The state of an LSTM is a pair with names."""
     state = rnn.LSTMStateTuple(c=1, h=2)

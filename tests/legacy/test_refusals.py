@@ -147,7 +147,7 @@ REFUSED = {
     changes_a_reference: ("AssignAdd", "leave it out"),
     keeps_a_state: ("an operation of type StackPushV2 keeps a state", "leave it out"),
     uses_the_count: ("the count itself is used", "enumerate"),
-    of_read_size: ("how many elements are taken at a time is itself read from a queue", "batch the lifted dataset"),
+    of_read_size: ("such as that of a batch, is drawn or read from a queue", "batch the lifted dataset"),
     of_no_size: ("0 elements are taken at a time", "at least 1"),
     from_an_iterator: ("it takes from a tf.data iterator", "without lift"),
     lambda: tf.constant(1): ("depends on no queue or reader", "constants need no lifting"),

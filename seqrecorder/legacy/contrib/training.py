@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.legacy.contrib.components import Components, by_name
@@ -12,7 +13,19 @@ from seqrecorder.legacy.session import replaced
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
+__all__ = ["HParams", "NextQueuedSequenceBatch", "batch_sequences_with_states", "bucket", "bucket_by_sequence_length"]
+
+
+class HParams(types.SimpleNamespace):
+    """`tf.contrib.training.HParams`: named values, which scripts that read data may hold their settings in."""
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Add a value."""
+        setattr(self, name, value)
+
+    def values(self) -> dict[str, Any]:
+        """Return all values by their names."""
+        return dict(vars(self))
 
 
 _SIGNATURE = (

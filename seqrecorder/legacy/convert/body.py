@@ -13,8 +13,8 @@ import numpy as np
 from seqrecorder.legacy.convert.parsing import PARSERS, parsed
 from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
-from seqrecorder.legacy.graph import CONDITIONALS, PYTHON, SparseSlot, seeds
-from seqrecorder.legacy.subgraph import Section, parts_of, slot_of_take
+from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
+from seqrecorder.legacy.subgraph import TABLES, Section, parts_of, slot_of_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -211,7 +211,7 @@ class Body:
         known = None if tensor.dtype in (tf.resource, tf.variant) else tf.get_static_value(tensor)
         if known is not None:
             return self._constant(tensor, known)
-        if op.name in self._section.cut and op.type not in self.module.tables:
+        if op.name in self._section.cut and op.type not in TABLES:
             return self._constant(tensor, self.module.initial(op))
         if op.name in self._section.pulls or op.name not in self._section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
@@ -521,10 +521,20 @@ def _attribute(op: Any, attribute: Any) -> str:
     return plain(value)
 
 
-def _options(op: Any, **defaults: Any) -> str:
-    """Return the attributes of an operation that are not the defaults of its function, as keywords."""
-    values = {name: op.get_attr(name) for name in defaults}
-    return "".join(f", {name}={plain(v)}" for name, v in values.items() if v != defaults[name])
+def _keywords(op: Any, **names: str) -> list[str]:
+    """Print attributes of an operation as keywords of its function, without those that are its defaults."""
+    known = {attribute.name: attribute for attribute in op.op_def.attr}
+    changed = [name for name in names if op.node_def.attr[name] != known[name].default_value]
+    return [f"{names[name]}={_attribute(op, known[name])}" for name in changed]
+
+
+def _called(path: str, **names: str) -> Callable[[Body, Any], str]:
+    """Print operations as calls of a function that takes their inputs, and some attributes under other names."""
+
+    def text(body: Body, op: Any) -> str:
+        return f"tf.{path}({', '.join([*map(body.value, op.inputs), *_keywords(op, **names)])})"
+
+    return text
 
 
 def _cast(body: Body, op: Any) -> str:
@@ -535,18 +545,6 @@ def _decode_raw(body: Body, op: Any) -> str | None:
     if not op.get_attr("little_endian"):
         return None
     return f"tf.io.decode_raw({body.value(op.inputs[0])}, tf.{op.get_attr('out_type').name})"
-
-
-def _decode_image(name: str) -> Callable[[Body, Any], str | None]:
-    def text(body: Body, op: Any) -> str | None:
-        import tensorflow as tf
-
-        if op.type == "DecodePng" and op.get_attr("dtype") != tf.uint8:
-            return None
-        jpeg = {"ratio": 1, "fancy_upscaling": True, "dct_method": b""} if op.type == "DecodeJpeg" else {}
-        return f"tf.io.{name}({body.value(op.inputs[0])}{_options(op, channels=0, **jpeg)})"
-
-    return text
 
 
 def _decode_csv(body: Body, op: Any) -> str:
@@ -560,21 +558,17 @@ def _decode_csv(body: Body, op: Any) -> str:
             defaults.append(f"tf.constant([], tf.{tensor.dtype.base_dtype.name})")
         else:
             defaults.append(body.value(tensor) if known is None else literal(np.ravel(known), tensor.dtype))
-    options = _options(op, field_delim=b",", use_quote_delim=True, na_value=b"")
-    select = op.get_attr("select_cols")
-    options += f", select_cols={list(select)}" if select else ""
-    return f"tf.io.decode_csv({body.value(op.inputs[0])}, [{', '.join(defaults)}]{options})"
+    options = {name: name for name in ("field_delim", "use_quote_delim", "na_value", "select_cols")}
+    shown = [body.value(op.inputs[0]), f"[{', '.join(defaults)}]", *_keywords(op, **options)]
+    return f"tf.io.decode_csv({', '.join(shown)})"
 
 
 def _stack(body: Body, op: Any) -> str:
     values = [body.value(value) for value in op.inputs]
     holder = values[0].removesuffix("[0]")
     whole = len(values) == len(op.inputs[0].op.outputs) and values == [f"{holder}[{i}]" for i in range(len(values))]
-    return f"tf.stack({holder if whole else '[' + ', '.join(values) + ']'}{_options(op, axis=0)})"
-
-
-def _unstack(body: Body, op: Any) -> str:
-    return f"tf.unstack({body.value(op.inputs[0])}, {op.get_attr('num')}{_options(op, axis=0)})"
+    shown = [holder if whole else f"[{', '.join(values)}]", *_keywords(op, axis="axis")]
+    return f"tf.stack({', '.join(shown)})"
 
 
 def _concat(body: Body, op: Any) -> str:
@@ -584,29 +578,6 @@ def _concat(body: Body, op: Any) -> str:
 def _split(body: Body, op: Any) -> str:
     axis, value = map(body.value, op.inputs)
     return f"tf.split({value}, {op.get_attr('num_split')}" + (f", axis={axis}" if axis != "0" else "") + ")"
-
-
-def _squeeze(body: Body, op: Any) -> str:
-    axes = list(op.get_attr("squeeze_dims"))
-    return f"tf.squeeze({body.value(op.inputs[0])}" + (f", {axes}" if axes else "") + ")"
-
-
-def _sized(name: str) -> Callable[[Body, Any], str]:
-    def text(body: Body, op: Any) -> str:
-        import tensorflow as tf
-
-        kind = op.get_attr("out_type")
-        return f"tf.{name}({body.value(op.inputs[0])}" + (f", tf.{kind.name}" if kind != tf.int32 else "") + ")"
-
-    return text
-
-
-def _reduced(name: str) -> Callable[[Body, Any], str]:
-    def text(body: Body, op: Any) -> str:
-        keep = ", keepdims=True" if op.get_attr("keep_dims") else ""
-        return f"tf.{name}({', '.join(map(body.value, op.inputs))}{keep})"
-
-    return text
 
 
 def _gather(body: Body, op: Any) -> str | None:
@@ -624,29 +595,16 @@ def _select(body: Body, op: Any) -> str | None:
     return f"tf.where({', '.join(map(body.value, op.inputs))})"
 
 
-def _to_number(body: Body, op: Any) -> str:
-    import tensorflow as tf
-
-    kind = op.get_attr("out_type")
-    return (
-        f"tf.strings.to_number({body.value(op.inputs[0])}" + (f", tf.{kind.name}" if kind != tf.float32 else "") + ")"
-    )
-
-
 def _join(body: Body, op: Any) -> str:
-    return f"tf.strings.join([{', '.join(map(body.value, op.inputs))}]{_options(op, separator=b'')})"
-
-
-def _as_string(body: Body, op: Any) -> str:
-    options = _options(op, precision=-1, scientific=False, shortest=False, width=-1, fill=b"")
-    return f"tf.strings.as_string({body.value(op.inputs[0])}{options})"
+    shown = [f"[{', '.join(map(body.value, op.inputs))}]", *_keywords(op, separator="separator")]
+    return f"tf.strings.join({', '.join(shown)})"
 
 
 def _uniform(body: Body, op: Any) -> str | None:
     import tensorflow as tf
 
     kind = op.outputs[0].dtype
-    if op.get_attr("seed") not in (0, 87654321) or (op.type != "RandomUniformInt" and kind != tf.float32):
+    if op.get_attr("seed") not in (0, DEFAULT_SEED) or (op.type != "RandomUniformInt" and kind != tf.float32):
         return None
     name = {"RandomStandardNormal": "normal", "TruncatedNormal": "truncated_normal"}.get(op.type, "uniform")
     scalar = np.size(tf_value(op.inputs[0]) if tf_value(op.inputs[0]) is not None else 1) == 0
@@ -654,6 +612,13 @@ def _uniform(body: Body, op: Any) -> str | None:
     shown += [f"dtype=tf.{kind.name}"] * (kind != tf.float32)
     shown += [f"seed={op.get_attr('seed2')}"] * (op.get_attr("seed") != 0)
     return f"tf.random.{name}({', '.join(shown)})"
+
+
+def _shuffled(body: Body, op: Any) -> str | None:
+    if op.get_attr("seed") not in (0, DEFAULT_SEED):
+        return None
+    seed = f", seed={op.get_attr('seed2')}" * (op.get_attr("seed") != 0)
+    return f"tf.random.shuffle({body.value(op.inputs[0])}{seed})"
 
 
 def _lookup(body: Body, op: Any) -> str:
@@ -702,22 +667,33 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "DecodeRaw": _decode_raw,
     "DecodeCSV": _decode_csv,
     "Pack": _stack,
-    "Unpack": _unstack,
+    "Unpack": _called("unstack", num="num", axis="axis"),
     "ConcatV2": _concat,
     "Split": _split,
-    "Squeeze": _squeeze,
+    "MirrorPad": _called("pad", mode="mode"),
+    "Squeeze": _called("squeeze", squeeze_dims="axis"),
     "GatherV2": _gather,
     "Select": _select,
-    "StringToNumber": _to_number,
+    "StringToNumber": _called("strings.to_number", out_type="out_type"),
     "StringJoin": _join,
-    "AsString": _as_string,
+    "AsString": _called(
+        "strings.as_string", **{name: name for name in ("precision", "scientific", "shortest", "width", "fill")}
+    ),
     **dict.fromkeys(("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"), _uniform),
+    "RandomShuffle": _shuffled,
     "StridedSlice": _slices,
-    "Shape": _sized("shape"),
-    "Size": _sized("size"),
+    **{kind: _called(kind.lower(), out_type="out_type") for kind in ("Shape", "Size")},
     "LookupTableFindV2": _lookup,
     "LookupTableSizeV2": _lookup,
-    **{kind: _reduced(f"reduce_{kind.lower()}") for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")},
-    **{f"Decode{kind}": _decode_image(f"decode_{kind.lower()}") for kind in ("Jpeg", "Png", "Bmp", "Gif")},
+    **{
+        kind: _called(f"reduce_{kind.lower()}", keep_dims="keepdims")
+        for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")
+    },
+    "DecodeJpeg": _called(
+        "io.decode_jpeg", **{name: name for name in ("channels", "ratio", "fancy_upscaling", "dct_method")}
+    ),
+    "DecodePng": _called("io.decode_png", channels="channels", dtype="dtype"),
+    "DecodeBmp": _called("io.decode_bmp", channels="channels"),
+    "DecodeGif": _called("io.decode_gif"),
 }
 """Operations whose functions take other arguments."""

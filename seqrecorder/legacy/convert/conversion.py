@@ -200,14 +200,11 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
     call = _repeatable(call, graph_seed)
     trace = trace_function(call)
     lifted = lift_trace(call, graph_seed=graph_seed)
-    facts, problem = Facts(), ""
     for careful in (False, True):
-        try:
-            pipeline = _printed(trace, careful=careful)
-        except NotPrintableError as error:
-            problem = str(error)
-            break
+        pipeline, problem = _walked(trace, careful=careful)
         facts = pipeline.facts
+        if problem:
+            break
         source, files = pipeline.module.source(_title(text)), pipeline.files
         proofs = _prove(call, lifted, pipeline, source)
         if all(proof.equal for _, proof in proofs) and not all(proof.sampled for _, proof in proofs):
@@ -224,8 +221,6 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             f"what was printed gives something else ({problem})",
             advice=_WAY_OUT,
         )
-    with contextlib.suppress(NotPrintableError, LiftError):
-        facts = _looked_for(trace)
     in_turn = _is_ordered(lifted)
     with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
         proof = _compared(
@@ -268,29 +263,20 @@ def _title(text: str) -> str:
     return f"Batches of {name if name.isidentifier() else 'an old input function'}, by tf.data."
 
 
-def _printed(trace: Trace, *, careful: bool) -> Pipeline:
-    """Print a graph, or raise `NotPrintableError`."""
+def _walked(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
+    """Print a graph as far as that goes; return the pipeline, and why it stopped before the end."""
     state = State(trace.graph, {})
     try:
         with eagerly():
             pipeline = Pipeline(trace, state, careful=careful)
-            pipeline.print()
+            try:
+                pipeline.print()
+            except (NotPrintableError, LiftError) as error:
+                return pipeline, str(error)
             pipeline.files = pipeline.module.files()
-            return pipeline
+            return pipeline, ""
     finally:
         state.close()
-
-
-def _looked_for(trace: Trace) -> Facts:
-    """Collect the facts of a pipeline that is not printed, up to the operation that stops the walk."""
-    state = State(trace.graph, {})
-    pipeline = Pipeline(trace, state)
-    try:
-        with eagerly(), contextlib.suppress(NotPrintableError):
-            pipeline.print()
-    finally:
-        state.close()
-    return pipeline.facts
 
 
 def _report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
@@ -419,14 +405,14 @@ def _compared(
 
 
 @contextlib.contextmanager
-def _serialized(facts: Facts) -> Iterator[str]:
-    """Copy the serialized records of all files, each once, to one TFRecord file."""
+def _serialized(facts: Facts, most: int | None = None) -> Iterator[str]:
+    """Copy the serialized records of all files, each once, to one TFRecord file; or the first ones."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = str(Path(directory, "records.tfrecord"))
         with tf.io.TFRecordWriter(path) as writer:
-            for record in _records(facts):
+            for record in itertools.islice(_records(facts), most):
                 writer.write(record)
         yield path
 
@@ -459,15 +445,9 @@ def _schema(facts: Facts) -> Schema | None:
     """Return the record class of what is parsed, drafted from the first records."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
-    import tensorflow as tf
-
     from seqrecorder.sources.foreign import infer
 
-    with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
-        path = str(Path(directory, "records.tfrecord"))
-        with tf.io.TFRecordWriter(path) as writer:
-            for record in itertools.islice(_records(facts), 1000):
-                writer.write(record)
+    with _serialized(facts, 1000) as path:
         raw, shapes = _raw(facts)
         return infer.infer(path, raw=raw, shapes=shapes).schema
 

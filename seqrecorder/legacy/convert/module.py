@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.errors import first_line
 from seqrecorder.legacy.convert.body import Body
-from seqrecorder.legacy.convert.text import NotPrintableError, fold, literal, plain
+from seqrecorder.legacy.convert.text import NotPrintableError, fold, items, literal, plain
 from seqrecorder.legacy.subgraph import TABLES
 
 if TYPE_CHECKING:
@@ -55,11 +56,9 @@ class Function:
 
 
 def _body(line: str) -> list[str]:
-    if line.startswith("return ") and ", " in line and len(line) > 90:  # noqa: PLR2004 - a tuple needs brackets to be folded
-        inside = line.removeprefix("return ")
-        if not inside.startswith(("{", "(", "[")):
-            line = f"return ({inside})"
-    return fold(line, 4)
+    inside = line.removeprefix("return ")
+    several = inside != line and len(line) > 90 and len([*items(inside)]) > 1  # noqa: PLR2004 - a tuple needs brackets to be folded
+    return fold(f"return ({inside})" if several else line, 4)
 
 
 class Module:
@@ -70,10 +69,7 @@ class Module:
         state: of its graph.
     """
 
-    tables = TABLES
-
     def __init__(self, trace: Trace, state: State) -> None:
-
         self.calls = trace.calls
         self.functions: list[Function] = []
         self.lines: list[str] = []
@@ -102,7 +98,7 @@ class Module:
         array = np.asarray(value)
         base = (targets[0] if len(targets) == 1 and targets[0] else "values").upper()
         if array.size > _LONGEST:
-            name = self._free(base)
+            name = self.free(base)
             self.arrays[name] = array.astype(bytes) if array.dtype == object else array
             self._namespace[name] = array
             return name
@@ -113,7 +109,7 @@ class Module:
         for name, known in self._constants.items():
             if known == text:
                 return name
-        name = self._free(base)
+        name = self.free(base)
         self._constants[name] = text
         self._run(f"{name} = {text}")
         return name
@@ -138,11 +134,6 @@ class Module:
         default = literal(defaults[0], asks[0].inputs[2].dtype)
         initializer = f"tf.lookup.KeyValueTensorInitializer({', '.join(names)})"
         return self.define("TABLE", f"tf.lookup.StaticHashTable({initializer}, {default})")
-
-    def _free(self, base: str) -> str:
-        taken = {*self._constants, *self.arrays}
-        names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
-        return next(name for name in names if name not in taken)
 
     # Functions and lines ----------------------------------------------------------------------------------
 
@@ -179,7 +170,7 @@ class Module:
         body = Body(self, section, arguments)
         results = body.results()
         names, lines, results = body.named(results, self.names)
-        function = Function(self.free_function(base), names, lines, results, random=bool(section.stateful))
+        function = Function(self.free(base), names, lines, results, random=bool(section.stateful))
         self.refine(function, shapes, variable)
         if not function.lines and function.results == function.arguments:
             return None
@@ -193,7 +184,7 @@ class Module:
         names, lines, results = body.named(body.results(), self.names)
         if not lines and results == names:
             return None
-        function = Function(self.free_function(base), names, lines, results)
+        function = Function(self.free(base), names, lines, results)
         if not lines and not names:
             return function
         self.redefine(function)
@@ -218,21 +209,21 @@ class Module:
         try:
             outputs = run.get_concrete_function(*specs).structured_outputs
         except Exception as error:  # whatever TensorFlow raises while it traces
-            raise NotPrintableError(f"what is printed does not run: {error}") from error
+            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
             wanted = tf.TensorShape(shape)
             if wanted.rank is not None and isinstance(output, tf.Tensor) and not _knows(output.shape, wanted):
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
-        self._run("\n".join(function.source()))
+        self.redefine(function)
 
     def redefine(self, function: Function) -> None:
         """Run a function again that has changed."""
         self._run("\n".join(function.source()))
 
-    def free_function(self, base: str) -> str:
-        """Return a name that no function has."""
-        taken = {function.name for function in self.functions}
+    def free(self, base: str) -> str:
+        """Return a name that no constant and no function has."""
+        taken = {*self.names, *(function.name for function in self.functions)}
         names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
         return next(name for name in names if name not in taken)
 
@@ -245,7 +236,7 @@ class Module:
         try:
             tf.autograph.experimental.do_not_convert(run)()
         except Exception as error:  # whatever TensorFlow raises
-            raise NotPrintableError(f"what is printed does not run: {error}") from error
+            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
 
     # The text ---------------------------------------------------------------------------------------------
 
@@ -264,7 +255,7 @@ class Module:
         text = "\n".join(parts)
         imports = [f"import {name}" for name, short in _IMPORTS if f"{short}." in text]
         first = ["from pathlib import Path", ""] if self.arrays else []
-        return "\n".join([f'"""{title}"""', "", *first, *imports, "", *parts, ""])
+        return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *parts, ""])
 
     def _calls(self, function: Function) -> bool:
         """Check that the text calls a function that is printed."""

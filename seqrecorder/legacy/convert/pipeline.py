@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
+from seqrecorder.errors import LiftError
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.module import Function, Module
 from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
@@ -15,6 +16,7 @@ from seqrecorder.legacy.convert.text import NotPrintableError, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import (
     CONDITIONALS,
+    DEFAULT_SEED,
     DEQUEUES,
     ENQUEUES,
     READS,
@@ -29,7 +31,8 @@ from seqrecorder.legacy.graph import (
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.subgraph import cut_section, parts_of, run_section, slot_of_take
+from seqrecorder.legacy.queues import keeps
+from seqrecorder.legacy.subgraph import constants, cut_section, parts_of, slot_of_take
 from seqrecorder.legacy.translation import reader_attributes
 
 if TYPE_CHECKING:
@@ -38,9 +41,6 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.convert.trace import Trace
     from seqrecorder.legacy.graph import Feed
     from seqrecorder.legacy.subgraph import Section, State
-
-_DEFAULT_SEED = 87654321
-"""The seed of a graph for which nobody set one."""
 
 
 @attrs.define(eq=False)
@@ -172,7 +172,7 @@ class Pipeline:
                 texts.append(f"tf.constant({plain(leaf)})")
         names, lines, texts = body.named(texts, self.module.names)
         base = "parse" if any(pull.type in READS for pull in section.pulls) else "finish"
-        function = Function(self.module.free_function(base), names, lines, texts, random=bool(section.stateful))
+        function = Function(self.module.free(base), names, lines, texts, random=bool(section.stateful))
         shapes = [getattr(leaf, "shape", None) for leaf in returned.leaves]
         self.module.refine(function, shapes, "dataset")
         function.returned = self._structure(function.results)
@@ -323,42 +323,31 @@ class Pipeline:
         return int(self._values([tensor])[0])
 
     def _values(self, tensors: Sequence[Any]) -> list[Any]:
-        import tensorflow as tf
-
-        section = cut_section(tensors, (), self._datasets, self._state.feed)
-        if section.pulls or section.stateful:
-            raise NotPrintableError(f"{tensors[0].name}: a value that is drawn or read")
-        run = tf.function(lambda: run_section(section, [], self._state), autograph=False)
-        return [tensor.numpy() for tensor in run()]
+        try:
+            return constants(tensors, self._state, self._datasets)
+        except LiftError as error:
+            raise NotPrintableError(f"{tensors[0].name}: {error.reason},") from error
 
     # Queues -----------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
         """Print what fills a queue; return names for the components that come out of it, by their positions."""
         feeds = self._runners.feeds(queue)
-        rows = [[sparse_slot(component) or component for component in feed.components] for feed in feeds]
-        sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
-        feed, section = feeds[0], sections[0]
-        live = [number for number, alive in enumerate(self._live(queue)) if alive or not section.pulls]
-        if len(live) < len(rows[0]):
-            rows = [[row[number] for number in live] for row in rows]
-            sections = [self._cut(row, feed.after) for row, feed in zip(rows, feeds, strict=True)]
-            section = sections[0]
+        feed = feeds[0]
+        pulled = bool(self._cut(feed.components, feed.after).pulls)
+        live = [number for number, alive in enumerate(self._live(queue)) if alive or not pulled]
+        rows = [[sparse_slot(each.components[n]) or each.components[n] for n in live] for each in feeds]
+        sections = [self._cut([*keeps(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
         names = {number: _name_of(feed.components[number]) for number in live}
         kinds = [_structure(section) for section in sections]
-        if not section.pulls:
+        if not pulled:
             if len(feeds) > 1:
                 raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)}")
             self._producer(queue, variable, ())
             return names
         arguments = self._take(sections, variable)
-        keep = [] if feed.keep is None else [feed.keep[0]]
-        if keep:
-            section = self._cut([*keep, *rows[0]], feed.after)
-            if len(section.pulls) != len(sections[0].pulls):
-                raise NotPrintableError(f"what is kept in {describe(queue)} depends on another source")
         declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
-        shapes = [None] * len(keep) + [
+        shapes = [None] * len(keeps(feed)) + [
             None if hasattr(row, "parts") else _declared(row, declared[number], feed)
             for row, number in zip(rows[0], live, strict=True)
         ]
@@ -366,11 +355,10 @@ class Pipeline:
         if len(set(kinds)) > 1:
             self._deal(queue, [*zip(kinds, sections, strict=True)], arguments, shapes, variable)
         else:
-            base = "parse" if _parses(section) else "prepare"
-            self._map(self.module.function(base, section, arguments, shapes, variable), variable)
-        if keep:
-            assert feed.keep is not None  # noqa: S101 - for type checkers
-            rest = "*row" if len(rows[0]) > 1 else "row"
+            base = "parse" if _parses(sections[0]) else "prepare"
+            self._map(self.module.function(base, sections[0], arguments, shapes, variable), variable)
+        if feed.keep is not None:
+            rest = "*row" if len(live) > 1 else "row"
             self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {'' if feed.keep[1] else '~'}keep)")
             self.module.add(f"{variable} = {variable}.map(lambda keep, {rest}: row)")
             self._tail = None
@@ -388,7 +376,7 @@ class Pipeline:
     ) -> None:
         """Print threads that do different things with what they take from one source: each takes what is its turn."""
         sources = {source_of(section.pulls[0].inputs[0]).name for _, section in arms}
-        kept = len(shapes) > len(arms[0][1].targets)
+        kept = self._runners.feeds(queue)[0].keep is not None
         if len(sources) > 1 or kept or any(section.limits for _, section in arms):
             raise NotPrintableError(f"{len(arms)} operations fill {describe(queue)} that do not do the same")
         functions: dict[Any, Function | None] = {}
@@ -438,7 +426,7 @@ class Pipeline:
         stateful = section.stateful
         limit = min((self._state.limit(op) for op in section.limits), default=None)
         if [op.type for op in stateful] not in ([], ["RandomShuffle"]):
-            return self._drawn(section, limit, feed, variable)
+            raise NotPrintableError(f"{describe(queue)}: what is drawn from nothing")
         shuffle: Any = next(iter(stateful), None)
         tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
         component, *others = feed.components
@@ -454,7 +442,7 @@ class Pipeline:
         else:
             source, names = self._slices(tensors, values), {}
         if shuffle is not None and any(seed) and count > 1:
-            graph_seed = "" if seed[0] == _DEFAULT_SEED else f", graph_seed={seed[0]}"
+            graph_seed = "" if seed[0] == DEFAULT_SEED else f", graph_seed={seed[0]}"
             repeats = "" if epochs is None else f"num_epochs={epochs}, "
             self.module.add(f"{variable} = sr.legacy.producer({source}, {repeats}seed={seed[1]}{graph_seed})")
         else:
@@ -515,17 +503,6 @@ class Pipeline:
                     if known is not None and np.size(known) == 1:
                         return str(np.ravel(known)[0].decode())
         return None
-
-    def _drawn(self, section: Section, limit: int | None, feed: Feed, variable: str) -> dict[str, str]:
-        """Print what a thread computes from nothing, such as random numbers."""
-        epochs = self._epochs(limit)
-        times = "tf.data.Dataset.counter()" if epochs is None else f"tf.data.Dataset.range({epochs})"
-        self.module.add(f"{variable} = {times}")
-        shapes = [component.shape for component in feed.components]
-        self._map(self.module.function("draw", section, {"": "_"}, shapes, variable), variable)
-        if feed.many:
-            self.module.add(f"{variable} = {variable}.unbatch()")
-        return {}
 
     # Readers ----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from seqrecorder.errors import LiftError, first_line
 from seqrecorder.legacy.convert.trace import trace_function
-from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, source_of
+from seqrecorder.legacy.graph import QUEUE_RUNNERS, READS, back_from, is_pull, source_of
 from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
@@ -375,21 +375,17 @@ def _records(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _stripped(value: Any) -> Any:
-    """Return the values before the last zeros, in a form that can be counted."""
-    flat = np.ravel(np.asarray(value, object if isinstance(value, bytes) else None))
-    last = np.flatnonzero(flat != (b"" if flat.dtype == object else 0))
-    flat = flat[: last[-1] + 1] if last.size else flat[:0]
-    return tuple(flat.tolist()) if flat.dtype == object else (flat.dtype.str, flat.tobytes())
+    """Cut the padding from each axis; return the dtype, the shape and the values, which can be counted."""
+    array = np.asarray(value, object if isinstance(value, bytes) else None)
+    filled = np.argwhere(array != (b"" if array.dtype == object else 0))
+    slices: Any = (Ellipsis, *map(slice, filled.max(0) + 1 if len(filled) else [0] * array.ndim))
+    array = array[slices]
+    return array.dtype.str, array.shape, tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
 
 
 def _shown(record: tuple[Any, ...]) -> str:
-    parts = [
-        np.frombuffer(part[1], part[0]).tolist()
-        if len(part) == 2 and isinstance(part[0], str)  # noqa: PLR2004 - a dtype and bytes
-        else list(part)
-        for part in record
-    ]
-    return _short(parts)
+    parts = [values if kind == "|O" else np.frombuffer(values, kind) for kind, _, values in record]
+    return _short([np.reshape(np.array(x), shape).tolist() for x, (_, shape, _) in zip(parts, record, strict=True)])
 
 
 # Chance ---------------------------------------------------------------------------------------------------
@@ -397,7 +393,10 @@ def _shown(record: tuple[Any, ...]) -> str:
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Let operations that draw random numbers always draw the same one; orders are shuffled as ever."""
+    """Let operations that draw random numbers always draw the same one, and reverse what shuffles a record.
+
+    The order of records is shuffled as ever.
+    """
     import tensorflow as tf
     from tensorflow.python.ops import gen_image_ops, gen_random_ops  # what all functions of chance call in the end
 
@@ -414,7 +413,13 @@ def fixed_random_numbers() -> Iterator[None]:
         size = tf.concat([tf.cast(image_size[:2], tf.int32) // 2, [-1]], 0)
         return tf.zeros([3], tf.int32), size, tf.constant([[[0.0, 0.0, 0.5, 0.5]]])
 
+    shuffle = gen_random_ops.random_shuffle
+
+    def reversed_record(value: Any, seed: int = 0, seed2: int = 0, name: str | None = None) -> Any:
+        return tf.reverse(value, [0], name) if _is_of_a_record(value) else shuffle(value, seed, seed2, name)
+
     functions: dict[str, Callable[..., Any]] = {
+        "random_shuffle": reversed_record,
         **dict.fromkeys(("random_uniform", "random_standard_normal", "truncated_normal"), fraction),
         "random_uniform_int": lowest,
         "multinomial": first,
@@ -424,6 +429,14 @@ def fixed_random_numbers() -> Iterator[None]:
         for name, function in functions.items():
             stack.enter_context(mock.patch.object(gen_random_ops, name, function))
         yield
+
+
+def _is_of_a_record(value: Any) -> bool:
+    """Check that a tensor is computed inside of a function, as of `tf.data`, or from what a queue or a reader gives."""
+    import tensorflow as tf
+
+    symbolic = tf.is_symbolic_tensor(value)
+    return symbolic and (hasattr(value.graph, "outer_graph") or any(map(is_pull, back_from([value.op]))))
 
 
 @contextlib.contextmanager

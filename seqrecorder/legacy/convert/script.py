@@ -9,11 +9,12 @@ import importlib
 import importlib.util
 import inspect
 import itertools
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seqrecorder.errors import SourceError
+from seqrecorder.errors import SourceError, first_line
 from seqrecorder.legacy.compatibility import compat
 from seqrecorder.legacy.convert.conversion import Conversion, convert_call
 from seqrecorder.legacy.run_script import check_script
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 
 _ROOTS = (".git", "setup.py", "pyproject.toml", "requirements.txt")
 """Names that mark the root of a project."""
+_OF_NUMPY = {
+    **{name: f"Python's {name}" for name in ("int", "float", "bool", "object", "str", "complex")},
+    "tostring": "tobytes",
+    "fromstring": "frombuffer",
+    "pad": "np.pad",
+    "product": "prod",
+    "alltrue": "all",
+}
+"""Today's names of what NumPy has removed."""
 
 
 def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
@@ -68,12 +78,22 @@ def _evaluated(call: str, module: Any) -> Any:
     except SeqrecorderError:
         raise
     except Exception as error:
-        raise SourceError(f"{call}: {type(error).__name__}: {error}") from error
+        raise SourceError(f"{call}: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's first line, with today's name of what NumPy has removed."""
+    text = first_line(error)
+    removed = re.search(r"numpy\S* .*has no attribute '(\w+)'", text)
+    new = _OF_NUMPY.get(removed[1]) if removed else None
+    return f"{type(error).__name__}: {text}" + (f"; NumPy has removed it: write {new} in the script" if new else "")
 
 
 @contextlib.contextmanager
 def _imported(script: str) -> Iterator[Any]:
     """Import a script by its path, with its project's root on the path of imports."""
+    import tensorflow as tf
+
     check_script(script)
     path = Path(script).resolve()
     root = next((parent for parent in path.parents if any((parent / name).exists() for name in _ROOTS)), path.parent)
@@ -84,7 +104,8 @@ def _imported(script: str) -> Iterator[Any]:
     name = ".".join([*package, path.stem])
     if package:
         sys.path.insert(0, str(path.parents[len(package)]))
-    known = _modules_of(name)
+    known, flags = _modules_of(name), tf.compat.v1.flags.FLAGS
+    defined = {*flags}
     try:
         with compat():
             yield _run(name, path, script)
@@ -93,6 +114,7 @@ def _imported(script: str) -> Iterator[Any]:
         for module in _modules_of(name):
             del sys.modules[module]
         sys.modules.update(known)
+        flags.remove_flag_values({*flags} - defined)  # else another import of the script would define them again
 
 
 def _modules_of(name: str) -> dict[str, Any]:
@@ -120,13 +142,14 @@ def _run(name: str, path: Path, script: str) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise SourceError(
-            f"{script} imports {error.name}, which is not installed: install it, or run from the project's root"
-        ) from error
+    except ImportError as error:
+        absent = isinstance(error, ModuleNotFoundError)
+        missing = f"imports {error.name}, which is not installed" if absent else f"does not run: {error.msg}"
+        remedy = "install it, or run from the project's root; or remove what reading does not need from the script"
+        raise SourceError(f"{script} {missing}: {remedy}") from error
     except (Exception, SystemExit) as error:
         raise SourceError(
-            f"{script}: {type(error).__name__}: {error}; what a script does when it is imported should be functions "
+            f"{script}: {_said(error)}; what a script does when it is imported should be functions "
             "alone: let one of them build the pipeline and return its tensors, and put the rest under "
             '`if __name__ == "__main__":`'
         ) from error

@@ -89,13 +89,13 @@ def fold(line: str, indent: int = 0) -> list[str]:
     if len(space + line) <= WIDTH or (bracket := _bracket(line)) is None:
         return [space + line]
     start, end = bracket
-    items = [*_items(line[start + 1 : end])]
-    if len(items) > _MANY and max(map(len, items)) <= _NARROW:
-        filled = textwrap.wrap(", ".join(items) + ",", WIDTH - indent - 4)
+    inside = [*items(line[start + 1 : end])]
+    if len(inside) > _MANY and max(map(len, inside)) <= _NARROW:
+        filled = textwrap.wrap(", ".join(inside) + ",", WIDTH - indent - 4)
         return [space + line[: start + 1], *(f"{space}    {row}" for row in filled), space + line[end:]]
     groups = line[start] == "(" and not re.search(r"[\w\])]$", line[:start])  # around an operand: no tuple
-    comma = "" if len(items) == 1 and (groups or " for " in items[0] or items[0].startswith("*")) else ","
-    inner = [folded for item in items for folded in fold(item + comma, indent + 4)]
+    comma = "" if len(inside) == 1 and (groups or " for " in inside[0] or inside[0].startswith("*")) else ","
+    inner = [folded for item in inside for folded in fold(item + comma, indent + 4)]
     return [space + line[: start + 1], *inner, space + line[end:]]
 
 
@@ -112,7 +112,8 @@ def _bracket(line: str) -> tuple[int, int] | None:
     return max(pairs, key=lambda pair: pair[1] - pair[0], default=None)
 
 
-def _items(text: str) -> Iterator[str]:
+def items(text: str) -> Iterator[str]:
+    """Yield the parts of a text between the commas that are in no brackets."""
     depth, start = 0, 0
     for position, character in _code(text):
         depth += (character in _OPEN) - (character in _CLOSE)
@@ -126,16 +127,6 @@ def _items(text: str) -> Iterator[str]:
 
 def _code(line: str) -> Iterator[tuple[int, str]]:
     """Yield the characters that are in no string, with their positions."""
-    quote, escaped = "", False
-    for position, character in enumerate(line):
-        if quote:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == quote:
-                quote = ""
-        elif character in "\"'":
-            quote = character
-        else:
-            yield position, character
+    for match in re.finditer(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (.) """, line, re.VERBOSE | re.DOTALL):
+        if match[1]:
+            yield match.start(), match[1]

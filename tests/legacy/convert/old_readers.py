@@ -842,6 +842,59 @@ def the_same_of_two_files(files):
     return tf.concat(batches, 0)
 
 
+@reads(None)
+def planes(_):
+    number = tf.train.range_input_producer(6, shuffle=False).dequeue()
+    height, width = 3 + number % 3, 4 + number % 2
+    plane = tf.reshape(tf.range(1, 1 + height * width), [height, width]) + 100 * number
+    return tf.train.batch([plane, number], 2, num_threads=2, dynamic_pad=True)
+
+
+@reads("gzip")
+def keys_of_several(files):
+    queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    options = tf.python_io.TFRecordOptions(tf.python_io.TFRecordCompressionType.GZIP)
+    keys, records = tf.TFRecordReader(options=options).read_up_to(queue, 3)
+    return tf.train.batch([keys, records], 4, num_threads=2, enqueue_many=True)
+
+
+@reads("examples")
+def shuffled_values(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    features = tf.parse_single_example(serialized, {"counts": tf.VarLenFeature(tf.int64)})
+    counts = tf.sparse_tensor_to_dense(features["counts"])
+    return tf.train.batch([counts, tf.random_shuffle(counts)], 4, dynamic_pad=True)
+
+
+@reads(None)
+def seeded_values(_):
+    rows = tf.reshape(tf.range(60), [10, 6])
+    row = tf.train.slice_input_producer([rows], num_epochs=2, shuffle=False)[0]
+    return tf.train.batch([row, tf.random_shuffle(row, seed=7)], 4)
+
+
+@reads("sequences")
+def shuffled_values_of_shuffled_files(files):
+    filename_queue = tf.train.string_input_producer(files)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    steps = {"tokens": tf.FixedLenSequenceFeature([], tf.int64)}
+    _, sequence = tf.parse_single_sequence_example(serialized, sequence_features=steps)
+    shuffled = tf.random_shuffle(sequence["tokens"])
+    return tf.train.batch([shuffled, sequence["tokens"]], 4, num_threads=2, dynamic_pad=True)
+
+
+@reads("examples")
+def pairs_of_frames(files):
+    filename_queue = tf.train.string_input_producer(files, num_epochs=2, shuffle=False)
+    _, serialized = tf.TFRecordReader().read(filename_queue)
+    features = tf.parse_single_example(serialized, {"image_raw": tf.FixedLenFeature([], tf.string)})
+    frames = tf.reshape(tf.decode_raw(features["image_raw"], tf.uint8), [3, 2, 2, 1])
+    camera_frames = tf.unstack(tf.pad(frames, [[0, 0], [1, 1], [0, 0], [0, 0]], mode="SYMMETRIC"))
+    batches = tf.train.batch(camera_frames, 2)
+    return tuple([batches[n], tf.concat([batches[n], batches[n - 1]], axis=0)] for n in range(3))
+
+
 @reads("text")
 def by_loop(files):
     filename_queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)

@@ -48,6 +48,17 @@ def test_another_order():
     assert "the same records, in an order left to chance" in str(comparison)
 
 
+def test_padding_of_both_axes():
+    """Neighbours in a batch change a record's padding, not the record; another shape of the same values is another."""
+
+    def planes(widths, values=5):
+        rows = tf.data.Dataset.from_tensor_slices([(2, w, values) for w in widths]).repeat(40)
+        return rows.map(lambda r: tf.fill(r[:2], r[2])).padded_batch(2)
+
+    assert legacy.compare(planes([1, 2, 3, 4]), planes([1, 4, 3, 2])).equal
+    assert not legacy.compare(planes([1, 2, 3, 4]), planes([1, 3, 2, 3])).equal
+
+
 @pytest.mark.parametrize(
     ("reader", "difference"),
     [

@@ -53,6 +53,10 @@ def train(files):
 """
 
 
+def _numpy(text):
+    return f"import numpy as np\nread = lambda: {text}"
+
+
 def module(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     found = importlib.util.module_from_spec(spec)
@@ -70,7 +74,9 @@ def script(tmp_path):
 def test_functions_are_listed(script, capsys):
     """Without a call, the functions of the script are shown with their arguments; it does not stay imported."""
     before = sys.modules.get("old_script")  # which a page of the guide may have imported here
+    flags = {*v1.app.flags.FLAGS}
     assert main(["legacy", "convert", str(script)]) == 0
+    assert {*v1.app.flags.FLAGS} == flags
     assert capsys.readouterr().out.splitlines()[1:] == ["  read(files, rows=None)", "  train(files)"]
     assert sys.modules.get("old_script") is before
 
@@ -184,7 +190,21 @@ def test_large_constants_stand_beside_the_module(tmp_path):
         (SCRIPT, "reed(['a'])", "NameError: name 'reed' is not defined"),
         (SCRIPT, "read(['/no/such/file'])", "gives no batch: NotFoundError: /no/such/file; No such file"),
         ("import no_such_library", "read()", "imports no_such_library, which is not installed: install it"),
+        ("from json import gone", "read()", "does not run: cannot import name 'gone' from 'json'"),
+        (
+            "from json import gone",
+            "read()",
+            "install it, or run from the project's root; or remove what reading does not",
+        ),
         ("1 / 0", "read()", "ZeroDivisionError: division by zero; what a script does when it is imported should be"),
+        (
+            _numpy("np.zeros(3).tostring()"),
+            "read()",
+            "has no attribute 'tostring'; NumPy has removed it: write tobytes in",
+        ),
+        (_numpy("np.int(3)"), "read()", "has no attribute 'int'.; NumPy has removed it: write Python's int in"),
+        (_numpy("np.lib.pad([1], 1)"), "read()", "has no attribute 'pad'; NumPy has removed it: write np.pad in"),
+        (_numpy("np.zeros(3).lines"), "read()", "has no attribute 'lines'\n"),
         ("import tensorflow as tf\nread = lambda: tf.constant(1)", "read()", "depends on no queue or reader"),
     ],
 )

@@ -14,10 +14,15 @@ sys.path.insert(0, str(HERE))
 with legacy.compat():
     old_readers = importlib.import_module("old_readers")
 
-LIFTED = {"by_python": "PyFunc", "by_priority": "priorities", "by_loop": "While"}
+LIFTED = {
+    "by_python": "PyFunc",
+    "by_priority": "priorities",
+    "by_loop": "While",
+    "random_vectors": "drawn from nothing",
+}
 """Readers that have no form in tf.data, and what the report names."""
 OURS = {
-    *("csv_dict", "seeded_files", "keys_of_records"),
+    *("csv_dict", "seeded_files", "keys_of_records", "keys_of_several"),
     *("fixed_with_hop", "fixed_with_tail", "seeded_arrays"),
 }
 """Readers whose modules need seqrecorder: for keys, for seeded orders, for records that do not fill a file."""
@@ -45,6 +50,7 @@ def test_readers_are_printed_and_proved(files, reader, monkeypatch):
     lines = conversion.source.splitlines()
     assert first == f"printed: {len(lines)} lines"
     assert max(map(len, lines)) < 100
+    assert "\n\n\n\n" not in conversion.source
     assert ("import seqrecorder" in conversion.source) == (reader.__name__ in OURS)
     compile(conversion.source, "reader.py", "exec")
     assert not golden.exists() or conversion.source == golden.read_text()
