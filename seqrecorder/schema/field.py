@@ -98,6 +98,7 @@ class Field:
         _check_shape(self)
         _check_storage(self)
         _check_roles(self)
+        _check_alignment(self)
 
     @property
     def is_list(self) -> bool:
@@ -370,6 +371,10 @@ def _check_roles(field: Field) -> None:
     for old in field.renamed_from:
         if not isinstance(old, str) or not old.isidentifier() or old == field.name:
             raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
+
+
+def _check_alignment(field: Field) -> None:
+    where = f"field {field.name!r}"
     if field.per_step is not None:
         if not isinstance(field.per_step, int) or isinstance(field.per_step, bool) or field.per_step < 1:
             raise SchemaError(f"{where}: per_step is an int of 1 or more, got {field.per_step!r}")
