@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import attrs
@@ -23,7 +24,7 @@ from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, nothing_comes
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
 from seqrecorder.reading.targets import in_rates, shaper
 from seqrecorder.reading.tfdata_ops import counted
@@ -238,6 +239,8 @@ def read(
             oversampling=None if oversample is None else oversampling(origin, oversample),
         ),
     )
+    if inputs is not None:
+        _warn_of_shapes(strategy)
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:
@@ -252,6 +255,20 @@ def read(
     # The one external state is that of assertions, and there is nothing in it to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
+
+
+def _warn_of_shapes(strategy: Strategy) -> None:
+    """Warn once where Keras runs on JAX, which compiles a model for each length, and batches have many lengths."""
+    keras = sys.modules.get("keras")
+    if keras is None or keras.backend.backend() != "jax":
+        return
+    remedy = ""
+    if isinstance(strategy, Pad) and strategy.length is None:
+        remedy = "give Pad the length of all batches: Pad(..., length=...)"
+    elif isinstance(strategy, TokenBudget) or (isinstance(strategy, Bucket) and not strategy.pad_to_bucket_boundary):
+        remedy = "Bucket(..., pad_to_bucket_boundary=True) has one length for each bucket"
+    if remedy:
+        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {strategy!r}: {remedy}")
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:

@@ -301,3 +301,31 @@ def test_other_backends_get_arrays_and_give_them(walks: Path, monkeypatch: pytes
     results = sr.keras.predict(model, walks, batch=sr.Bucket(8), inputs={"x": "x"})
     for record, result in zip(sr.read_records(walks), results, strict=True):
         np.testing.assert_array_equal(result, record.x * 2)
+
+
+@pytest.mark.parametrize(
+    ("batch", "remedy"),
+    [
+        (sr.Bucket(5), "pad_to_bucket_boundary=True"),
+        (sr.TokenBudget(23), "pad_to_bucket_boundary=True"),
+        (sr.Pad(5), "length="),
+        (sr.Bucket(5, pad_to_bucket_boundary=True), None),
+        (sr.Pad(5, length=9), None),
+        (sr.Crop(2), None),
+    ],
+)
+def test_jax_is_not_given_many_shapes_in_silence(tmp_path, monkeypatch, caplog, batch, remedy):
+    """Where Keras runs on JAX, which compiles each shape, `read` says so once for each strategy, with the remedy."""
+
+    @sr.record
+    class Series:
+        x: np.ndarray = sr.feature_list("float32")
+
+    sr.write([Series(np.zeros(n, "f4")) for n in range(2, 9)], tmp_path / "data")
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    for _ in range(2):
+        sr.read(tmp_path / "data", batch=batch, inputs="x", targets="x")
+        sr.read(tmp_path / "data", batch=batch)
+    said = [record.message for record in caplog.records if "JAX" in record.message]
+    assert len(said) == (remedy is not None)
+    assert remedy is None or remedy in said[0]
