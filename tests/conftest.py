@@ -108,14 +108,14 @@ def stride(request):
 
 @pytest.fixture
 def figure(request):
-    """Append a figure to the file SEQRECORDER_FIGURES: what was tried, how often, and what was looked for."""
+    """Append a figure to the file SEQRECORDER_FIGURES: what was tried, how often, and what held each time."""
     run = {"test": request.node.nodeid, "date": str(dt.datetime.now(dt.timezone.utc).date()), "run": time.time_ns()}
 
-    def say(promise, tried, count, found):
-        place = os.environ.get("SEQRECORDER_FIGURES")
-        if place:
-            line = json.dumps({**run, "promise": promise, "tried": tried, "count": count, "found": found})
-            with Path(place).open("a", encoding="utf-8") as file:
+    def say(promise, tried, count, kept):
+        path = os.environ.get("SEQRECORDER_FIGURES")
+        if path:
+            line = json.dumps({**run, "promise": promise, "tried": tried, "count": count, "kept": kept})
+            with Path(path).open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     return say

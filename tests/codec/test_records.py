@@ -208,7 +208,7 @@ def test_what_a_type_does_not_hold_is_refused(dtype: str, figure: Any) -> None:
             sr.Schema.of(several).encode_batch([several("z", [good]), several("a", [good, bad])])
         assert (caught.value.position, caught.value.problems[0].field) == (1, "x")
         assert caught.value.problems[0].index == (1,), bad
-    figure(11, "values that a type does not hold", len(CASES[dtype].invalid), "stored")
+    figure(11, "values that a type does not hold", len(CASES[dtype].invalid), "refused")
 
 
 def test_the_matrix_covers_the_table() -> None:

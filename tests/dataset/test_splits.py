@@ -245,7 +245,7 @@ def test_more_data_moves_no_key(count, figure):
     random.Random(0).shuffle(keys)
     second = {key: after.assign(key_hash(key, 9)) for key in keys}
     assert all(second[key] == split for key, split in first.items())
-    figure(7, "keys of which a tenth came later", len(keys), "moved to another split")
+    figure(7, "keys of which a tenth came later", len(keys), "in the same split")
 
 
 def test_ratios_are_fixed():
@@ -350,7 +350,7 @@ def test_registry_memory(figure):
     """A key takes less than 32 bytes, even at the moment when the largest runs merge."""
     peak = registry_peak(500_000)
     assert peak < 32 * 500_000
-    figure(8, "MiB that 500,000 keys took", peak >> 20, "over 32 bytes a key")
+    figure(8, "MiB that 500,000 keys took", peak >> 20, "at most 32 bytes a key")
 
 
 @pytest.mark.nightly
@@ -358,4 +358,4 @@ def test_registry_memory_of_ten_million(figure):
     """10**7 keys stay within 512 MiB."""
     peak = registry_peak(10**7)
     assert peak < 512 << 20
-    figure(8, "MiB that 10,000,000 keys took", peak >> 20, "over 512")
+    figure(8, "MiB that 10,000,000 keys took", peak >> 20, "at most 512")

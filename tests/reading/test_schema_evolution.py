@@ -64,7 +64,7 @@ def test_a_compatible_change_reads_right(dataset, change, figure):
     parsed = schema.reading(sr.Schema.of(Old)).parse_batch(serialized)
     for field in schema.fields:
         compare(field, parsed, read)
-    figure(18, "changes of a schema", 1, "classified or read wrongly")
+    figure(18, "changes of a schema", 1, "told and read as documented")
 
 
 def compare(field: Field, parsed, read):
@@ -96,7 +96,7 @@ def test_an_incompatible_change_is_said_first(dataset, change, figure):
             read(dataset, schema=new)
         assert len([one for one in error.value.differences if line in one]) == 1, error.value.differences
         assert "was written as Old and cannot be read as New" in str(error.value)
-    figure(18, "changes of a schema", 1, "classified or read wrongly")
+    figure(18, "changes of a schema", 1, "told and read as documented")
 
 
 def test_old_data_in_batches(dataset):

@@ -38,13 +38,13 @@ def last_runs(lines):
 
 
 def rows_of(lines):
-    """Return a row per promise and kind of trial: what was tried, how often in all, and what was looked for."""
+    """Return a row per promise and kind of trial: what was tried, how often in all, and what held."""
     table = {}
     for line in lines:
-        place = (line["promise"], line["tried"], line["found"])
+        row = (line["promise"], line["tried"], line["kept"])
         largest = line["tried"].startswith("MiB")
-        table[place] = max(table.get(place, 0), line["count"]) if largest else table.get(place, 0) + line["count"]
-    return [(promise, tried, count, found) for (promise, tried, found), count in sorted(table.items())]
+        table[row] = max(table.get(row, 0), line["count"]) if largest else table.get(row, 0) + line["count"]
+    return [(promise, tried, count, kept) for (promise, tried, kept), count in sorted(table.items())]
 
 
 def render(lines):
@@ -52,8 +52,8 @@ def render(lines):
     lines = last_runs(lines)
     days = sorted({line["date"] for line in lines})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    rows = [f"| {tried} | {count:,} | {found}: none |" for _, tried, count, found in rows_of(lines)]
-    return "\n".join([f"Figures of {when}:", "", "| tried | how often | found |", "|---|---|---|", *rows])
+    rows = [f"| {tried} | {count:,} | {kept} |" for _, tried, count, kept in rows_of(lines)]
+    return "\n".join([f"Figures of {when}:", "", "| tried | how often | kept |", "|---|---|---|", *rows])
 
 
 def run(place, *, nightly):

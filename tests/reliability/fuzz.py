@@ -90,7 +90,7 @@ class Bulk:
             line = {"test": f"fuzz.py at {now}", "date": str(dt.datetime.now(dt.timezone.utc).date()), "run": now}
             line |= {"promise": 17, "tried": "records mutated by Atheris", "count": count}
             with Path(place).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({**line, "found": "crashes or disagreements"}) + "\n")
+                file.write(json.dumps({**line, "kept": "protobuf's answer, or an error"}) + "\n")
 
 
 def main():

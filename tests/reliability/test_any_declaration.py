@@ -115,7 +115,7 @@ def test_what_is_written_is_read(count, seed, tmp_path_factory, figure):
         check_tensors(schema, records, sr.read(path / "data"))
 
     check()
-    figure(39, "random classes that were written and read", figures["classes"], "disagreements")
+    figure(39, "random classes that were written and read", figures["classes"], "one answer by all readers")
 
 
 def check_objects(record_class, records, path):
@@ -139,4 +139,4 @@ def test_many_fields_with_long_names(count, tmp_path, random, figure):
     records = records_of(record_class, random)
     sr.write(records, tmp_path / "data", schema=record_class)
     check_objects(record_class, records, tmp_path)
-    figure(39, "fields of one class with long names", count, "lost")
+    figure(39, "fields of one class with long names", count, "all there")

@@ -469,4 +469,4 @@ def test_dataset_machine(tmp_path, monkeypatch, seed, figure, examples):
             suppress_health_check=[HealthCheck.too_slow],
         ),
     )
-    figure(27, "sequences of writes, failures, kills and damage", examples, "datasets other than their model")
+    figure(27, "sequences of writes, failures, kills and damage", examples, "the dataset of the model")

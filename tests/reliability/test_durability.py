@@ -96,7 +96,7 @@ def test_nothing_that_was_written_is_lost(tmp_path, monkeypatch, action, exchang
         assert report.records == done.records > 0
     else:
         assert list(sr.read_records(tmp_path / "left" / "c", schema=Word))[-3:] == NEW
-    figure(2, "writes on a disk that drops what was not synced", 1, "losses after return")
+    figure(2, "writes on a disk that drops what was not synced", 1, "durable")
 
 
 @pytest.mark.parametrize("action", [write, append, overwrite])
@@ -132,4 +132,4 @@ def test_a_power_cut_at_any_moment(tmp_path, monkeypatch, action, exchange, figu
         action(destination)
     assert moments == sorted(moments)
     assert len(set(moments)) == 2 or action is write
-    figure(2, "power cuts in the middle of a write", len(moments), "partial datasets")
+    figure(2, "power cuts in the middle of a write", len(moments), "complete or absent")

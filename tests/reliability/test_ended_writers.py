@@ -114,5 +114,5 @@ def test_a_killed_writer_leaves_nothing(tmp_path, random, figure, moments):
             except BlockingIOError:
                 left.append(path)
         assert not (directory / "data").exists()
-    figure("32", "writers with workers killed", moments, "processes, locks and pipes left")
+    figure("32", "writers with workers killed", moments, "no process, lock or pipe left")
     assert not left

@@ -50,7 +50,7 @@ def test_readers_share_all_records(tmp_path, shards, readers, figure):
             record.number for index in range(count) for record in sr.read_records(tmp_path / "c", shard=(index, count))
         )
         assert seen == Counter(range(97)), count
-    figure(19, "numbers of shards with numbers of readers", len(readers), "records lost or doubled")
+    figure(19, "numbers of shards with numbers of readers", len(readers), "each once")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_distributed_strategies_autoshard(corpora, policy, figure):
         for part in strategy.experimental_local_results(batch["number"]):
             seen.update(part.numpy().tolist())
     assert seen == Counter(range(97))
-    figure(19, f"tf.distribute with autosharding {policy}", 1, "records lost or doubled")
+    figure(19, f"tf.distribute with autosharding {policy}", 1, "each once")
 
 
 def dealt(build, workers=2):
@@ -122,7 +122,7 @@ def test_workers_share_what_is_shuffled(corpora, batch, shards, figure):
         for number in np.atleast_1d(element["number"].numpy()).tolist()
     )
     assert seen == Counter(range(97))
-    figure(19, "two workers of tf.distribute", 1, "records lost or doubled")
+    figure(19, "two workers of tf.distribute", 1, "each once")
 
 
 def test_autosharding_by_files_says_what_to_do(corpora):
@@ -193,7 +193,7 @@ def test_two_processes_of_one_strategy(corpora, figure):
     for parts in zip(*(json.loads(out) for out, _ in said), strict=True):
         assert sorted(parts[0] + parts[1]) == list(range(97))
         assert all(parts)
-    figure(19, "processes of one tf.distribute strategy", 2, "records lost or doubled")
+    figure(19, "processes of one tf.distribute strategy", 2, "each once")
 
 
 @pytest.fixture(scope="module")
@@ -265,7 +265,7 @@ def test_service_deals_dynamically(corpora, service, reading, figure):
         assert steps == Counter({word.number: epochs * len(word.ids) for word in words(97) if len(word.ids)})
     if not isinstance(batch, (sr.Window, sr.Unroll, sr.Pack)):  # which cut records, and drop what has no steps
         assert seen == Counter([*range(97)] * epochs)
-    figure(19, "tf.data service under DYNAMIC", 1, "records lost or doubled")
+    figure(19, "tf.data service under DYNAMIC", 1, "each once")
 
 
 RESUMER = """
@@ -322,4 +322,4 @@ def test_resume_in_a_new_process(tmp_path, warm_python, batches, whole, figure):
         ]
         again = warm_python.run(command, input=json.dumps(seen), text=True)
         assert again.returncode == 0, again.stderr[-2000:]
-    figure(20, "restores in a new process" + ", read to the end" * (whole == 1), batches, "other remainders")
+    figure(20, "restores in a new process" + ", read to the end" * (whole == 1), batches, "the exact remainder")

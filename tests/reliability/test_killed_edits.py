@@ -92,4 +92,4 @@ def test_killed_edits_leave_old_or_new(tmp_path, warm_python, stride, figure):
     assert list(found) == ["rewrite", "compact", "append", "merge"]
     assert all(points > 40 for points, _ in found.values())
     killed = sum(killed for _, killed in found.values())
-    figure(1, "SIGKILL at fault points of rewrites, merges, appends and compactions", killed, "partial datasets")
+    figure(1, "SIGKILL at fault points of rewrites, merges, appends and compactions", killed, "complete or absent")

@@ -86,7 +86,7 @@ def test_disk_full_anywhere(tmp_path, options, figure):
             assert "remove" in call[0]  # the dataset was complete, and there was only something to clean up
             break
     assert failed > 20
-    figure(3, "operations on files that met a full disk", failed, "published or left over")
+    figure(3, "operations on files that met a full disk", failed, "an error, nothing published")
 
 
 FORKING_WRITER = """
@@ -194,7 +194,9 @@ def test_killed_at_fault_points(tmp_path, warm_python, points, figure):
     found = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     assert len(found) == 4
     assert all(count > 30 for count, _ in found)
-    figure(1, "SIGKILL at fault points of writes and overwrites", sum(tried for _, tried in found), "partial datasets")
+    figure(
+        1, "SIGKILL at fault points of writes and overwrites", sum(tried for _, tried in found), "complete or absent"
+    )
 
 
 RANDOM_KILLS = """
@@ -258,7 +260,7 @@ def test_killed_at_random(tmp_path, warm_python, moments, seed, figure):
     command = [sys.executable, "-c", RANDOM_KILLS, str(tmp_path), str(moments), str(seed)]
     done = warm_python.run(command, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    figure(1, "SIGKILL at random moments of an overwrite", moments, "partial datasets")
+    figure(1, "SIGKILL at random moments of an overwrite", moments, "complete or absent")
 
 
 LIMITED = """
@@ -291,7 +293,7 @@ def test_limits_of_file_sizes(tmp_path, warm_python, figure):
     """A file that may not grow is a ShardWriteError that names shard and bytes, with nothing left."""
     done = warm_python.run([sys.executable, "-c", LIMITED, str(tmp_path)], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    figure(3, "writes over a limit of file sizes", 6, "published or left over")
+    figure(3, "writes over a limit of file sizes", 6, "an error, nothing published")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -307,4 +309,4 @@ def test_interrupted_write_cleans_up_soon(tmp_path, number, figure):
         finally:
             process.kill()  # one that does not end must not hold up the tests
     assert names(tmp_path) == []
-    figure(4, f"{number.name} in the middle of a write", 1, "left over")
+    figure(4, f"{number.name} in the middle of a write", 1, "nothing left over")

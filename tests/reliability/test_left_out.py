@@ -138,4 +138,4 @@ def test_what_is_left_comes_once(pristine, tmp_path, trials, seed, figure):
         shutil.rmtree(lines)
     assert delivered == whole
     assert refused < trials / 4
-    figure(31, "datasets with shards damaged up to three times", trials, "missing or twice")
+    figure(31, "datasets with shards damaged up to three times", trials, "each once")

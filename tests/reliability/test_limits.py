@@ -65,4 +65,4 @@ def test_more_shards_and_splits_than_descriptors(
     """Under 64 descriptors 70 shards, and 70 splits, are written and read; without any, the error names the limit."""
     done = warm_python.run([sys.executable, "-c", SCRIPT, str(tmp_path), compression, "64"], text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    figure(30, "shards and splits under 64 descriptors", 70, "failures for want of descriptors")
+    figure(30, "shards and splits under 64 descriptors", 70, "enough descriptors")

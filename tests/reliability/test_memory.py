@@ -45,7 +45,7 @@ def test_a_generator_streams_in_flat_memory(tmp_path: Path, few: int, many: int,
     )
     before, after = map(int, result.stdout.split())
     assert after < 1.1 * before
-    figure(9, "records from a generator", many, "growth of memory by a tenth")
+    figure(9, "records from a generator", many, "memory stays")
 
 
 LARGE = """
@@ -91,7 +91,7 @@ def test_large_records_are_read_one_at_a_time(tmp_path: Path, warm_python: Any, 
     run("write")
     assert float(run("verify")) < 3
     assert float(run("read")) < 4
-    figure(9, "large records read", 4, "more than 4 times one of them in memory")
+    figure(9, "large records read", 4, "at most 4 times one of them in memory")
 
 
 ROWS = """

@@ -244,7 +244,7 @@ def test_graphs_take_what_the_message_says(name, count, random, figure):
     flat = [f.name for f in schema.fields if f.is_list and not f.may_lack and not f.is_ragged and f.sparse is None]
     is_single = name.startswith("none")
     compare(schema, data, wanted, make, flat_names=flat if "flat" in name else (), is_single=is_single)
-    figure(29, f"changed records read by {name}", count, "disagreements with their messages")
+    figure(29, f"changed records read by {name}", count, "what their message says")
 
 
 @pytest.mark.parametrize("count", MANY)
@@ -259,7 +259,7 @@ def test_decode_takes_what_the_message_says(count, random, figure):
     for one in [one for one, want in zip(data, wanted, strict=True) if want is None][: count // 6]:
         with pytest.raises(sr.RecordError):
             print(describe(one, schema.decode(one)))  # noqa: T201 - pytest shows it when a test fails
-    figure(29, "changed records decoded", count, "disagreements with their messages")
+    figure(29, "changed records decoded", count, "what their message says")
 
 
 def write(path, data):

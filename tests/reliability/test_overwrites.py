@@ -77,7 +77,7 @@ def test_readers_beside_a_writer(tmp_path, figure):
             reader.join()
     assert not wrong
     assert len(set(whole)) > 3
-    figure(21, "readings beside overwrites", len(whole) + len(refused), "of two generations")
+    figure(21, "readings beside overwrites", len(whole) + len(refused), "of one generation")
 
 
 READERS = {

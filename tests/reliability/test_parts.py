@@ -82,5 +82,5 @@ def test_jobs(tmp_path, warm_python, step, jobs, figure):
     killed, lost = map(int, done.stdout.split())
     assert killed > 5
     assert lost
-    figure(36, "SIGKILL at fault points of a commit", killed, "datasets that the next commit did not complete")
-    figure(36, "jobs of parts that were killed, lost and run twice", jobs, "datasets other than that of a quiet run")
+    figure(36, "SIGKILL at fault points of a commit", killed, "completed by the next commit")
+    figure(36, "jobs of parts that were killed, lost and run twice", jobs, "the dataset of a quiet run")

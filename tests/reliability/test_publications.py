@@ -169,4 +169,4 @@ def test_schedules(tmp_path, monkeypatch, random, figure, *, schedules, in_place
         published, refused = published + len(play.published), refused + len(play.refused)
         shutil.rmtree(parent)
     assert min(published, refused) > schedules
-    figure(27, "schedules of writers at one destination", schedules, "mixed, lost or broken datasets")
+    figure(27, "schedules of writers at one destination", schedules, "old or new, whole")

@@ -151,7 +151,7 @@ def test_no_record_has_the_values_of_another(tmp_path, seed, figure, each):
         stored = {record.key: held(record) for record in records}
         wrong += [(way, key) for key in given.keys() | stored.keys() if given.get(key) != stored.get(key)]
         tried += each
-    figure("26", "sources that reuse their buffers", tried, "records with the values of another")
+    figure("26", "sources that reuse their buffers", tried, "its own values")
     assert not wrong
 
 

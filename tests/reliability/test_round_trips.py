@@ -67,7 +67,7 @@ def test_random_bits_come_back(dtype: str, records: int, seed: int, figure: Any)
         assert_both_decoders(dtype, record_class, parse, np.random.default_rng(number), lengths)
 
     check()
-    figure(10, "records of random bits of all element types", records, "changed values")
+    figure(10, "records of random bits of all element types", records, "the same bits")
 
 
 def assert_both_decoders(

@@ -137,5 +137,5 @@ def test_service_of_processes(tmp_path, figure):
             assert set(once) <= {0, 1}
             assert options or once[0] <= 2 * RECORDS / 8  # the shard that was read, and perhaps one that was fetched
             assert 0 not in count(off, kill=True, **options)
-            figure(19, "workers of tf.data service killed under DYNAMIC", 1, "records doubled")
-            figure(19, "workers of tf.data service killed under OFF", 1, "records lost")
+            figure(19, "workers of tf.data service killed under DYNAMIC", 1, "each once")
+            figure(19, "workers of tf.data service killed under OFF", 1, "all there")

@@ -86,7 +86,7 @@ def test_unsafe_names(name, figure):
     """A name that could leave its directory, or that some file system changes, is refused by name."""
     with pytest.raises(OptionError, match=re.escape(f"asset {name!r}: expected a plain file name, got ")):
         check_name(name, "asset")
-    figure(23, "hostile names and paths", 1, "accepted")
+    figure(23, "hostile names and paths", 1, "refused")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_paths_that_leave(tmp_path, relative, figure):
     with pytest.raises(ManifestError, match="inside the dataset") as caught:
         inside(tmp_path, relative)
     assert caught.value.path == str(tmp_path)
-    figure(23, "hostile names and paths", 1, "accepted")
+    figure(23, "hostile names and paths", 1, "refused")
 
 
 def test_paths_inside(tmp_path):

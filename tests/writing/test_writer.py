@@ -884,7 +884,7 @@ def test_same_bytes(tmp_path: Path, runs: dict[str, list[int]], figure: Any) -> 
     assert {process.wait(200) for process in processes} == {0}
     digests = [digest(run) for hash_seed in runs for run in (tmp_path / hash_seed).iterdir()]
     assert (len(digests), len(set(digests))) == (20, 1)
-    figure(6, "writes by 1, 2 and 8 workers under several hash seeds", len(digests), "other bytes")
+    figure(6, "writes by 1, 2 and 8 workers under several hash seeds", len(digests), "the same bytes")
 
 
 @pytest.mark.parametrize("split", ["../up", "/up", "a/b", "..", "a\0"])
