@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3220, 13),
     "dataset": (4150, 15),
     "writing": (3130, 10),
-    "reading": (3950, 21),
+    "reading": (3960, 21),
     "sources": (1850, 9),
     "analysis": (2630, 9),
     "keras, distributed": (880, 6),

@@ -47,6 +47,7 @@ class Crop(PaddedBatches):
 
     Attributes:
         length: steps of a row, which is a crop.
+        stride: distance of the steps inside of a crop: with 5, a clip holds every fifth frame.
         batch_size: records to a batch; Keras' own default.
         too_short: what happens to records of fewer steps: they are padded (`"pad"`), or left out (`"drop"`).
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
@@ -60,6 +61,7 @@ class Crop(PaddedBatches):
     """
 
     length: int = attrs.field(validator=positive)
+    stride: int = attrs.field(default=1, validator=positive, kw_only=True)
     batch_size: int = attrs.field(default=32, validator=positive, kw_only=True)
     too_short: Literal["pad", "drop"] = attrs.field(default="pad", validator=one_of("pad", "drop"), kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
@@ -82,7 +84,8 @@ class Crop(PaddedBatches):
         name, message = length_name(group), f"the lengths files disagree with {feed.origin.record}"
 
         def parse(serialized: Any, planned: Any, starts: Any) -> Any:
-            values = feed.crop(group, Stretch(starts, self.length)).parser.parse_batch(serialized, padding)
+            cut = feed.crop(group, Stretch(starts, self._span)).crop(group, slice(None, None, self.stride))
+            values = cut.parser.parse_batch(serialized, padding)
             values[CROP_START] = starts
             if name in values:
                 expected = self._kept(planned)
@@ -100,10 +103,15 @@ class Crop(PaddedBatches):
             lambda _, lengths, __: shape_of(self._kept(lengths), width(group, self._kept(lengths))),
         )
 
+    @property
+    def _span(self) -> int:
+        """Steps from the first to the last step of a crop, with both."""
+        return (self.length - 1) * self.stride + 1
+
     def _kept(self, lengths: Any) -> Any:
         import tensorflow as tf
 
-        return tf.minimum(lengths, self.length)
+        return (tf.minimum(lengths, self._span) + self.stride - 1) // self.stride
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the alignment group that is cropped, and the feed of the records that are long enough."""
@@ -122,7 +130,7 @@ class Crop(PaddedBatches):
                     f"leave it out: fields={rest}"
                 )
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
-        return group, feed.leave_out_shorter(group, self.length) if self.too_short == "drop" else feed
+        return group, feed.leave_out_shorter(group, self._span) if self.too_short == "drop" else feed
 
     def _padding(self, feed: Feed, group: str) -> Padding:
         import tensorflow as tf
@@ -139,7 +147,7 @@ class Crop(PaddedBatches):
         def batches(windows: Any, number: Any) -> Any:
             def draw(index: Any, batch: tuple[Any, Any]) -> tuple[Any, Any, Any]:
                 serialized, lengths = batch
-                return serialized, lengths, draw_below(tf.maximum(lengths - self.length, 0) + 1, number, index)
+                return serialized, lengths, draw_below(tf.maximum(lengths - self._span, 0) + 1, number, index)
 
             return mapped(rebatched(windows, self.batch_size, drop_remainder=self.drop_remainder).enumerate(), draw)
 

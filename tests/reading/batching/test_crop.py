@@ -19,11 +19,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(LENGTHS, tmp_path_factory.mktemp("crop") / "traces", shards=2)
 
 
-def expected(numbers, starts, length):
+def expected(numbers, starts, length, stride=1):
     """Return a batch of crops, cut record by record."""
     rows = []
     for number, start in zip(numbers, starts, strict=True):
-        record, kept = trace_of(number, LENGTHS[number]), slice(start, start + length)
+        record, kept = trace_of(number, LENGTHS[number]), slice(start, start + (length - 1) * stride + 1, stride)
         missing = length - len(record.flag[kept])
         rows.append(
             {
@@ -64,6 +64,28 @@ def test_crops_are_stretches_of_their_records(corpus: Path, shuffle: int) -> Non
     assert len(set(starts[12])) > 15
     again = sr.read(corpus, batch=options, shuffle=shuffle, seed=1, epochs=60)
     assert_same(again.take(5), batches[:5])
+
+
+def test_steps_of_a_crop_may_lie_apart(corpus: Path) -> None:
+    """With a stride, the steps of a crop lie so far apart; records that are shorter are padded, or left out."""
+    batches = [as_numpy(b) for b in sr.read(corpus, batch=sr.Crop(3, stride=4, batch_size=5), seed=1, epochs=30)]
+    starts: dict[int, set[int]] = {}
+    for batch in batches:
+        assert_same([batch], [expected(numbers_of(batch), batch["crop_start"].tolist(), 3, 4)])
+        for number, start in zip(numbers_of(batch), batch["crop_start"].tolist(), strict=True):
+            starts.setdefault(number, set()).add(start)
+    assert {number: max(places) for number, places in starts.items()} == {
+        number: 3 if length == 12 else max(length - 9, 0) for number, length in enumerate(LENGTHS) if number != 12
+    } | {12: max(starts[12])}
+    assert max(starts[12]) <= 21
+    long = sr.read(corpus, batch=sr.Crop(3, stride=4, too_short="drop"), seed=1)
+    assert sorted(numbers_of(as_numpy(next(iter(long))))) == [n for n, length in enumerate(LENGTHS) if length >= 9]
+    options = {"inputs": "x", "targets": sr.next_step("x"), "weights": False}
+    [(_, after)] = sr.read(corpus, batch=sr.Crop(2, stride=3), seed=2, **options)
+    [crops] = sr.read(corpus, batch=sr.Crop(2, stride=3), seed=2)
+    row = numbers_of(as_numpy(crops)).index(12)
+    first, x = int(crops["crop_start"][row]), trace_of(12, LENGTHS[12]).x
+    np.testing.assert_array_equal(after[row], [x[first + 3], x[first + 6]])
 
 
 def test_short_and_empty_records_are_left_out_on_request(corpus: Path) -> None:
