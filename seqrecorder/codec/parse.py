@@ -269,7 +269,8 @@ class Parser:
         self.derivations = derivations
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
-        self.specs = Specs(schema, layout, self.crops, {derivation.source for derivation in derivations})
+        flat = {name for each in derivations for name in (each.source, each.beside) if name is not None}
+        self.specs = Specs(schema, layout, self.crops, flat)
         # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
         self._sources = sources_of(derivations)
         around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
