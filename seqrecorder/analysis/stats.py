@@ -15,7 +15,7 @@ import numpy as np
 
 from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edges_of, shares_of, ticks_of
 from seqrecorder.codec.columns import Column, group_lengths
-from seqrecorder.codec.graph_ops import FieldMap, as_numbers
+from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
@@ -500,6 +500,42 @@ def _channels(field: Field) -> int:
     return field.rest[-1] if field.rest else 1
 
 
+@attrs.frozen
+class _Grouped:
+    """Statistics of one field for each value of another."""
+
+    by: Field
+    parts: Mapping[Any, FieldStats]
+
+    def field_map(self, field: Field) -> FieldMap:
+        """Return the map of a field to values that are normalized by the statistics of their record's group.
+
+        Raises:
+            OptionError: as for `FieldStats.field_map`, or records may be of no group.
+        """
+        if self.by.optional:
+            raise OptionError(f"normalize: records may have no {self.by.name!r}, by which there are statistics")
+        maps = [part.field_map(field) for part in self.parts.values()]
+        wide, rest = maps[0].made.element.name, list(field.rest)
+        figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - of here
+
+        def code(keys: Any) -> Any:
+            import tensorflow as tf
+
+            found = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
+            message = f"normalize: there are no statistics of a value of {self.by.name!r}, one of"
+            return checked(tf.argmax(found, 1), tf.reduce_any(found, 1), message, keys)
+
+        def normalized(values: Any, groups: Any) -> Any:
+            import tensorflow as tf
+
+            ones = [1] * (values.shape.rank - 1 - len(rest))
+            center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
+            return (tf.cast(values, wide) - center) / scale
+
+        return FieldMap(field.name, maps[0].made, normalized, beside=self.by.name, code=code)
+
+
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -518,6 +554,7 @@ class Stats:
         groups: by alignment group, the lengths of the records.
         splits: the same of each split alone.
         by: where it was asked for, the same for each value of a field.
+        by_field: the name of that field; None where it was not asked for.
     """
 
     schema: Schema
@@ -526,6 +563,7 @@ class Stats:
     groups: dict[str, Numbers]
     splits: dict[str, Stats] = attrs.field(factory=dict)
     by: dict[Any, Stats] = attrs.field(factory=dict)
+    by_field: str | None = None
 
     @classmethod
     def of_nothing(cls, schema: Schema) -> Stats:
@@ -591,9 +629,13 @@ class Stats:
             by=_sums(self.by, other.by),
         )
 
-    def normalizers(self) -> dict[str, FieldStats]:
+    def normalizers(self) -> dict[str, FieldStats | _Grouped]:
         """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
-        return {field.name: self[field.name] for field in self.schema.fields if field.element.name in _FLOATS}
+        names = [field.name for field in self.schema.fields if field.element.name in _FLOATS]
+        if self.by_field is None:
+            return {name: self[name] for name in names}
+        parts, by = self.splits.get("train", self).by, self.schema[self.by_field]
+        return {name: _Grouped(by, {value: part[name] for value, part in parts.items()}) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain dictionaries."""
@@ -604,7 +646,7 @@ class Stats:
             "fields": {name: field.to_dict() for name, field in self.fields.items()},
         }
         if self.splits:
-            found["splits"] = {name: part.to_dict() for name, part in self.splits.items()}
+            found["splits"] = {name: attrs.evolve(part, by={}).to_dict() for name, part in self.splits.items()}
         if self.by:
             found["by"] = {str(value): part.to_dict() for value, part in self.by.items()}
         return found
@@ -773,7 +815,7 @@ def stats(
         source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
         split: name of the one split to look at; all by default.
         by: name of a scalar context field of text, whole numbers or bools, for each of whose values there are
-            statistics, too.
+            statistics, too: `read(normalize=stats)` then uses those of each record's value.
         fields: names of the fields to look at; all by default.
         progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
 
@@ -791,7 +833,7 @@ def stats(
     with watched(progress, "statistics", selections) as bar:
         for name, selection in selections.items():
             part = _stats_of(selection, names, by, bar)
-            part = attrs.evolve(part, splits={name: attrs.evolve(part, by={})})
+            part = attrs.evolve(part, splits={name: part})
             total = part if total is None else total + part
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
@@ -823,6 +865,7 @@ def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None,
     schema, chunks = columns_of(selection, names, bar)
     part = Stats.of_nothing(schema)
     label = None if by is None else _field_of_labels(schema, by)
+    part.by_field = by
     for columns, records in chunks:
         part.add(columns, records)
         if label is not None:

@@ -581,6 +581,9 @@ class Derivation(ABC):
 
     source: str
 
+    beside: ClassVar[str | None] = None
+    """Name of the stored context field whose value decides what is made of a record; None for none."""
+
     looks_around: ClassVar[bool] = False
     """Whether what stands at a step is made of the steps beside it."""
 
@@ -636,7 +639,8 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
         derivations: one after the other.
     """
     known = {field.name: field for field in schema.fields}
-    for derivation in derivations:
+    for each in derivations:
+        derivation = each.of_groups(columns) if isinstance(each, FieldMap) and each.beside is not None else each
         field = known[derivation.source]
         fields = derivation.fields(field)
         known |= {made.name: made for made in fields}
@@ -668,11 +672,26 @@ class FieldMap(Derivation):
         made: what the values are afterwards.
         tensor: from a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
         stored: name of a further field with the values as they are stored; None for none.
+        beside: name of the context field that says of which group a record is; None for no groups.
+        code: from the values of that field to the numbers of groups, which `tensor` then takes for each of its values.
     """
 
     made: Field
-    tensor: Callable[[Any], Any] = attrs.field(eq=False)
+    tensor: Callable[..., Any] = attrs.field(eq=False)
     stored: str | None = None
+    beside: str | None = None  # type: ignore[misc]  # of each map its own
+    code: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
+
+    def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
+        """Return the map of the records of some columns, whose groups are known."""
+        import tensorflow as tf
+
+        assert self.beside is not None and self.code is not None  # noqa: S101, PT018 - both or none
+        groups, column = self.code(columns[self.beside].values), columns[self.source]
+        groups = groups if column.present is None else tf.boolean_mask(groups, column.present)
+        for sizes in (column.steps, column.counts):
+            groups = groups if sizes is None else tf.repeat(groups, sizes)
+        return attrs.evolve(self, tensor=lambda values: self.tensor(values, groups), beside=None)
 
     @property
     def names(self) -> tuple[str, ...]:

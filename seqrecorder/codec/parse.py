@@ -327,8 +327,8 @@ class Parser:
         fields = {field.name for field in schema.fields}
         decoders = {**of_any_size, **{name: each for name, each in (images or {}).items() if name in fields}}
         self.images = decoders | images_of(self.schema, sources_of(derivations), decoders)
-        flattened = {derivation.source for derivation in derivations} | set(decoders)
-        self.specs = Specs(schema, layout, self.crops, flattened)
+        flat = {name for each in derivations for name in (each.source, each.beside) if name is not None}
+        self.specs = Specs(schema, layout, self.crops, flat | set(decoders))
         # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
         self._sources = sources_of(derivations)
         around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}

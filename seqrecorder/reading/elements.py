@@ -519,7 +519,8 @@ class DerivedFields:
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for found in shifts.values() for shift in found}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
-        maps = [*ids.values(), *(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items())]
+        # Numbers come before ids, which may stand in the place of what says a record's group.
+        maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
         words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
         derivations = (*maps, *masks.values(), *unique.values())
         return cls(schema, derivations, parts["inputs"], parts["targets"], parts["weights"], words)
@@ -533,11 +534,17 @@ class DerivedFields:
         """Return some stored fields, and all that is made of them."""
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
+    def made_of(self, wanted: Schema) -> set[str]:
+        """Return the names of the stored fields of which some fields are made."""
+        sources = sources_of(self.derivations)
+        return {sources.get(field.name, field.name) for field in wanted.fields}
+
     def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
         """Return the stored fields of which some fields are made, and what is made of those."""
-        sources = sources_of(self.derivations)
-        stored = self.stored.select(sources.get(field.name, field.name) for field in wanted.fields)
-        return stored, derivations_of(stored, self.derivations)
+        names = self.made_of(wanted)
+        used = derivations_of(self.stored.select(names), self.derivations)
+        stored = self.stored.select([*names, *(each.beside for each in used if each.beside is not None)])
+        return stored, used
 
     def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
         """Return, by target, the names of what is 0 or False where an entry of it does not count.

@@ -224,7 +224,7 @@ def read(
     feed = Feed(
         origin,
         Parser(stored, origin.layout, crops, origin.record, derivations, images=images),
-        _shaper(whole, derived.choose(own), options),
+        _shaper(whole, derived.choose(own), options, {field.name for field in own.fields} - derived.made_of(wanted)),
         StreamOptions(
             WINDOW,
             shuffle,
@@ -285,14 +285,18 @@ def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | No
     return attrs.evolve(carried, names=names, lengths={**carried.lengths, **lengths}, left=left)
 
 
-def _shaper(whole: Schema, parsed: Schema, options: OutputOptions) -> Any:
-    """Return the function from what a strategy gives, in one rate, to an element (see `shaper`)."""
-    shape = shaper(whole, parsed, options)
+def _shaper(whole: Schema, parsed: Schema, options: OutputOptions, unasked: set[str]) -> Any:
+    """Return the function from what a strategy gives, in one rate and with fields unasked, to an element."""
+    made = shaper(whole, parsed, options)
+
+    def shape(values: dict[str, Any]) -> Any:
+        return made({name: value for name, value in values.items() if name not in unasked})
+
     rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in whole.rates}
     if not rated:
         return shape
-    made = options.carried.names if options.carried else {}
-    rated |= {name: rated[source] for name, source in made.items() if source in rated}
+    names = options.carried.names if options.carried else {}
+    rated |= {name: rated[source] for name, source in names.items() if source in rated}
     return in_rates(shape, whole.rates, rated, parsed.groups, int(options.carried is not None))
 
 

@@ -229,3 +229,46 @@ def test_normalize_uses_exactly_the_statistics_that_are_shown(corpus, sentences)
         real = batch["level_observed"].numpy() > 0
         np.testing.assert_allclose(batch["level"].numpy()[real], (level["eval"] - figures.mean) / figures.std)
         np.testing.assert_allclose(figures.denormalize(batch["level"])[real], level["eval"])
+
+
+def test_each_group_is_normalized_by_its_own_statistics(corpus, sentences) -> None:
+    """Steps, horizons and next steps have the scale of their record, also where the field of groups is not read."""
+    stats = sr.stats(corpus, by="label")
+    train = {value: [each for each in sentences[:20] if each.label == value] for value in "ab"}
+    scales = {
+        value: (np.concatenate([r.level for r in of]), np.concatenate([r.frames for r in of]))
+        for value, of in train.items()
+    }
+    for options in ({"fields": ["level", "frames"]}, {"vocabulary": {"label": sr.Vocabulary(["a", "b"])}}):
+        batches = sr.read(corpus, "eval", batch=sr.Pad(4), normalize=stats, **options)
+        rows = [
+            row for batch in batches.as_numpy_iterator() for row in zip(batch["level"], batch["frames"], strict=True)
+        ]
+        assert ("label" in batches.element_spec) == ("vocabulary" in options)
+        for record, (level, frames) in zip(sentences[20:], rows, strict=True):
+            for got, own, of in (
+                (level, record.level, scales[record.label][0]),
+                (frames, record.frames, scales[record.label][1]),
+            ):
+                np.testing.assert_allclose(got[: len(own)], (own - of.mean(0)) / of.std(0), rtol=1e-4, atol=1e-5)
+                back = stats.splits["train"].by[record.label]["level" if own.ndim == 1 else "frames"].denormalize(got)
+                np.testing.assert_allclose(back[: len(own)], own, rtol=1e-4, atol=1e-4)
+    window = sr.Window(2, horizon=1, shift=1)
+    more = {"targets": "level_horizon", "normalize": stats, "normalize_targets": True}
+    scaled, plain = (
+        list(sr.read(corpus, "eval", batch=window, inputs=("label", "level"), **each).as_numpy_iterator())
+        for each in (more, {"targets": "level_horizon"})
+    )
+    for mine, other in zip(scaled, plain, strict=True):
+        for key, got, value in zip(mine[0][0], mine[1][:, 0, 0], other[1][:, 0, 0], strict=True):
+            of = scales[key.decode()][0]
+            assert got == pytest.approx((value - of.mean()) / of.std(), abs=1e-5)
+    with pytest.raises(OptionError, match="records may have no 'speaker'"):
+        sr.read(corpus, "eval", normalize=sr.stats(corpus, by="speaker"))
+
+
+def test_groups_without_statistics_are_an_error(corpus) -> None:
+    """They have no scale; the error names the field and the value."""
+    stats = sr.stats(sr.open(corpus)["train"].where(label="a"), by="label")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no statistics of a value of .*label.* one of"):
+        list(sr.read(corpus, "eval", batch=sr.Pad(4), normalize=stats))
