@@ -42,10 +42,10 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1770, 9),
+    "schema": (1780, 9),
     "wire": (940, 4),
     "storage": (2860, 9),
-    "codec": (3190, 13),
+    "codec": (3260, 13),
     "dataset": (4010, 15),
     "writing": (3130, 10),
     "reading": (3670, 21),

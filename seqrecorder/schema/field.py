@@ -108,6 +108,11 @@ class Field:
         return bool(self.shape) and self.shape[0] is None and not self.is_image
 
     @property
+    def is_numbered(self) -> bool:
+        """Check whether steps are context features of their own, in whose names a number takes the place of `*`."""
+        return self.is_list and self.feature.count("*") == 1
+
+    @property
     def is_image(self) -> bool:
         """Check whether each value, or step, is an encoded image."""
         return self.storage in ("png", "jpeg")

@@ -195,6 +195,15 @@ class Schema:
         """Return the feature lists of an alignment group."""
         return [field for field in self.fields if field.is_list and field.group == group]
 
+    @functools.cached_property
+    def written(self) -> Schema:
+        """This schema as datasets have it: lists of numbered features are stored under the names of their fields."""
+        if not any(field.is_numbered for field in self.fields):
+            return self
+        fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
+        check_together(self.name, fields)
+        return Schema(self.name, fields, self.record_class)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
 
