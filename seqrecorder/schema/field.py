@@ -66,6 +66,7 @@ class Field:
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
         renamed_from: names that the field had before, under which older data hold it.
+        encoded: whether reading leaves images encoded that are as declared, to write them again; of no declaration.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Field:
     chunk: bool = False
     deferred: bool = False
     renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
+    encoded: bool = attrs.field(default=False, eq=False)
 
     def __repr__(self) -> str:
         plain = {a.name: getattr(self, a.name) for a in attrs.fields(Field)[5:] if a.name != "default"}

@@ -204,6 +204,17 @@ class Schema:
         check_together(self.name, fields)
         return Schema(self.name, fields, self.record_class)
 
+    @property
+    def with_encoded_images(self) -> Schema:
+        """This schema as it reads records that are written again: images as declared stay as they are encoded.
+
+        Hooks of the class get pixels.
+        """
+        if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
+            return self
+        fields = tuple(attrs.evolve(f, encoded=f.is_image and not f.has_filling) for f in self.fields)
+        return Schema(self.name, fields, self.record_class)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
 
