@@ -42,14 +42,14 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1840, 9),
+    "schema": (1850, 9),
     "wire": (940, 4),
     "storage": (2880, 9),
-    "codec": (3230, 13),
+    "codec": (3310, 13),
     "dataset": (4150, 15),
     "writing": (3130, 10),
     "reading": (3960, 21),
-    "sources": (1850, 9),
+    "sources": (1860, 9),
     "analysis": (2660, 9),
     "keras, distributed": (880, 6),
     "legacy": (4530, 32),

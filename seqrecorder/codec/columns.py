@@ -384,7 +384,7 @@ def _split_values(field: Field, column: Column) -> list[Any]:
     if field.is_list and field.is_ragged:
         return _split(_split(column.values, column.counts), column.steps)
     if field.is_list:
-        return _split(list(column.values) if field.any_size else column.values, column.steps)
+        return _split(list(column.values) if field.any_size or field.encoded else column.values, column.steps)
     if field.is_ragged:
         return _split(column.values, column.counts)
     if field.shape:

@@ -24,7 +24,7 @@ from seqrecorder.codec.flat_values import (
     viewed,
 )
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
-from seqrecorder.codec.layouts import describe_message, lacks_features, require_bounds
+from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
 from seqrecorder.schema.dtypes import element_type
@@ -650,7 +650,7 @@ class SingleDecoder:
 
     def __init__(self, schema: Schema) -> None:
         self._build = builder(schema)
-        self._known = all(field.storage in _STORAGES for field in schema.fields)
+        self._known = all(field.storage in _STORAGES and not field.is_numbered for field in schema.fields)
         self.gives_views = any(map(_is_whole, schema.fields))
         self._readers = [
             (field.is_list, _is_whole(field), _optional(field, _value_reader(field))) for field in schema.fields
@@ -914,6 +914,7 @@ class RecordDecoder:
         self.schema: Schema = schema
         self.layout: Layout = layout
         self._columns = ColumnDecoder(schema, layout, joined=joined)
+        self._numbered = [field for field in schema.fields if field.is_numbered]
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Return one record per serialized SequenceExample."""
@@ -968,10 +969,20 @@ class RecordDecoder:
         Raises:
             RecordError: the first record that cannot be decoded.
         """
+        messages = self._gathered(messages) if self._numbered else messages
         try:
             return self._columns.decode(messages)
         except Broken as error:
             raise self._failure(messages[error.record], error) from None
+
+    def _gathered(self, messages: Messages) -> Messages:
+        """Return messages with the lists of numbered features; what is no message is left to the decoder."""
+        rows = []
+        for number in range(len(messages)):
+            rows.append(messages[number])
+            with contextlib.suppress(WireError):
+                rows[-1] = gather_numbered(rows[-1], self._numbered, self.layout)
+        return Messages.of(rows)
 
     def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
         """Return the length of each record in an alignment group; only its fields are decoded.

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.encode import tensor_header
 from seqrecorder.codec.graph_ops import checked
+from seqrecorder.codec.layouts import numbered_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from seqrecorder.codec.layouts import Layout
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
@@ -90,8 +92,8 @@ def varints(numbers: Any) -> Any:
     return tf.strings.join([bytes_[0], *more])
 
 
-# Tags of length-delimited fields 1 and 2, which are all that an Example of bytes takes.
-_ONE, _TWO = b"\x0a", b"\x12"
+# Tags of length-delimited fields; the first two are all that an Example of bytes takes.
+_ONE, _TWO, _THREE = b"\x0a", b"\x12", b"\x1a"
 
 
 def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -157,6 +159,55 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
     features = _delimited(_TWO, _delimited(_ONE, tf.stack(lists)))
     entries = _delimited(_ONE, tf.strings.join([tf.broadcast_to(names, tf.shape(features)), features]))
     return _delimited(_ONE, tf.strings.reduce_join(entries, 0))
+
+
+def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) -> Any:
+    """Add lists to messages as `seqrecorder.codec.layouts.gather_numbered` does, inside a graph."""
+    import tensorflow as tf
+
+    def submessages(messages: Any, kind: str, names: list[str], dtype: Any = tf.string) -> Any:
+        messages = tf.concat([messages, [""]], 0)  # the op fails on none at all
+        found = tf.io.decode_proto(messages, f"tensorflow.{kind}", names, [dtype] * len(names))
+        return found.sizes[:-1], [part[:-1] for part in found.values]
+
+    def packed(lists: Any, kind: str, dtype: Any) -> Any:
+        return tf.io.encode_proto(*submessages(lists, kind, ["value"], dtype), ["value"], f"tensorflow.{kind}")
+
+    size = tf.size(serialized)
+    _, [context] = submessages(serialized, "SequenceExample", ["context"])
+    counts, [entries] = submessages(tf.strings.reduce_join(context, 1), "Features", ["feature"])
+    is_entry = tf.sequence_mask(counts[:, 0], tf.shape(entries)[1])
+    rows = tf.where(is_entry)[:, 0]
+    _, parts = submessages(tf.boolean_mask(entries, is_entry), "Features.FeatureEntry", ["key", "value"])
+    keys, values = (tf.strings.reduce_join(part, 1) for part in parts)
+    added = [serialized]
+    for field in fields:
+        name = numbered_names(field).pattern.decode()
+        hit = tf.strings.regex_full_match(keys, name)
+        numbers = tf.strings.to_number(tf.strings.regex_replace(tf.boolean_mask(keys, hit), name, r"\1"), tf.int64)
+        order = tf.argsort(numbers, stable=True)
+        order = tf.gather(order, tf.argsort(tf.gather(tf.boolean_mask(rows, hit), order), stable=True))
+        row, features = (tf.gather(tf.boolean_mask(part, hit), order) for part in (rows, values))
+
+        def joined(parts: Any, row: Any = row) -> Any:
+            return tf.strings.unsorted_segment_join(parts, row, size)
+
+        if layout != "steps":
+            _, lists = submessages(features, "Feature", ["bytes_list", "float_list", "int64_list"])
+            items, floats, ints = (joined(tf.strings.reduce_join(part, 1)) for part in lists)
+            # TensorFlow's parser sees the first chunk of packed numbers alone.
+            lists = [items, packed(floats, "FloatList", tf.float32), packed(ints, "Int64List", tf.int64)]
+            parts = zip((_ONE, _TWO, _THREE), lists, strict=True)
+            value = tf.strings.join([tf.where(tf.equal(part, ""), "", _delimited(tag, part)) for tag, part in parts])
+            value = value if layout == "example" else _delimited(_ONE, value)
+        else:
+            value = joined(_delimited(_ONE, features))
+        key = _delimited(_ONE, tf.fill([size], field.feature))
+        entry = _delimited(_ONE, tf.strings.join([key, _delimited(_TWO, value)]))
+        entry = _delimited(_ONE if layout == "example" else _TWO, entry)
+        has_any = tf.math.unsorted_segment_sum(tf.ones_like(row), row, size) > 0
+        added.append(tf.where(has_any, entry, ""))
+    return tf.strings.join(added)
 
 
 def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:

@@ -6,6 +6,7 @@ those that a strategy kept are decoded, and padded to the largest of them.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import attrs
 from seqrecorder.codec.columns import separate
 from seqrecorder.codec.encode import encode_images
 from seqrecorder.codec.graph_ops import checked, spread_rows
+from seqrecorder.schema.conversion import Mismatch, exact_image
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
@@ -46,14 +48,20 @@ def decode_images(encoded: Any, field: Field) -> Any:
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Return images as `Column.values` has them: of any size, an object each."""
+    """Return images as `Column.values` has them: of any size, or where they stay encoded, an object each."""
     import tensorflow as tf
 
+    def each(image: bytes) -> Any:
+        if field.encoded:
+            with contextlib.suppress(Mismatch):
+                return exact_image(image, field.element, field.shape, field.storage)
+        return decode_images(tf.constant([image]), field).numpy()[0]
+
     with tf.device("CPU:0"):
-        if not field.any_size:
+        if not (field.any_size or field.encoded):
             images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
             return images
-        return separate([decode_images(tf.constant([image]), field).numpy()[0] for image in encoded])
+        return separate(list(map(each, encoded)))
 
 
 @attrs.frozen

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from seqrecorder.codec.graph_ops import wire_filler, wire_type
 from seqrecorder.errors import OptionError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.field import feature_names, value_features
-from seqrecorder.wire.read import WireError, message_spans, read_message
+from seqrecorder.wire.byte_rows import varint
+from seqrecorder.wire.read import WireError, feature_of, feature_values, message_spans, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -110,6 +113,46 @@ def _in_shape(field: Field) -> bool:
     return field.sparse is None and not field.is_ragged and not field.in_items
 
 
+def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> bytes:
+    """Add a list to a message for each field whose steps are numbered features, in the order of their numbers.
+
+    Args:
+        data: the message; without such features it is returned as it is.
+        fields: whose `is_numbered` is true.
+        layout: how the list is to lie in it.
+
+    Raises:
+        WireError: the bytes are no message.
+    """
+    context, _ = message_spans(data)
+    added = [data]
+    for field in fields:
+        name = numbered_names(field)
+        matches = [(name.fullmatch(key), span) for key, span in context.items()]
+        spans = [span for _, span in sorted((int(match[1]), span) for match, span in matches if match)]
+        if not spans:
+            continue
+        features = [data[start:stop] for start, stop in spans]
+        if layout != "steps":
+            kind = "bytes" if field.in_items else field.element.wire
+            parts = [feature_values(data, *span, kind)[0] for span in spans]
+            features = [feature_of(list(chain(*parts)) if kind == "bytes" else b"".join(parts), kind)]
+        value = features[0] if layout == "example" else b"".join(_delimited(1, feature) for feature in features)
+        entry = _delimited(1, _delimited(1, field.feature.encode()) + _delimited(2, value))
+        added.append(_delimited(1 if layout == "example" else 2, entry))
+    return b"".join(added)
+
+
+def numbered_names(field: Field) -> re.Pattern[bytes]:
+    """Return the pattern of the names of a field's features, with their numbers as its one group."""
+    before, _, after = field.feature.encode().partition(b"*")
+    return re.compile(re.escape(before) + b"([0-9]+)" + re.escape(after))
+
+
+def _delimited(number: int, payload: bytes) -> bytes:
+    return bytes([number << 3 | 2]) + varint(len(payload)) + payload
+
+
 _NAMES_SHOWN = 12
 PEEKED = 8
 """How many records are looked at to detect a layout."""
@@ -168,11 +211,11 @@ def likely_layout(samples: Sequence[bytes], schema: Schema) -> Layout:
     return "packed" if is_packed and all(features < 2 for features, _ in sizes) else "steps"  # noqa: PLR2004
 
 
-def _readable(samples: Iterable[bytes]) -> list[Message]:
+def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: Layout = "steps") -> list[Message]:
     messages = []
     for data in samples:
         with contextlib.suppress(WireError):
-            messages.append(read_message(data))
+            messages.append(read_message(gather_numbered(data, numbered, layout) if numbered else data))
     return messages
 
 
@@ -197,7 +240,8 @@ def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where
         OptionError: ragged steps in a layout that cannot hold their bounds.
     """
     require_bounds(schema.fields, layout, f"{where}: ")
-    messages, problems = _readable(samples), []
+    numbered = [field for field in schema.fields if field.is_numbered]
+    messages, problems = _readable(samples, numbered, layout), []
     for field in schema.fields:
         if field.may_lack:
             continue

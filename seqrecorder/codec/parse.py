@@ -13,7 +13,7 @@ import attrs
 
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.decode import agreed, find_features, fixed_values, of_graphs, presence_of, with_absent
-from seqrecorder.codec.elements import tensor_buffers
+from seqrecorder.codec.elements import gather_numbered, tensor_buffers
 from seqrecorder.codec.graph_ops import (
     MARGINS,
     Padding,
@@ -322,6 +322,7 @@ class Parser:
         self.stored = schema
         self.schema = derived_schema(schema, derivations)
         self.derivations = derivations
+        self._numbered = [field for field in schema.fields if field.is_numbered]
         self.layout: Layout = layout
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
         fields = {field.name for field in schema.fields}
@@ -482,6 +483,7 @@ class Parser:
         """
         import tensorflow as tf
 
+        serialized = gather_numbered(serialized, self._numbered, self.layout) if self._numbered else serialized
         features, steps = self._parse(serialized, *spec)
         holds = self._find_features(serialized, features, steps)
         parsed = _Parsed(features)

@@ -166,7 +166,8 @@ def feature_list(
             buffer, the smallest for small ints that may be negative, of which each takes 10 bytes otherwise.
         sparse: as for `context`, per step.
         dense: as for `context`.
-        name: as for `context`.
+        name: as for `context`; a `*` in it stands for numbers: of foreign files `frames/*` are the context features
+            `frames/0001`, `frames/0002`, ..., one for each step.
         renamed_from: as for `context`.
         deferred: as for `context`.
         validator: as `attrs.field` has it.

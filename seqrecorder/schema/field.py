@@ -67,6 +67,7 @@ class Field:
         deferred: whether the value may be None until `load` has run.
         renamed_from: names that the field had before, under which older data hold it.
         per_step: steps of the field for each step of the group that it follows; None where it has lengths of its own.
+        encoded: whether reading leaves images encoded that are as declared, to write them again; of no declaration.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Field:
     deferred: bool = False
     renamed_from: tuple[str, ...] = attrs.field(default=(), eq=False)
     per_step: int | None = None
+    encoded: bool = attrs.field(default=False, eq=False)
 
     def __repr__(self) -> str:
         plain = {a.name: getattr(self, a.name) for a in attrs.fields(Field)[5:] if a.name != "default"}
@@ -109,6 +111,11 @@ class Field:
     def is_ragged(self) -> bool:
         """Check whether the first dimension of the shape is unknown, which of images is a size and no length."""
         return bool(self.shape) and self.shape[0] is None and not self.is_image
+
+    @property
+    def is_numbered(self) -> bool:
+        """Check whether steps are context features of their own, in whose names a number takes the place of `*`."""
+        return self.is_list and self.feature.count("*") == 1
 
     @property
     def is_image(self) -> bool:

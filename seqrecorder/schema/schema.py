@@ -215,6 +215,26 @@ class Schema:
         """Return the feature lists of an alignment group."""
         return [field for field in self.fields if field.is_list and field.group == group]
 
+    @functools.cached_property
+    def written(self) -> Schema:
+        """This schema as datasets have it: lists of numbered features are stored under the names of their fields."""
+        if not any(field.is_numbered for field in self.fields):
+            return self
+        fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
+        check_together(self.name, fields)
+        return Schema(self.name, fields, self.record_class)
+
+    @property
+    def with_encoded_images(self) -> Schema:
+        """This schema as it reads records that are written again: images as declared stay as they are encoded.
+
+        Hooks of the class get pixels.
+        """
+        if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
+            return self
+        fields = tuple(attrs.evolve(f, encoded=f.is_image and not f.has_filling) for f in self.fields)
+        return Schema(self.name, fields, self.record_class)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
 

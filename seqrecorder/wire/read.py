@@ -612,10 +612,10 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
                 continue
             try:
                 if tag == _ONE:
-                    feature = _feature(feature_values(data, start, stop, kind)[0], kind)
+                    feature = feature_of(feature_values(data, start, stop, kind)[0], kind)
                 else:
                     steps = list_values(data, start, stop, kind)
-                    feature = b"".join(_delimited(_ONE, _feature(values, kind)) for values in steps)
+                    feature = b"".join(_delimited(_ONE, feature_of(values, kind)) for values in steps)
             except WireError as error:
                 raise WireError(f"feature {_text(name)!r}: {error}") from None
             body += _delimited(_ONE, _delimited(_ONE, name) + _delimited(_TWO, feature))
@@ -624,7 +624,8 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
     return out
 
 
-def _feature(values: Any, kind: str) -> bytes:
+def feature_of(values: Any, kind: str) -> bytes:
+    """Write a feature of what `feature_values` gives."""
     items = values if kind == "bytes" else [values] if values else []
     return _delimited(FEATURE_TAG[kind], b"".join(_delimited(_ONE, item) for item in items))
 

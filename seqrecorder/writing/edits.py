@@ -163,7 +163,7 @@ def merge(
     if isinstance(paths, (str, bytes)) or not hasattr(paths, "__len__") or not len(paths):
         raise OptionError(f"merge: expected a list of datasets or selections, got {paths!r:.100}")
     parts = [rows_of(item if isinstance(item, Selection) else open_corpus(item).all()) for item in paths]
-    wanted = parts[0].store.manifest.schema if schema is None else Schema.of(schema)
+    wanted = parts[0].store.manifest.schema if schema is None else Schema.of(schema).written
     parts = [part if part.store.manifest.schema.fields == wanted.fields else part.read_as(wanted) for part in parts]
     routed = options.get("splits") is not None
     writer = Writer(destination, wanted, **options)

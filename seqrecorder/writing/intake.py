@@ -753,7 +753,8 @@ class RecordIntake:
         """Take selected records: as they are encoded, where that is how they would be."""
         rows = rows_of(selection)
         if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
-            self._fill_from(rows.read_as(self._schema).records(), split)
+            schema = self._schema if self._lines else self._schema.with_encoded_images
+            self._fill_from(rows.read_as(schema).records(), split)
             return
         store = rows.store.forward()
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))

@@ -291,7 +291,7 @@ def write_part(
     """
     part = checked_part(part)
     done = _finished(destination, part).get(part) if skip_finished else None
-    if done is not None and (schema is None or Schema.of(schema).fingerprint == done.schema.fingerprint):
+    if done is not None and (schema is None or Schema.of(schema).written.fingerprint == done.schema.fingerprint):
         return done
     stream, wanted = stream_of(records, schema, options)
     writer = PartWriter(destination, wanted, part, **options)

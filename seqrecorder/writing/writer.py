@@ -341,6 +341,7 @@ class Writer(Generic[R]):
 
     def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
         """Look at what stands at the destination, and decide how records find their splits."""
+        schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
         # What goes to a URL is written on this disk first, all of it.

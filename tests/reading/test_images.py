@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import seqrecorder as sr
 from seqrecorder.schema.conversion import same_bits
+from seqrecorder.sources.foreign.convert import convert
 from seqrecorder.testing import assert_round_trip
 
 
@@ -193,6 +194,29 @@ def test_encoded_images_are_stored_untouched(clips, corpus):
     """The very bytes that came are in the shards, and a copy of the dataset has them too."""
     stored = b"".join(file.read_bytes() for file in corpus.rglob("*.tfrecord"))
     assert all(stored.count(frame) == 1 for clip in clips for frame in clip.frames)
+
+
+def test_images_are_not_encoded_again(clips, corpus, tmp_path):
+    """`convert` and `merge` under another class keep the bytes of images; those of another format are made anew."""
+    frames = sr.feature_list("uint8", shape=(None, None, 3), storage="jpeg")
+    wider = attrs.make_class("Wider", {"frames": frames, "n": sr.context("int8", default=1)})
+    sr.merge([corpus], tmp_path / "merged", schema=wider)
+    shards = list(corpus.rglob("*.tfrecord"))
+    convert(shards, tmp_path / "converted", schema=wider)
+    frames = [frame for clip in clips for frame in clip.frames]
+    for name in ("merged", "converted"):
+        stored = b"".join(file.read_bytes() for file in (tmp_path / name).rglob("*.tfrecord"))
+        assert [stored.count(frame) for frame in frames] == [1] * len(frames), name
+    mixed = tmp_path / "mixed.tfrecord"
+    photo = attrs.make_class("Photo", {"x": sr.feature_list("uint8", shape=(4, 5, 3), storage="jpeg")})
+    pixels = np.full((4, 5, 3), 7, "uint8")
+    features = [tf.train.Feature(bytes_list={"value": [encode(pixels)]}) for encode in (png, jpeg)]
+    step = {"x": tf.train.FeatureList(feature=features)}
+    with tf.io.TFRecordWriter(str(mixed)) as file:
+        file.write(tf.train.SequenceExample(feature_lists={"feature_list": step}).SerializeToString())
+    convert(mixed, tmp_path / "of mixed", schema=photo)
+    [record] = sr.read_records(tmp_path / "of mixed", schema=photo)
+    np.testing.assert_array_equal(record.x, [pixels, pixels])
 
 
 def test_targets_sizes_and_shifted_images(clips, corpus):

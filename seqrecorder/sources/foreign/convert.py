@@ -102,7 +102,8 @@ def convert(
     elif raw or shapes or key or leave_out:
         raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
     known = Schema.of(schema)
-    sources = {split: read_records(files, schema=known, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
+    reading = known.with_encoded_images
+    sources = {split: read_records(files, schema=reading, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
     records: Any = sources if isinstance(paths, Mapping) else sources[""]
     manifest = write(records, destination, schema=known, **options)
     return Conversion(manifest, inference)
