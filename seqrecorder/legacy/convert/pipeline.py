@@ -114,7 +114,7 @@ class Pipeline:
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
         section = cut_section(targets, after, self._datasets, self._state.feed)
-        self.facts.parses += [op for op in section.inner.values() if "Parse" in op.type and "Example" in op.type]
+        self.facts.parses += [op for op in section.inner.values() if op.type in PARSERS]
         return section
 
     # What is returned -------------------------------------------------------------------------------------
