@@ -217,10 +217,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
     else:
-        raise LiftError(
-            f"what was printed gives something else ({problem})",
-            advice=_WAY_OUT,
-        )
+        raise LiftError(f"what was printed gives something else ({problem})", advice=_WAY_OUT)
     in_turn = _is_ordered(lifted)
     with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
         proof = _compared(
@@ -228,7 +225,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
         )
     if not proof.equal:
         raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
-    lines = [f"kept as a lift: {problem} has no form in tf.data", f"on the data: {proof}"]
+    lines = [f"kept as a lift, as it has no form in tf.data: {problem}", f"on the data: {proof}"]
     report = _report(lines, lifted, trace)
     source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _schema(facts), printed=False, _facts=facts)

@@ -12,14 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-PARSERS = (
-    "ParseSingleExample",
-    "ParseExample",
-    "ParseExampleV2",
-    "ParseSingleSequenceExample",
-    "ParseSequenceExampleV2",
-)
-_FLAT = PARSERS[:3]
+PARSERS = ("ParseExampleV2", "ParseSequenceExampleV2")
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +36,7 @@ def parsed(body: Any, op: Any) -> dict[str, str]:
     """Print a parse operation into a `Body`; return an expression for each of its tensors."""
     parse = read_parse(op)
     serialized = body.value(op.inputs[0])
-    if op.type in _FLAT:
+    if op.type == PARSERS[0]:
         function = "parse_single_example" if op.inputs[0].shape.rank == 0 else "parse_example"
         constant = body.module.features("FEATURES", parse.features)
         [mark] = body.assign(["features"], f"tf.io.{function}({serialized}, {constant})")
@@ -70,37 +63,21 @@ def read_parse(op: Any) -> Parse:
     outputs = _groups(op, op.op_def.output_arg, op.outputs)
     inputs = _groups(op, op.op_def.input_arg, op.inputs)
     parse = Parse(op, {}, {}, [])
-    if op.type in _FLAT:
-        keys = {}
-        for kind in ("sparse", "dense"):
-            by_attribute = op.type == "ParseSingleExample"
-            keys[kind] = (
-                [k.decode() for k in op.get_attr(f"{kind}_keys")] if by_attribute else _texts(inputs[f"{kind}_keys"])
-            )
-        if inputs.get("ragged_keys") and _texts(inputs["ragged_keys"]):
+    for prefix in ("",) if op.type == PARSERS[0] else ("context_", "feature_list_"):
+        if _texts(inputs[f"{prefix}ragged_keys"]):
             raise NotPrintableError(f"ragged features of {op.name!r}")
-        _add_sparse(parse, keys["sparse"], outputs, "sparse", in_steps=False)
-        defaults = inputs["dense_defaults"]
-        shapes = op.get_attr("dense_shapes")
-        for name, tensor, shape, default in zip(keys["dense"], outputs["dense_values"], shapes, defaults, strict=True):
-            parse.features[name] = _dense(tensor, shape, default)
-            parse.outputs.append((tensor, name, None, False))
-        return parse
-    if any(
-        inputs.get(f"{part}_ragged_keys") and _texts(inputs[f"{part}_ragged_keys"])
-        for part in ("context", "feature_list")
-    ):
-        raise NotPrintableError(f"ragged features of {op.name!r}")
-    for part, in_steps in (("context", False), ("feature_list", True)):
-        _add_sparse(parse, _texts(inputs[f"{part}_sparse_keys"]), outputs, f"{part}_sparse", in_steps=in_steps)
-        defaults = inputs["context_dense_defaults"] if part == "context" else ()
-        shapes = op.get_attr(f"{part}_dense_shapes")
-        names = _texts(inputs[f"{part}_dense_keys"])
-        for i, (name, tensor) in enumerate(zip(names, outputs[f"{part}_dense_values"], strict=True)):
-            if in_steps:
-                parse.steps[name] = f"tf.io.FixedLenSequenceFeature({_dimensions(shapes[i])}, tf.{tensor.dtype.name})"
-            else:
-                parse.features[name] = _dense(tensor, shapes[i], defaults[i])
+        in_steps = prefix == "feature_list_"
+        features = parse.steps if in_steps else parse.features
+        sparse = [outputs[f"{prefix}sparse_{part}"] for part in ("indices", "values", "shapes")]
+        for name, *tensors in zip(_texts(inputs[f"{prefix}sparse_keys"]), *sparse, strict=True):
+            features[name] = f"tf.io.VarLenFeature(tf.{tensors[1].dtype.name})"
+            parts = zip(tensors, ("indices", "values", "dense_shape"), strict=True)
+            parse.outputs.extend((tensor, name, part, in_steps) for tensor, part in parts)
+        names, dense = _texts(inputs[f"{prefix}dense_keys"]), outputs[f"{prefix}dense_values"]
+        defaults = [None] * len(names) if in_steps else inputs[f"{prefix}dense_defaults"]
+        shapes = op.get_attr(f"{prefix}dense_shapes")
+        for name, tensor, shape, default in zip(names, dense, shapes, defaults, strict=True):
+            features[name] = _dense(tensor, shape, default)
             parse.outputs.append((tensor, name, None, in_steps))
     return parse
 
@@ -126,19 +103,13 @@ def _texts(tensors: Sequence[Any]) -> list[str]:
     return [text.decode() for tensor in tensors for text in np.ravel(tf.get_static_value(tensor)).tolist()]
 
 
-def _add_sparse(parse: Parse, names: Sequence[str], outputs: Any, prefix: str, *, in_steps: bool) -> None:
-    parts = [outputs[f"{prefix}_{part}"] for part in ("indices", "values", "shapes")]
-    for name, indices, values, shape in zip(names, *parts, strict=True):
-        (parse.steps if in_steps else parse.features)[name] = f"tf.io.VarLenFeature(tf.{values.dtype.name})"
-        for tensor, part in ((indices, "indices"), (values, "values"), (shape, "dense_shape")):
-            parse.outputs.append((tensor, name, part, in_steps))
-
-
 def _dense(tensor: Any, shape: Any, default: Any) -> str:
     import numpy as np
     import tensorflow as tf
 
     kind, sizes = f"tf.{tensor.dtype.name}", tf.TensorShape(shape).as_list()
+    if default is None:
+        return f"tf.io.FixedLenSequenceFeature({sizes}, {kind})"
     if sizes[:1] == [None]:
         return f"tf.io.FixedLenSequenceFeature({sizes[1:]}, {kind}, allow_missing=True)"
     if default.op.type == "Reshape":
@@ -147,9 +118,3 @@ def _dense(tensor: Any, shape: Any, default: Any) -> str:
     if known is None or not np.size(known):
         return f"tf.io.FixedLenFeature({sizes}, {kind})"
     return f"tf.io.FixedLenFeature({sizes}, {kind}, {plain(np.reshape(known, sizes))})"
-
-
-def _dimensions(shape: Any) -> str:
-    import tensorflow as tf
-
-    return repr(tf.TensorShape(shape).as_list())

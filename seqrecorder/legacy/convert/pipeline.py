@@ -114,7 +114,7 @@ class Pipeline:
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
         section = cut_section(targets, after, self._datasets, self._state.feed)
-        self.facts.parses += [op for op in section.inner.values() if "Parse" in op.type and "Example" in op.type]
+        self.facts.parses += [op for op in section.inner.values() if op.type in PARSERS]
         return section
 
     # What is returned -------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ class Pipeline:
         try:
             return constants(tensors, self._state, self._datasets)
         except LiftError as error:
-            raise NotPrintableError(f"{tensors[0].name}: {error.reason},") from error
+            raise NotPrintableError(f"{tensors[0].name}: {error.reason}") from error
 
     # Queues -----------------------------------------------------------------------------------------------
 
@@ -423,15 +423,12 @@ class Pipeline:
         """Print what fills a queue from constants; return the names of the columns that are gathered by an index."""
         [feed] = self._runners.feeds(queue)
         section = self._cut(feed.components, feed.after)
-        stateful = section.stateful
         limit = min((self._state.limit(op) for op in section.limits), default=None)
-        if [op.type for op in stateful] not in ([], ["RandomShuffle"]):
-            raise NotPrintableError(f"{describe(queue)}: what is drawn from nothing")
-        shuffle: Any = next(iter(stateful), None)
+        shuffle: Any = next((op for op in section.stateful if op.type == "RandomShuffle"), None)
         tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
-        component, *others = feed.components
-        if shuffle is not None and (others or through_identities(component).op is not shuffle):
-            raise NotPrintableError(f"{describe(queue)}: what is shuffled is changed before it is queued")
+        queued = [through_identities(component).op for component in feed.components]
+        if section.stateful and (len(section.stateful) > 1 or queued != [shuffle]):
+            raise NotPrintableError(f"{describe(queue)}: what is drawn from nothing, or changed after it is shuffled")
         values = self._values(tensors)
         values = values if feed.many else [value[np.newaxis] for value in values]
         count = len(values[0])
@@ -584,7 +581,7 @@ class Pipeline:
         arguments = self._take([section], variable)
         if recipe.steps:
             self.facts.batch, self.facts.final = recipe.sizes[0], pull
-            raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches,")
+            raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches")
         base = "parse" if _parses(section) else "prepare"
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
         self._map(self.module.function(base, section, arguments, shapes, variable), variable)

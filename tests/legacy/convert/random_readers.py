@@ -36,13 +36,15 @@ class RandomReader:
     # Sources ------------------------------------------------------------------------------------------
 
     def _record(self):
-        return self._one_of(self._csv, self._lines, self._examples, self._sequences, self._numbers)()
+        return self._one_of(
+            self._csv, self._lines, self._examples, self._sequences, self._numbers, self._planes, self._keys
+        )()
 
-    def _read(self, reader, kind):
+    def _read(self, reader, kind, read="read", *count):
         shuffle = self._one_of(False, False, True)
         seed = self._one_of(None, 5) if shuffle else None
         queue = v1.train.string_input_producer(self._files[kind], self._one_of(1, 2, 3), shuffle, seed)
-        return reader.read(queue)
+        return getattr(reader, read)(queue, *count)
 
     def _csv(self):
         key, line = self._read(v1.TextLineReader(skip_header_lines=1), "csv")
@@ -75,6 +77,19 @@ class RandomReader:
         rows = [tf.range(count), tf.reshape(tf.range(2.0 * count), [count, 2])]
         return v1.train.slice_input_producer(rows, epochs, shuffle, self._one_of(None, 3) if shuffle else None)
 
+    def _planes(self):
+        number = v1.train.range_input_producer(
+            self._one_of(6, 11), self._one_of(1, 3), self._one_of(False, True)
+        ).dequeue()
+        height, width = 1 + number % 3, 2 + number % 2
+        return [tf.reshape(tf.range(height * width), [height, width]) + number, number]
+
+    def _keys(self):
+        keys, lines = self._read(v1.TextLineReader(), "text", "read_up_to", self._one_of(2, 3))
+        queue = v1.FIFOQueue(20, [tf.string, tf.string], [[], []])
+        v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue_many([keys, lines])]))
+        return queue.dequeue()
+
     # Operations ---------------------------------------------------------------------------------------
 
     def _changed(self, tensors):
@@ -104,6 +119,7 @@ class RandomReader:
                 choices += [lambda x: tf.one_hot(x % 4, 4)]
         elif x.shape.rank == 1:
             choices += [lambda x: x[::-1], lambda x: tf.concat([x, x[:1]], 0), tf.cumsum, tf.reduce_sum]
+            choices += [tf.random.shuffle, lambda x: tf.random.shuffle(x, seed=3)]
         return self._random.choice(choices)(x)
 
     # Queues -------------------------------------------------------------------------------------------
