@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batch import batch as batch
     from seqrecorder.reading.batching.bucket import Bucket as Bucket
     from seqrecorder.reading.batching.crop import Crop as Crop
+    from seqrecorder.reading.batching.groups import Groups as Groups
     from seqrecorder.reading.batching.pack import Pack as Pack
     from seqrecorder.reading.batching.pad import Pad as Pad
     from seqrecorder.reading.batching.ragged import Ragged as Ragged
@@ -133,6 +134,7 @@ _LAZY = {
         "reading.batch": "batch",
         "reading.batching.bucket": "Bucket",
         "reading.batching.crop": "Crop",
+        "reading.batching.groups": "Groups",
         "reading.batching.pack": "Pack",
         "reading.batching.pad": "Pad",
         "reading.batching.ragged": "Ragged",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
+    from seqrecorder.reading.batching.groups import Groups
     from seqrecorder.reading.batching.pack import Pack
     from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.ragged import Ragged
@@ -46,7 +47,7 @@ _AHEAD = 2
 
 def batch(
     dataset: Any,
-    strategy: Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack,
+    strategy: Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | Groups,
     *,
     length: str | Sequence[str] | None = None,
     shuffle: int = 0,

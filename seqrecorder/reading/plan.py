@@ -14,6 +14,7 @@ from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.strategy import WINDOW, Feed
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         seed: int | None
         shard: tuple[int, int] | None
 
-    Batching = Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack
+    Batching = Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | Groups
 
 
 @attrs.frozen
@@ -153,7 +154,8 @@ def _brief(strategy: Batching) -> str:
         value = getattr(strategy, field.name)
         default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
         if default is attrs.NOTHING or value != default:
-            options.append(f"{value!r}" if default is attrs.NOTHING else f"{field.name}={value!r}")
+            named = default is not attrs.NOTHING or field.kw_only
+            options.append(f"{field.name}={value!r}" if named else f"{value!r}")
     return f"{type(strategy).__name__}({', '.join(options)})"
 
 
@@ -215,7 +217,7 @@ def plan(
 
     The strategies plan an epoch just as they do for `read`, from the lengths files, and nothing is parsed: with the
     same `shuffle`, `seed` and `shard` the plan is exact for the first epoch. Shards without lengths files are parsed
-    once.
+    once, and so is the field that `Groups` goes by.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -256,7 +258,8 @@ def plan(
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
-    lengths_only = not any(getattr(strategy, "time", None) for strategy in strategies)
+    by_values = any(isinstance(strategy, Groups) or getattr(strategy, "time", None) for strategy in strategies)
+    lengths_only = not by_values
     origin = resolve(path, split, schema=schema, lengths_only=lengths_only)
     origin.fetch(lengths_only=lengths_only)
     origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())

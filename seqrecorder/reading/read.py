@@ -17,6 +17,7 @@ from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.crop import Crop
+from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
@@ -61,7 +62,7 @@ def read(
     split: str | None = None,
     *,
     schema: object = None,
-    batch: int | Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | None = None,
+    batch: int | Pad | Bucket | TokenBudget | Ragged | Crop | Window | Unroll | Pack | Groups | None = None,
     shuffle: int = 0,
     seed: int | None = None,
     epochs: int | None = 1,
@@ -300,7 +301,7 @@ def _shaper(whole: Schema, parsed: Schema, options: OutputOptions, unasked: set[
     return in_rates(shape, whole.rates, rated, parsed.groups, int(options.carried is not None))
 
 
-_STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack)
+_STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Groups)
 
 
 def _unknown(name: str, batch: Any) -> Exception:

@@ -514,18 +514,22 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
             f"such as {{'label': {{3: 5.0}}}}; got {oversample!r}"
         )
     field = origin.schema[name]
-    problem = "is a feature list" if field.is_list else None
-    if field.sparse is not None or field.is_ragged or field.shape:
-        problem = "has more than one value"
-    elif field.optional:
-        problem = "may be None"
-    elif weights is None and not _is_number(field):
+    problem = None
+    if weights is None and not _is_number(field):
         problem = f"holds {field.element.name}, which is no weight; give weights by value: {{{name!r}: {{VALUE: 2.0}}}}"
-    if problem:
-        raise OptionError(f"oversample: expected one value of each record, and field {name!r} {problem}")
+    require_one_value("oversample", field, problem)
     if weights is not None:
         weights = _by_value(field, weights)
     return Oversampling(name, Parser(origin.schema.select([name]), origin.layout, where=origin.record), weights)
+
+
+def require_one_value(option: str, field: Field, problem: str | None = None) -> None:
+    """Raise `OptionError` where a field has not one value of each record, or for another problem."""
+    problem = "may be None" if field.optional else problem
+    problem = "has more than one value" if field.sparse is not None or field.is_ragged or field.shape else problem
+    problem = "is a feature list" if field.is_list else problem
+    if problem:
+        raise OptionError(f"{option}: expected one value of each record, and field {field.name!r} {problem}")
 
 
 def _is_number(field: Field) -> bool:

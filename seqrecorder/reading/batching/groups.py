@@ -1,0 +1,278 @@
+"""`Groups`: batches of so many values of a field, with so many records of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+
+from seqrecorder.codec.graph_ops import to_longest
+from seqrecorder.codec.parse import Parser
+from seqrecorder.errors import OptionError
+from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
+from seqrecorder.reading.stream import require_one_value
+from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from seqrecorder.reading.strategy import Feed
+
+
+@attrs.frozen(kw_only=True)
+class Groups(PaddedBatches):
+    """Batches of `groups` different values of a field, with `each` records of every one, padded to the longest.
+
+    For losses that compare records of the same and of different classes, such as triplet and contrastive losses.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Word:
+    ...     speaker: str = sr.context(str)
+    ...     x: np.ndarray = sr.feature_list("int64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Word(speaker, [n]) for n, speaker in enumerate("abcabcaabb")], corpus)
+    >>> for batch in sr.read(corpus, batch=sr.Groups(by="speaker", groups=2, each=2), seed=0):
+    ...     print(batch["speaker"].numpy().tolist(), batch["x"].numpy().ravel().tolist())
+    [b'a', b'a', b'c', b'c'] [0, 3, 2, 5]
+    [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
+
+    The field is read once more, first, to count the records of each value: about a microsecond a record. So the number
+    of batches is known, and is the most that there can be if no record comes twice in an epoch. Left out, counted in a
+    warning and by `seqrecorder.plan`, are values with fewer than `each` records, and records for which there are not
+    enough other values, or that do not make up `each`. Of a value with more records than places, those that come are
+    spread over the epoch; where records are shuffled, others come in each epoch.
+
+    Which values meet is drawn from the seed of `read`, also of records that are not shuffled. Records wait in memory
+    until a batch is full: write or read data that are sorted by the field shuffled.
+
+    Attributes:
+        by: name of a context field of ints, bools or text, with one value.
+        groups: different values in a batch.
+        each: records of each value.
+        padding_values: as for `Pad`, like all that follows.
+        padding_side: see there.
+        pad_to_multiple_of: see there.
+        empty: see there.
+        length_name: see there.
+        mask_name: see there.
+    """
+
+    by: str
+    groups: int = attrs.field(validator=positive)
+    each: int = attrs.field(validator=positive)
+
+    @property
+    def _size(self) -> int:
+        return self.groups * self.each
+
+    def read(self, feed: Feed) -> Batches:
+        """Return batches of values and their records.
+
+        Raises:
+            OptionError: options do not fit the fields.
+        """
+        padding = self.padding(feed, to_longest, {})
+        planned, count = self._planned(feed)
+
+        def parse(serialized: Any, _: Any) -> Any:
+            return feed.shape(feed.parser.parse_batch(serialized, padding))
+
+        return Batches(feed.made(planned, parse, self._size), count)
+
+    def shapes(self, feed: Feed) -> Any:
+        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        width = self.padding(feed, to_longest, {}).width
+        return self._planned(feed)[0].map(lambda _, lengths: shape_of(lengths, width(feed.group(), lengths)))
+
+    def _planned(self, feed: Feed) -> tuple[Any, int]:
+        """Return a `tf.data.Dataset` of the records of batches and their lengths, and how many batches there are."""
+        feed = feed.leave_out_empty() if self.empty == "drop" else feed
+        values = _Values.of(feed, self.by)
+        count, places = share_places(values.counts // self.each, self.groups)
+        few = int(values.counts[values.counts < self.each].sum())
+        feed.count_left_out(few, f"values of {self.by!r} with fewer than {self.each} records")
+        rest = int(values.counts.sum()) - few - count * self._size
+        feed.count_left_out(rest, f"no place beside {self.groups - 1} other values of {self.by!r}")
+        group = feed.origin.schema.groups[0] if feed.origin.schema.groups else None
+
+        def plan(windows: Any, number: Any) -> Any:
+            return rebatched(self._deal(windows, number, values, count, places), self._size, drop_remainder=True)
+
+        return feed.stream(plan, group=group, draw=True), count
+
+    def _deal(self, windows: Any, number: Any, values: _Values, count: int, places: NDArray[np.int64]) -> Any:
+        """Return the records of batches, one batch after the other, and their lengths.
+
+        Args:
+            windows: elements `(serialized: string [w])`, or with lengths beside them.
+            number: stands for the order of the epoch.
+            values: of the field.
+            count: batches of the epoch.
+            places: int64, `(values,)`: in how many of them each value comes.
+        """
+        import tensorflow as tf
+
+        kinds = len(places)
+        wanted, records = tf.constant(places * self.each, tf.int64), tf.constant(values.counts, tf.int64)
+
+        def with_lengths(serialized: Any, *lengths: Any) -> Any:
+            return serialized, lengths[0] if lengths else tf.zeros_like(tf.strings.length(serialized), tf.int64)
+
+        def step(state: Any, window: Any) -> Any:
+            (held, held_kinds, held_lengths, seen, left, done), (serialized, lengths) = state, window
+            kind = values.kinds(serialized)
+            # Of each value as many records as have a place, evenly over the epoch.
+            nth = tf.gather(seen, kind) + _rank(kind)
+            share, of = tf.gather(wanted, kind), tf.gather(records, kind)
+            keep = (nth + 1) * share // of > nth * share // of
+            seen += tf.math.bincount(tf.cast(kind, tf.int32), minlength=kinds, maxlength=kinds, dtype=tf.int64)
+            held = tf.concat([held, tf.boolean_mask(serialized, keep)], 0)
+            kind = tf.concat([held_kinds, tf.boolean_mask(kind, keep)], 0)
+            lengths = tf.concat([held_lengths, tf.boolean_mask(lengths, keep)], 0)
+            counts = tf.math.bincount(tf.cast(kind, tf.int32), minlength=kinds, maxlength=kinds, dtype=tf.int64)
+            chosen, left, done = self._choose(counts // self.each, left, done, number, count)
+            order = tf.argsort(kind, stable=True)
+            first = tf.gather(tf.cumsum(counts, exclusive=True), chosen) + _rank(chosen) * self.each
+            rows = tf.gather(order, tf.reshape(first[:, tf.newaxis] + tf.range(self.each, dtype=tf.int64), [-1]))
+            stays = tf.tensor_scatter_nd_update(
+                tf.ones_like(kind, tf.bool), rows[:, tf.newaxis], tf.zeros_like(rows, tf.bool)
+            )
+            later = [tf.boolean_mask(part, stays) for part in (held, kind, lengths)]
+            return (*later, seen, left, done), (tf.gather(held, rows), tf.gather(lengths, rows))
+
+        nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
+        start = nothing, none, none, tf.zeros([kinds], tf.int64), tf.constant(places, tf.int64), tf.zeros([], tf.int64)
+        windows = mapped(windows, with_lengths)
+        return scanned(windows, start, step) if count else windows.take(0)
+
+    def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
+        """Return the values of the batches that can be filled, those that still come, and how many batches are done.
+
+        The values that come most often from here on are taken first, drawn among equals. One that must come in every
+        batch that is left is waited for, so that in the end all places are taken.
+
+        Args:
+            ready: int64, `(values,)`: how many times a value can be taken.
+            left: int64, `(values,)`: in how many batches it still comes.
+            done: int64 scalar: batches before.
+            number: stands for the order of the epoch.
+            count: batches of the epoch.
+        """
+        import tensorflow as tf
+
+        def go(ready: Any, left: Any, done: Any, _: Any) -> Any:
+            needed = tf.reduce_any(tf.equal(left, count - done) & tf.equal(ready, 0))
+            return (done < count) & (tf.math.count_nonzero(ready) >= self.groups) & ~needed
+
+        def take(ready: Any, left: Any, done: Any, chosen: Any) -> Any:
+            drawn = tf.random.stateless_uniform(
+                tf.shape(left), tf.stack([number, -1 - done]), dtype=tf.float64, alg="philox"
+            )
+            key = tf.where(ready > 0, tf.cast(left, tf.float64) + drawn, -1.0)
+            best = tf.cast(tf.math.top_k(key, self.groups).indices, tf.int64)
+            one = tf.scatter_nd(best[:, tf.newaxis], tf.ones_like(best), left.shape)
+            return ready - one, left - one, done + 1, tf.concat([chosen, best], 0)
+
+        none = tf.zeros([0], tf.int64)
+        shapes = left.shape, left.shape, done.shape, tf.TensorShape([None])
+        start = tf.ensure_shape(ready, left.shape), left, done, none
+        _, left, done, chosen = tf.while_loop(go, take, start, shape_invariants=shapes, parallel_iterations=1)
+        return chosen, left, done
+
+
+def _rank(kinds: Any) -> Any:
+    """Return how many before it are of the kind of each, int64 `(n,)`."""
+    import tensorflow as tf
+
+    order = tf.argsort(kinds, stable=True)
+    ordered = tf.gather(kinds, order)
+    rank = tf.range(tf.size(kinds, tf.int64)) - tf.searchsorted(ordered, ordered, out_type=tf.int64)
+    return tf.scatter_nd(order[:, tf.newaxis], rank, tf.shape(kinds))
+
+
+def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
+    """Return how many batches of so many different values there can be, and in how many of them each value comes.
+
+    >>> share_places(np.array([9, 2, 1]), groups=2)
+    (3, array([3, 2, 1]))
+
+    Args:
+        most: int64, `(values,)`: in how many batches each value can come.
+        groups: values of a batch.
+    """
+    low, high = 0, int(most.sum()) // groups
+    while low < high:  # the most batches for which no value must come twice in one
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if int(np.minimum(most, middle).sum()) >= middle * groups else (low, middle - 1)
+    places = np.minimum(most, low)
+    over = int(places.sum()) - low * groups  # fewer than a batch has, or there would be one more
+    places[np.argsort(-places, kind="stable")[:over]] -= 1
+    return low, places
+
+
+@attrs.frozen(eq=False)
+class _Values:
+    """The values of a field.
+
+    Attributes:
+        parser: of the field.
+        table: int64, `(values,)`, ascending: what stands for each value, itself or its hash.
+        counts: int64, `(values,)`: records of each.
+        known: int64, of all records in the order of the files, which value they have, where their places stand for
+            them; None where they are read.
+    """
+
+    parser: Parser
+    table: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    known: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, feed: Feed, name: str) -> _Values:
+        """Read the values of a field once."""
+        import tensorflow as tf
+
+        field = feed.origin.schema[name]
+        kind = field.element.numpy.kind
+        is_class = kind in "biu" or field.element.is_text
+        problem = None if is_class else f"holds {field.element.name}; give one of ints, bools or text"
+        require_one_value("by", field, problem)
+        if not tf.executing_eagerly():
+            raise OptionError("Groups: reads a field first, which needs eager execution: read outside of tf.Graph()")
+        if feed.options.oversampling is not None:
+            raise OptionError("oversample: Groups counts the records of each value; leave one of them out")
+        parser = Parser(feed.origin.schema.select([name]), feed.origin.layout, where=feed.origin.record)
+        options = attrs.evolve(feed.options, shuffle=0, epochs=1, number=False, known=None)
+        values = cls(parser, np.empty(0, np.int64), np.empty(0, np.int64))
+        windows = attrs.evolve(feed, options=options).stream(lambda windows, _: mapped(windows, values.hashes))
+        nothing = np.empty(0, np.int64)
+        table, kinds, counts = np.unique(
+            np.concatenate([nothing, *windows.as_numpy_iterator()]), return_inverse=True, return_counts=True
+        )
+        if feed.options.known is None:
+            return cls(parser, table, counts)
+        options = attrs.evolve(feed.options, shuffle=0)
+        places = attrs.evolve(feed, options=options).stream(lambda windows, _: windows).as_numpy_iterator()
+        places = np.concatenate([nothing, *(part[0].astype(np.int64) for part in places)])
+        known = np.zeros(int(places.max(initial=-1)) + 1, np.int64)
+        known[places] = kinds
+        return cls(parser, table, counts, known)
+
+    def hashes(self, serialized: Any) -> Any:
+        """Return what stands for the values of records, int64 `(w,)`: numbers as they are, texts by a hash."""
+        import tensorflow as tf
+
+        [column] = self.parser.parse_columns(serialized)[0].values()
+        if column.values.dtype == tf.string:
+            return tf.strings.to_hash_bucket_fast(column.values, (1 << 63) - 1)
+        return tf.cast(column.values, tf.int64)
+
+    def kinds(self, serialized: Any) -> Any:
+        """Return the places of the values of records among all, int64 `(w,)`."""
+        import tensorflow as tf
+
+        if self.known is not None:
+            return tf.gather(tf.constant(self.known, tf.int64), tf.strings.to_number(serialized, tf.int64))
+        return tf.searchsorted(tf.constant(self.table, tf.int64), self.hashes(serialized), out_type=tf.int64)
