@@ -295,8 +295,8 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, p
         old: what the old reader gave, some times.
         new: likewise.
         mixed: whether a row may depend on others of its batch, so that only kinds can be compared.
-        proved: whether they are equal with their order fixed, so that what never comes may always have been left
-            over from the last batch.
+        proved: whether they are equal with their order fixed, so that what never comes in the runs of one of them may
+            always have been left over from the last batch.
     """
     exact = _by_records(old, new, mixed=mixed, proved=proved)
     if exact.equal:
@@ -330,7 +330,7 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
         return Comparison(count, ordered=False, sampled=True)
     left = max(_sizes(new[0]), default=1) - 1 if ended and proved else 0
     for verb, which in (("new", drawn[1].keys() - drawn[0]), ("missing", drawn[0].keys() - drawn[1])):
-        if len(which) > left * (verb == "missing"):
+        if len(which) > left:
             return Comparison(count, f"a record is {verb}: {_shown(next(iter(which)))}", ordered=False)
     return Comparison(count, ordered=False, ended=ended)
 

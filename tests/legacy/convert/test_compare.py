@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from seqrecorder import legacy
 from seqrecorder.errors import LiftError
+from seqrecorder.legacy.convert import prove
 
 v1 = tf.compat.v1
 
@@ -46,6 +47,15 @@ def test_another_order():
     assert comparison.equal
     assert not comparison.ordered
     assert "the same records, in an order left to chance" in str(comparison)
+
+
+def test_what_was_left_over_each_time():
+    """Of readers that are proved equal in order, either may have dropped the same record in each of a few runs."""
+    one, other = ([prove.Run([[np.array(rows)]], ended=True)] * 3 for rows in ([0, 1, 2, 3], [0, 1, 2, 4]))
+    assert prove.by_records(one, other, proved=True).equal
+    assert prove.by_records(one, other).difference == "a record is new: [4]"
+    many = [prove.Run([[np.array([0, 5, 6, 7])], [np.array([8, 9, 10, 11])]], ended=True)] * 3
+    assert not prove.by_records(one, many, proved=True).equal
 
 
 def test_padding_of_both_axes():
