@@ -45,7 +45,7 @@ BUDGETS = {
     "schema": (1790, 9),
     "wire": (940, 4),
     "storage": (2860, 9),
-    "codec": (3270, 13),
+    "codec": (3280, 13),
     "dataset": (4010, 15),
     "writing": (3130, 10),
     "reading": (3670, 21),
