@@ -6,7 +6,6 @@ those that a strategy kept are decoded, and padded to the largest of them.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,14 @@ from seqrecorder.schema.conversion import Mismatch, exact_image
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+_AT_ONCE = 16  # images that are decoded together: each takes the memory of the largest of them
 _GRAY_AND_ALPHA = 2  # channels that TensorFlow takes only as they come, by the name of 0
 _PNG_HEAD = 24  # bytes up to the end of the size
 _BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
@@ -51,17 +51,28 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
     """Return images as `Column.values` has them: of any size, or where they stay encoded, an object each."""
     import tensorflow as tf
 
-    def each(image: bytes) -> Any:
-        if field.encoded:
-            with contextlib.suppress(Mismatch):
-                return exact_image(image, field.element, field.shape, field.storage)
-        return decode_images(tf.constant([image]), field).numpy()[0]
+    def decoded() -> Iterator[Any]:
+        left = [image for image, fits in zip(encoded, kept, strict=True) if not fits]
+        for start in range(0, len(left), _AT_ONCE):
+            some = not_empty(tf.constant(left[start : start + _AT_ONCE]), field)
+            for image, size in zip(*(part.numpy() for part in ImageDecoder(field).decode(some)), strict=True):
+                yield image[: size[0], : size[1]].copy()
 
     with tf.device("CPU:0"):
         if not (field.any_size or field.encoded):
             images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
             return images
-        return separate(list(map(each, encoded)))
+        kept = [field.encoded and _fits(image, field) for image in encoded]
+        pixels = decoded()
+        return separate([image if fits else next(pixels) for image, fits in zip(encoded, kept, strict=True)])
+
+
+def _fits(image: bytes, field: Field) -> bool:
+    try:
+        exact_image(image, field.element, field.shape, field.storage)
+    except Mismatch:
+        return False
+    return True
 
 
 @attrs.frozen
@@ -120,35 +131,40 @@ class ImageDecoder:
         import tensorflow as tf
 
         shape, dtype, size = self.field.shape, self.field.element.graph, self.size
+        kind = tf.TensorSpec([*(size or shape[:2]), shape[2]], dtype)
+        if not (size or self.field.any_size):
+            encoded, sizes = _sizes(encoded, self.field.name, shape)
+            return tf.map_fn(self._read, encoded, fn_output_signature=kind), sizes
         here = tf.strings.length(encoded) > 0
-        encoded = tf.boolean_mask(encoded, here)
-        encoded, sizes = _sizes(encoded, self.field.name, shape)
+        encoded, sizes = _sizes(tf.boolean_mask(encoded, here), self.field.name, shape)
         largest = tf.reduce_max(tf.concat([[[1, 1]], sizes], 0), 0)
         common = tf.cast(tf.stack([known or largest[axis] for axis, known in enumerate(size or shape[:2])]), tf.int64)
         whole = tf.concat([common, [shape[2]]], 0)
-        nothing = tf.zeros(whole, dtype)
 
-        def read(image: Any) -> Any:
-            channels = 0 if shape[2] == _GRAY_AND_ALPHA else shape[2]
-            if self.field.storage == "png":
-                pixels = tf.io.decode_png(image, channels, dtype)
-            else:
-                pixels = tf.io.decode_jpeg(image, channels)
-            pixels = tf.ensure_shape(pixels, shape)
+        def fit(image: Any) -> Any:
+            pixels = self._read(image)
             if size:
                 return tf.cast(tf.round(tf.image.resize(pixels, size)), dtype)
-            if None not in shape:
-                return pixels
             return tf.pad(pixels, tf.stack([tf.zeros_like(whole), whole - tf.shape(pixels, tf.int64)], 1))
 
         # The first stands for no image: without any, TensorFlow could not tell their shape.
         images = tf.map_fn(
-            lambda image: tf.cond(tf.equal(image, ""), lambda: nothing, lambda: read(image)),
+            lambda image: tf.cond(tf.equal(image, ""), lambda: tf.zeros(whole, dtype), lambda: fit(image)),
             tf.concat([[""], encoded], 0),
-            fn_output_signature=tf.TensorSpec([*(size or shape[:2]), shape[2]], dtype),
+            fn_output_signature=kind,
         )
         at = tf.cumsum(tf.cast(here, tf.int64)) * tf.cast(here, tf.int64)
         return tf.gather(images, at), spread_rows(sizes, here, tf.zeros([], tf.int64))
+
+    def _read(self, image: Any) -> Any:
+        """Return the pixels of one image, as large as it is."""
+        import tensorflow as tf
+
+        shape = self.field.shape
+        channels = 0 if shape[2] == _GRAY_AND_ALPHA else shape[2]
+        if self.field.storage == "png":  # either op takes both kinds
+            return tf.ensure_shape(tf.io.decode_png(image, channels, self.field.element.graph), shape)
+        return tf.ensure_shape(tf.io.decode_jpeg(image, channels), shape)
 
 
 def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any, Any]:

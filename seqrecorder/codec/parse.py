@@ -327,6 +327,9 @@ class Parser:
         self.crops: Mapping[str, Crop] = {group: crop for group, crop in (crops or {}).items() if crop}
         fields = {field.name for field in schema.fields}
         decoders = {**of_any_size, **{name: each for name, each in (images or {}).items() if name in fields}}
+        mapped = [name for name in decoders if not self.schema[name].element.is_text]
+        if mapped:
+            raise OptionError(f"vocabulary: expected fields of text or numbers, got {mapped[0]!r}, which holds images")
         self.images = decoders | images_of(self.schema, sources_of(derivations), decoders)
         flat = {name for each in derivations for name in (each.source, each.beside) if name is not None}
         self.specs = Specs(schema, layout, self.crops, flat | set(decoders))

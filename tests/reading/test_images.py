@@ -352,6 +352,8 @@ def test_options_of_images_are_checked(corpus):
     ):
         with pytest.raises(sr.OptionError, match=message):
             sr.read(corpus, resize=resize)
+    with pytest.raises(sr.OptionError, match="vocabulary: .* 'frames', which holds images"):
+        sr.read(corpus, vocabulary={"frames": sr.Vocabulary(["a"])})
     with pytest.raises(sr.SchemaError, match="no field 'frame'"):
         sr.read(corpus, resize={"frame": (2, 2)})
     for batch, resize in (

@@ -537,7 +537,7 @@ def _bytes_comment(feature: FeatureDescription) -> str:
     """Guess the meaning of bytes that are no text."""
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
-        return f'{feature.format} images; if of one size: "uint8", shape=(height, width, channels), storage="{storage}"'
+        return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
     if feature.format == "TensorProto":
         return 'of tf.io.serialize_tensor; their dtype, shape=(...), storage="tensor" reads them'
     if feature.format is not None:

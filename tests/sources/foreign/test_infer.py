@@ -219,7 +219,7 @@ def test_formats_of_files_are_known(tmp_path):
                 example.context.feature[name].bytes_list.value.append(values[number] + b"\x00\xff")
             file.write(example.SerializeToString())
     comments = infer(tmp_path / "a.tfrecord").comments
-    assert comments["png"].startswith('PNG images; if of one size: "uint8", shape=')
+    assert comments["png"].startswith('PNG images; "uint8", shape=(None, None, channels)')
     assert comments["sound"] == "FLAC files"
     assert 'storage="tensor"' in comments["tensor"]
     assert "decode_raw" not in comments["tensor"]
