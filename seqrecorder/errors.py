@@ -94,7 +94,7 @@ class SchemaMismatchError(SchemaError):
 
 
 class FieldProblem:
-    """What is wrong with one field of one record.
+    """A problem with one field of one record.
 
     Attributes:
         field: name of the field.

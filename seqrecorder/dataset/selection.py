@@ -589,7 +589,7 @@ class Corpus(Generic[R]):
 
     @property
     def manifest(self) -> Manifest:
-        """What the dataset contains."""
+        """Manifest of the dataset."""
         return self._store.manifest
 
     @property

@@ -222,7 +222,7 @@ _SEVERAL = (list, tuple, set, frozenset, range, np.ndarray)
 
 @attrs.frozen
 class Condition:
-    """What is asked of each record.
+    """Conditions on each record.
 
     Attributes:
         schema: of the fields that are parsed for it.
@@ -289,7 +289,7 @@ def _values(field: Field, given: Any) -> list[Any]:
 
 
 def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
-    """Return which records have one of some values."""
+    """Mark the records that have one of several values."""
     some = [value for value in wanted if value is not None]
     if column.values.dtype == object:
         known = set(some)

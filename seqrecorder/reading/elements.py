@@ -31,7 +31,7 @@ OUTPUTS = ("dict", "tuple", "record")
 
 @attrs.frozen
 class Carried:
-    """What the elements of a strategy carry beside the fields and their lengths.
+    """Names that the elements of a strategy carry beside fields and lengths.
 
     Attributes:
         names: of what is made, each with the field that it is made of, or None.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.window import Window
 
     class PlanKeywords(TypedDict, total=False):
-        """What `plan` takes by name, with the types that it declares."""
+        """Keyword arguments of `plan`, typed."""
 
         schema: object
         shuffle: int
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Plan:
-    """What one epoch of a strategy gives.
+    """Figures of one epoch of a strategy.
 
     Attributes:
         strategy: the strategy.

@@ -273,7 +273,7 @@ def _warn_of_shapes(strategy: Strategy) -> None:
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
-    """Return what a strategy carries for fields of their own rates, though it cuts them in one."""
+    """Describe what a strategy carries for fields of different rates, which it cuts in one."""
     carried, joined = strategy.carried(derived), strategy.carried(whole.in_one_rate())
     if carried is None or joined is None or not whole.rates:
         return carried

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
 
     class ReadKeywords(TypedDict, total=False):
-        """What `read_records` takes by name beside `schema` and `fields`, with the types that it declares."""
+        """Keyword arguments of `read_records` beside `schema` and `fields`, typed."""
 
         shard: tuple[int, int] | None
         compression: str | None
@@ -273,7 +273,7 @@ def _parts(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Part
 
 
 def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Return which records of files, as they were written one behind the other, are some of those file behind file.
+    """Map positions in the order of writing to positions in the order of files.
 
     Args:
         files: of which some are read.

@@ -97,7 +97,7 @@ class Feed:
         )
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return which of the records dealt to this reader are kept, None where it takes parsing to know."""
+        """Mark the records of this reader that are kept; None where only parsing would tell."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -315,7 +315,7 @@ def _bytes_of(spec: Any, rows: int, longest: int) -> float:
 
 @attrs.frozen
 class Batches:
-    """What a strategy makes.
+    """The batches of a strategy, and their number.
 
     Attributes:
         dataset: a `tf.data.Dataset` of shaped elements.
@@ -376,7 +376,7 @@ class Strategy(Protocol):
 
 Side = Literal["right", "left"]
 EMPTY = ("keep", "drop", "error")
-"""What `empty` says of a record without steps."""
+"""Treatment of records without steps: the option `empty`."""
 
 
 def _of(group: RecordLength) -> str:

@@ -57,7 +57,7 @@ _AUTO = 3
 
 
 _PROGRAM_SEED = 87654321
-"""What TensorFlow takes for the seed of a program that has none."""
+"""The seed that TensorFlow uses in a program that sets none."""
 
 
 def in_epochs(
@@ -366,7 +366,7 @@ class LengthCounts:
 
 @attrs.frozen
 class Limits:
-    """Which lengths records may have.
+    """Limits of the lengths of records.
 
     Attributes:
         group: the alignment group whose length counts, or several.
@@ -393,7 +393,7 @@ class Limits:
 
 @attrs.frozen(eq=False)
 class PlannedReads:
-    """What is read instead of some files.
+    """Reads that replace whole files.
 
     Attributes:
         paths: of all shards that runs are of.
@@ -618,7 +618,7 @@ class StreamOptions:
         return list(dict.fromkeys(groups))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Return which records are kept, True for all.
+        """Mark the records to keep; True for all.
 
         Args:
             lengths: by alignment group, int64 `(n,)`, as the records are stored.
@@ -875,7 +875,7 @@ class _Files:
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:
-        """Return which records of a window are dealt to us, the first of which has a position among all."""
+        """Slice the records of this reader out of a window that begins at a position of the dataset."""
         import tensorflow as tf
 
         if deal.stop is None:

@@ -1,4 +1,4 @@
-"""What `model.fit` takes: inputs, targets, and sample weights of the shape that a loss makes of its target.
+"""Elements for `model.fit`: inputs, targets, and sample weights of the shape that a loss makes of its target.
 
 A weight is a product: 1 for what is real and 0 for padding, times what the user gives for records or steps, times the
 weight of the target's class; and 0 where the target has no next step, or was not observed.
@@ -103,7 +103,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Return which entries of a loss count: those of which nothing is 0 or False; bool, of a rank at most."""
+    """Mark the entries of a loss that count, none of whose values is 0 or False; bool, of a rank at most."""
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -193,7 +193,7 @@ def _unlike(option: str, targets: Any, value: Any) -> OptionError:
 
 
 def mask_of_steps(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
-    """Return which steps are real, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
+    """Mark the real steps, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
     import tensorflow as tf
 
     lengths = values[options.length_name if group == parsed.groups[0] else length_name(group)]

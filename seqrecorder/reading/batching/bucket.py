@@ -116,7 +116,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """What `width` gives, where it gives no more than some numbers that are known; else none."""
+        """The few widths that `width` can give, if they are known; else none."""
         return ()
 
 
@@ -534,7 +534,7 @@ class BucketPlan(LengthPlan):
 
     @property
     def widths(self) -> Sequence[int]:
-        """What `width` gives, where batches are padded to the boundaries and the most steps of a record are known."""
+        """The widths of batches that are padded to boundaries, if the longest record is known."""
         if not self.pad_to_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
@@ -762,7 +762,7 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """What a plan knows of a window beside its lengths, as scalar tensors.
+    """Scalar tensors that describe a window to a plan, beside its lengths.
 
     Attributes:
         index: int64: how many windows of the epoch came before.

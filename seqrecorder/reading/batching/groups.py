@@ -261,7 +261,7 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Return what stands for the values of records, int64 `(w,)`: numbers as they are, texts by a hash."""
+        """Encode the values of records, int64 `(w,)`: numbers as they are, texts by a hash."""
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()
