@@ -273,7 +273,7 @@ def _parts(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Part
 
 
 def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Map positions in the order of writing to positions in the order of files.
+    """Mark, in the order of the files, the records of a slice that counts in the order of writing.
 
     Args:
         files: of which some are read.
