@@ -333,15 +333,15 @@ def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
         column = columns[rule.time]
-        steps = _steps_of(column, rule.time)
+        steps = _steps_of(column, rule.time, least=0)
         before = steps_before(column.values, steps, in_time.bounds, rule.time, range(done, done + steps.size))
         edges.append(np.column_stack([np.zeros_like(steps), before, steps]))
         done += steps.size
     return np.concatenate(edges)
 
 
-def _steps_of(column: Column, name: str) -> NDArray[np.int64]:
-    if column.present is not None or (column.steps == 0).any():
+def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
+    if column.present is not None or (column.steps < least).any():
         raise OptionError(f"time: some records have no {name!r}; leave them out by `where` first")
     steps: NDArray[np.int64] = column.steps
     return steps

@@ -365,6 +365,10 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
                     mask_of(g, parsed, options): mask_of_steps(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
+            if options.inputs is not None:  # a later group that is read alone goes by its own names, too
+                lengths, mask = options.length_name, options.mask_name
+                own = {length_name(first): lengths, f"{first}_{mask}": mask}
+                values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
         if options.inputs is not None:
             return fit_element(values, parsed, options)
         if options.output == "dict":
