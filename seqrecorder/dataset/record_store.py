@@ -188,6 +188,10 @@ def resolve_selection(
             resolve_dataset(manifest, name, None, "full", "error")
     if names is None:
         files = _selected(store, np.ascontiguousarray(positions, np.int64), lengths_only=lengths_only)
+        for piece in store.pieces:
+            if piece.split != next(iter(piece.rule.starts)):  # what came before was cut off
+                cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
+                manifest = attrs.evolve(manifest, splitting=cut)
         return Origin(where, wanted, "steps", None, tuple(files), manifest, check)
     if len(names) == 1:
         return attrs.evolve(resolve_dataset(manifest, names[0], None, check, on_corrupt), schema=wanted)
