@@ -248,7 +248,7 @@ def read(
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
-    """Return what a strategy carries for fields of their own rates, though it cuts them in one."""
+    """Adapt what a strategy carries to fields with a rate, which it cuts as a dimension of others."""
     carried, joined = strategy.carried(derived), strategy.carried(whole.in_one_rate())
     if carried is None or joined is None or not whole.rates:
         return carried
