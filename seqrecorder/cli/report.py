@@ -262,6 +262,8 @@ def _options(field: Field) -> str:
         options.append(f"default={cut(printable(' '.join(text.split())), _DEFAULT_WIDTH)}")
     if field.is_list and field.align != "default":
         options.append(f"align={field.align}")
+    if field.per_step is not None:
+        options.append(f"per_step={field.per_step}")
     if field.feature != field.name:
         options.append(f"name={cut(repr(field.feature), _DEFAULT_WIDTH)}")
     return ", ".join(options)

@@ -680,14 +680,13 @@ class FieldMap(Derivation):
     tensor: Callable[..., Any] = attrs.field(eq=False)
     stored: str | None = None
     beside: str | None = None  # type: ignore[misc]  # of each map its own
-    code: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
+    code: Callable[[Any], Any] = attrs.field(default=lambda keys: keys, eq=False)
 
     def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
         """Return the map of the records of some columns, whose groups are known."""
         import tensorflow as tf
 
-        assert self.beside is not None and self.code is not None  # noqa: S101, PT018 - both or none
-        groups, column = self.code(columns[self.beside].values), columns[self.source]
+        groups, column = self.code(columns[str(self.beside)].values), columns[self.source]
         groups = groups if column.present is None else tf.boolean_mask(groups, column.present)
         for sizes in (column.steps, column.counts):
             groups = groups if sizes is None else tf.repeat(groups, sizes)

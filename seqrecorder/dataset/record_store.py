@@ -188,6 +188,10 @@ def resolve_selection(
             resolve_dataset(manifest, name, None, "full", "error")
     if names is None:
         files = _selected(store, np.ascontiguousarray(positions, np.int64), lengths_only=lengths_only)
+        for piece in store.pieces:
+            if piece.split != next(iter(piece.rule.starts)):  # what came before was cut off
+                cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
+                manifest = attrs.evolve(manifest, splitting=cut)
         return Origin(where, wanted, "steps", None, tuple(files), manifest, check)
     if len(names) == 1:
         return attrs.evolve(resolve_dataset(manifest, names[0], None, check, on_corrupt), schema=wanted)
@@ -235,8 +239,8 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
     groups, out = store.manifest.schema.groups, []
     for start, stop in itertools.pairwise(np.unique(cuts).tolist()):
         part = positions[start:stop]
-        cuts_of = f"{store.digest} {', '.join(map(str, store.pieces))}"
-        directory = _directory(str(store.manifest.path), cuts_of, hashlib.sha256(part.tobytes()).hexdigest())
+        data = f"{store.digest} {store.pieces}"
+        directory = _directory(str(store.manifest.path), data, hashlib.sha256(part.tobytes()).hexdigest())
         directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
         path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
         if groups and not lengths_path.exists():
@@ -330,7 +334,7 @@ class RecordStore:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RecordStore):
             return NotImplemented
-        mine, others = ((s.manifest.path, s.digest, s.schema, list(map(str, s.pieces))) for s in (self, other))
+        mine, others = ((s.manifest.path, s.digest, s.schema, s.pieces) for s in (self, other))
         return mine == others
 
     def __hash__(self) -> int:
@@ -561,9 +565,9 @@ class RecordStore:
             OptionError: they are in GZIP shards, and not in ascending order.
         """
         if self.pieces:
-            whole = self._whole.messages(positions).rows()
+            whole = list(self._whole.messages(positions).rows())
             for piece in self.pieces:
-                whole = piece.of(list(whole), self.manifest.schema)
+                whole = piece.of(whole, self.manifest.schema)
             return Messages.of(whole)
         files, rows = self.order.find(positions)
         places, parts = [np.empty(0, np.int64)], []

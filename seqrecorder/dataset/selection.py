@@ -730,9 +730,9 @@ def cutoffs(
             f"cutoffs: {count} origins need {times.size - first + 1} distinct times or more in {time!r}, there are "
             f"{times.size}; ask for fewer, or for a shorter horizon or shift"
         )
-    found = []
-    for place in range(first, times.size, step)[:count]:
-        parts = selection.split(at={"train": ..., "test": times[place]}, time=time, straddling="cut")
-        until = times[place + horizon] if place + horizon < times.size else None
-        found.append(Cutoff(times[place], until, parts["train"]))
-    return found
+    origins = []
+    for index in range(first, times.size, step)[:count]:
+        parts = selection.split(at={"train": ..., "test": times[index]}, time=time, straddling="cut")
+        until = times[index + horizon] if index + horizon < times.size else None
+        origins.append(Cutoff(times[index], until, parts["train"]))
+    return origins

@@ -525,7 +525,7 @@ def steps_before(
     return np.stack(counts, 1).astype(np.int64) if counts else np.empty((steps.size, 0), np.int64)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class Piece:
     """The steps of records that a rule in time gives to one split.
 
@@ -540,9 +540,6 @@ class Piece:
     def of(self, messages: Sequence[bytes], schema: Schema) -> list[bytes]:
         """Cut serialized records of a schema."""
         return schema.encode_batch(SplitsInTime(self.rule, schema).pieces(schema.decode_batch(messages), self.split))
-
-    def __str__(self) -> str:
-        return f"{self.rule!r}, {self.split!r}"
 
 
 class SplitsInTime:

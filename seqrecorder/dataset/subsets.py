@@ -320,7 +320,7 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
         bounds = SplitsInTime(rule, rows.schema).bounds
         first, last = np.searchsorted(bounds, starts, "right"), np.searchsorted(bounds, ends, "right")
         straddles = first != last
-        _check_straddling(straddles, straddling, starts, ends)
+        _check_straddling(straddles, rule, starts, ends)
         parts = {name: rows.take(np.flatnonzero((first == part) & ~straddles)) for part, name in enumerate(at)}
         counts, left_out = list(map(len, parts.values())), int(straddles.sum())
     got = {name: count / max(1, sum(counts) + left_out) for name, count in zip(at, counts, strict=True)}
@@ -333,15 +333,15 @@ def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
         column = columns[rule.time]
-        steps = _steps_of(column, rule.time)
+        steps = _steps_of(column, rule.time, least=0)
         before = steps_before(column.values, steps, in_time.bounds, rule.time, range(done, done + steps.size))
         edges.append(np.column_stack([np.zeros_like(steps), before, steps]))
         done += steps.size
     return np.concatenate(edges)
 
 
-def _steps_of(column: Column, name: str) -> NDArray[np.int64]:
-    if column.present is not None or (column.steps == 0).any():
+def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
+    if column.present is not None or (column.steps < least).any():
         raise OptionError(f"time: some records have no {name!r}; leave them out by `where` first")
     steps: NDArray[np.int64] = column.steps
     return steps
@@ -357,8 +357,6 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         own, many = np.unique(columns[field.name].values, return_counts=True)
         times, places = np.unique(np.concatenate([times, own]), return_inverse=True)
         counts = np.bincount(places, np.concatenate([counts, many]), times.size).astype(np.int64)
-    if (times != times).any():  # noqa: PLR0124 - NaT and NaN
-        raise OptionError("time: some steps have a time that is none (NaT, NaN); leave their records out by `where`")
     return times, counts
 
 
@@ -380,7 +378,8 @@ def folds_in_time(
         bounds = _fold_bounds(*timeline(rows, time), count)
     if bounds is None:
         raise _too_few_times(starts, count, "steps" if cuts else "records")
-    rule = TimeRule({f"{n}": start for n, start in enumerate([None, *bounds])}, time, end, "cut" if cuts else "drop")
+    parts = {f"{number}": start for number, start in enumerate([..., *bounds])}
+    rule = TimeRule.of(parts, time, end, "cut" if cuts else straddling or "error")
     if cuts:
         edges = _step_edges(rows, rule)
         before, held = edges[:, 1:-1] > 0, np.diff(edges)[:, 1:] > 0
@@ -389,7 +388,7 @@ def folds_in_time(
         before = ends[:, None] < bounds
         held = np.searchsorted(bounds, starts, "right")[:, None] == np.arange(1, count + 1)
         straddles = np.asarray(((starts[:, None] < bounds) & ~before).any(1))
-        _check_straddling(straddles, straddling or "error", starts, ends)
+        _check_straddling(straddles, rule, starts, ends)
     pairs = []
     for number in range(count):
         sides = before[:, number], held[:, number]
@@ -463,12 +462,8 @@ def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any
     return begin, finish, field
 
 
-def _check_straddling(straddles: NDArray[np.bool_], straddling: Any, starts: Any, ends: Any) -> None:
-    if straddling not in ("error", "drop"):
-        raise OptionError(
-            f"straddling: expected 'error', 'drop' or, for series with a time for each step, 'cut', got {straddling!r}"
-        )
-    if straddles.any() and straddling == "error":
+def _check_straddling(straddles: NDArray[np.bool_], rule: TimeRule, starts: Any, ends: Any) -> None:
+    if straddles.any() and rule.straddling == "error":
         place = int(straddles.argmax())
         raise OptionError(
             f"{int(straddles.sum())} records lie on both sides of a time, such as record {place} of the selection, "

@@ -90,8 +90,8 @@ def predict(
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
     if isinstance(batch, Window) and (batch.jitter or batch.max_windows is not None):
         raise OptionError(f"predict: expected windows of which none is drawn or moved at random, got {batch!r}")
-    joins = isinstance(batch, Window) and batch.distance == batch.length and batch.stride == 1 and batch.pad == "end"
-    if join and not (joins and batch.time is None):
+    whole_windows = (batch.distance, batch.stride, batch.pad, batch.time) if isinstance(batch, Window) else ()
+    if join and whole_windows != (getattr(batch, "length", None), 1, "end", None):
         raise OptionError(
             "predict: join=True puts the steps of windows together that follow each other: expected "
             f"Window(length) with neither shift, stride, pad nor time, got {batch!r}"

@@ -11,7 +11,7 @@ import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
 from seqrecorder.codec.graph_ops import check_steps, sources_of, with_number
-from seqrecorder.codec.parse import Parser, encoded_images, images_of
+from seqrecorder.codec.parse import Parser, encoded_images, images_of, length_name
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
@@ -273,7 +273,7 @@ def _warn_of_shapes(strategy: Strategy) -> None:
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
-    """Describe what a strategy carries for fields of different rates, which it cuts in one."""
+    """Adapt what a strategy carries to fields with a rate, which it cuts as a dimension of others."""
     carried, joined = strategy.carried(derived), strategy.carried(whole.in_one_rate())
     if carried is None or joined is None or not whole.rates:
         return carried
@@ -288,17 +288,12 @@ def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | No
 
 def _shaper(whole: Schema, parsed: Schema, options: OutputOptions, unasked: set[str]) -> Any:
     """Return the function from what a strategy gives, in one rate and with fields unasked, to an element."""
-    made = shaper(whole, parsed, options)
-
-    def shape(values: dict[str, Any]) -> Any:
-        return made({name: value for name, value in values.items() if name not in unasked})
-
     rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in whole.rates}
-    if not rated:
-        return shape
     names = options.carried.names if options.carried else {}
     rated |= {name: rated[source] for name, source in names.items() if source in rated}
-    return in_rates(shape, whole.rates, rated, parsed.groups, int(options.carried is not None))
+    followed = {length_name(group) for group, _ in whole.rates.values()} - set(map(length_name, parsed.groups))
+    shape = shaper(whole, parsed, options)
+    return in_rates(shape, whole.rates, rated, unasked | followed, int(options.carried is not None))
 
 
 _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Groups)

@@ -20,7 +20,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import id_of, mask_of, names_of, weight_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from seqrecorder.reading.elements import OutputOptions
     from seqrecorder.schema.schema import Schema
@@ -368,6 +368,10 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
                     mask_of(g, parsed, options): mask_of_steps(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
+            if options.inputs is not None:  # a later group that is read alone goes by its own names, too
+                lengths, mask = options.length_name, options.mask_name
+                own = {length_name(first): lengths, f"{first}_{mask}": mask}
+                values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
         if options.inputs is not None:
             return fit_element(values, parsed, options)
         if options.output == "dict":
@@ -383,31 +387,28 @@ def in_rates(
     shape: Callable[[dict[str, Any]], Any],
     rates: Mapping[str, tuple[str, int]],
     rated: Mapping[str, str],
-    groups: Sequence[str],
+    unasked: Collection[str],
     outer: int,
 ) -> Callable[[dict[str, Any]], Any]:
-    """Return a function that gives what was cut in one rate its own steps again, before elements are shaped.
+    """Return a function that gives what was cut in one rate its own steps again, and leaves out what nobody asked for.
 
     Args:
         shape: makes the elements (see `shaper`).
         rates: see `Schema.rates`.
         rated: by name of what has steps of a rate, its alignment group.
-        groups: the alignment groups that are read.
+        unasked: names that elements do not have.
         outer: dimensions before the steps: 1 in batches.
     """
-    unread = {length_name(rates[group][0]) for group in rated.values()} - set(map(length_name, groups))
 
     def apart(values: dict[str, Any]) -> Any:
         for name in rated.keys() & values.keys():
             values[name] = _steps_apart(values[name], rates[rated[name]][1], outer)
-        for group in set(rated.values()):
+        for group in dict.fromkeys(rated.values()):
             followed, rate = rates[group]
             for old, new in ((length_name(followed), length_name(group)), (_HORIZON, f"{group}_{_HORIZON}")):
                 if old in values:
                     values[new] = values[old] * rate
-        for old in unread & values.keys():
-            del values[old]
-        return shape(values)
+        return shape({name: value for name, value in values.items() if name not in unasked})
 
     return apart
 

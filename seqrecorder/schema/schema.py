@@ -188,12 +188,10 @@ class Schema:
 
     @functools.cached_property
     def groups(self) -> tuple[str, ...]:
-        """Names of the alignment groups, the default one first."""
+        """Names of the alignment groups, the default one first, and those with a rate last."""
         names = dict.fromkeys(field.group for field in self.fields if field.is_list)
-        return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, self._is_rated(name))))
-
-    def _is_rated(self, group: str) -> bool:
-        return any(field.per_step is not None for field in self.members(group))
+        rated = {field.group for field in self.fields if field.per_step is not None}
+        return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, name in rated)))
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:

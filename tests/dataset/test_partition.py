@@ -227,7 +227,7 @@ def test_series_are_cut_into_folds(tmp_path: Path) -> None:
 
 def test_rolling_origins(tmp_path: Path) -> None:
     """The last origin leaves a horizon; each trains on what was before it, and windows forecast each step once."""
-    stocks = [stock(0, 30), stock(2, 26, 4)]
+    stocks = [stock(0, 30), stock(2, 26, 4), stock(6, 0)]
     sr.write(stocks, tmp_path / "d")
     corpus = sr.open(tmp_path / "d").all()
     origins = sr.cutoffs(corpus, 3, time="day", horizon=4)

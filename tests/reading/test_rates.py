@@ -136,6 +136,14 @@ def test_weights_are_of_the_steps_of_a_target(places: tuple[Path, Path]) -> None
     assert (sound.numpy() > 0).sum(1).tolist() == length.numpy().tolist()
 
 
+@pytest.mark.parametrize("name", ["sound_length", "sound_mask", "sequence_length", "mask"])
+def test_names_of_a_group_that_is_read_alone(places: tuple[Path, Path], name: str) -> None:
+    """Its lengths and its mask go by the names that they have beside the first group, and by those of a first group."""
+    sound, other = next(iter(sr.read(places[0], batch=sr.Pad(7, mask_name="mask"), inputs=("sound", name))))
+    real = sound.numpy() > 0
+    np.testing.assert_array_equal(other, real if "mask" in name else real.sum(1))
+
+
 def test_fields_of_a_rate_are_cut_by_the_steps_of_others(places: tuple[Path, Path]) -> None:
     """Also where those are not read, and normalized with statistics of their own."""
     stats = sr.stats(places[0])

@@ -27,6 +27,7 @@ from seqrecorder.reading.elements import Carried, Shift
 from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,7 +259,7 @@ class Window:
         if self.since is not None and rule and rule["straddling"] == "cut":
             raise OptionError(
                 f"since: windows look back over that time, and the series of {origin.where} were cut where its splits "
-                "begin (straddling='cut'): write the whole series without splits, and give since and until instead"
+                "begin (straddling='cut'): read whole series, written without splits, and give since and until instead"
             )
         if origin.records < 0:
             raise OptionError("time: check='none' leaves the positions of records unknown; leave `check` out")
@@ -272,7 +273,7 @@ class Window:
         bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
         parts, done = [np.empty((0, 2), np.int64)], 0
         options = attrs.evolve(feed.options, **_IN_ORDER)
-        windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times))
+        windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times, cores()))
         for values, steps in windows.as_numpy_iterator():
             parts.append(
                 steps_before(
@@ -288,7 +289,9 @@ class Window:
         if lengths is None:
             return None
         counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
-        feed.count_left_out(int((counts == 0).sum()), f"{'too short' if self.time is None else 'none'} for {self!r}")
+        feed.count_left_out(
+            int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self!r}"
+        )
         return counts
 
     def shapes(self, feed: Feed) -> Any:

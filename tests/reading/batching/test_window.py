@@ -237,6 +237,11 @@ def test_spans_that_make_no_sense(dated, tmp_path: Path) -> None:
     ):
         with pytest.raises((sr.OptionError, sr.RecordError), match=message):
             sr.read(tmp_path / path, "eval" if path == "cut" else None, batch=Window(2, horizon=1, **options))
+    whole = sr.open(tmp_path / "dated").all().where(lambda record: len(record.x) > 0)
+    parts = whole.folds(2, time="day", straddling="cut")[0]
+    assert len(list(sr.read(parts[0], batch=Window(2, horizon=1, time="day", until="2021-03-12")))) > 0
+    with pytest.raises(sr.OptionError, match="were cut where its splits begin"):
+        sr.read(parts[1], batch=Window(2, horizon=1, time="day", since="2021-03-12"))
     with pytest.raises(sr.OptionError, match="batch: Window"):
         sr.batch(tf.data.Dataset.from_tensors({"x": [1]}), Window(2, time="x", since=1))
 
