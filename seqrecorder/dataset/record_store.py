@@ -226,7 +226,7 @@ def touched_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> 
     edges = np.array([split.stop for split in store.splits.values()])
     places = np.unique(np.searchsorted(edges, np.asarray(positions), side="right"))
     names = list(store.splits)
-    return [names[place] for place in places.tolist()]
+    return [names[index] for index in places.tolist()]
 
 
 def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
@@ -352,12 +352,12 @@ class RecordStore:
     def shard_infos(self, numbers: Iterable[int]) -> list[tuple[str, ShardInfo]]:
         """Return some shards, counted through all splits, with the names of these."""
         names, stops = list(self.manifest.splits), self._stops
-        found = []
+        infos = []
         for number in numbers:
-            place = bisect.bisect_right(stops, number)
-            shards = self.manifest.splits[names[place]].shards
-            found.append((names[place], shards[number - stops[place] + len(shards)]))
-        return found
+            index = bisect.bisect_right(stops, number)
+            shards = self.manifest.splits[names[index]].shards
+            infos.append((names[index], shards[number - stops[index] + len(shards)]))
+        return infos
 
     @functools.cached_property
     def _stops(self) -> list[int]:
@@ -460,12 +460,12 @@ class RecordStore:
         hashes, positions = self._keys[split]
         value = hash(_plain(wanted))
         first, last = np.searchsorted(hashes, value, "left"), np.searchsorted(hashes, value, "right")
-        found = np.sort(positions[first:last])
-        if not found.size or not self.is_sought:  # two keys of one hash of 64 bits are not looked for
-            return found
-        records = [self._key_decoder.decode_one(self.read_one(place)) for place in found.tolist()]
+        matches = np.sort(positions[first:last])
+        if not matches.size or not self.is_sought:  # two keys of one hash of 64 bits are not looked for
+            return matches
+        records = [self._key_decoder.decode_one(self.read_one(match)) for match in matches.tolist()]
         same = [getattr(record, field.name) == wanted for record in records]
-        matching: NDArray[np.int64] = found[np.array(same, bool)]
+        matching: NDArray[np.int64] = matches[np.array(same, bool)]
         return matching
 
     def _index_keys(self, field: Field, split: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -96,10 +96,10 @@ class Selection(Selected, Generic[R]):
     def __repr__(self) -> str:
         store = self._rows.store
         names = ", ".join(name for name, split in store.splits.items() if self._rows.touches(split))
-        place = cut(store.manifest.where, 120)
+        where = cut(store.manifest.where, 120)
         return (
             f"<Selection of {number_of(len(self), 'record')}: {cut(self.schema.name, _WIDTH)}, "
-            f"of {cut(names, _WIDTH) or 'no split'} of {place!r}{', cut in time' if store.pieces else ''}>"
+            f"of {cut(names, _WIDTH) or 'no split'} of {where!r}{', cut in time' if store.pieces else ''}>"
         )
 
     def _repr_html_(self) -> str:
@@ -138,14 +138,14 @@ class Selection(Selected, Generic[R]):
         try:
             if isinstance(index, bool):
                 raise TypeError
-            place = operator.index(index)
+            position = operator.index(index)
         except TypeError:
             raise OptionError(
                 f"expected a position, a key of text or bytes, a slice, positions or a mask, got {index!r:.100}"
             ) from None
-        if not -len(self) <= place < len(self):
-            raise RecordNotFoundError(f"{self!r} has no record {place}: it has {number_of(len(self), 'record')}")
-        return rows.store.record(int(rows.positions[place]))
+        if not -len(self) <= position < len(self):
+            raise RecordNotFoundError(f"{self!r} has no record {position}: it has {number_of(len(self), 'record')}")
+        return rows.store.record(int(rows.positions[position]))
 
     def __getitems__(self, indices: Sequence[int]) -> list[R]:
         """Return the records at some places: torch's loaders fetch batches so."""
@@ -567,9 +567,9 @@ class Selection(Selected, Generic[R]):
 
 
 def _require_none(options: Mapping[str, Any], beside: str) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise OptionError(f"{given[0]} does not go with {beside}; leave one of them out")
+    names = [name for name, value in options.items() if value is not None]
+    if names:
+        raise OptionError(f"{names[0]} does not go with {beside}; leave one of them out")
 
 
 def rows_of(selection: Selection[Any]) -> Rows:

@@ -382,9 +382,9 @@ def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int
             low = np.flatnonzero(own <= limit) if share < 1 else np.arange(own.size)
             places.append(start + low)
             ranks.append(own[low])
-        found, drawn = np.concatenate(places), np.concatenate(ranks)
-        if found.size > count:
-            return np.sort(found[np.argpartition(drawn, count)[:count]])
+        candidates, drawn = np.concatenate(places), np.concatenate(ranks)
+        if candidates.size > count:
+            return np.sort(candidates[np.argpartition(drawn, count)[:count]])
         share *= 2
 
 
@@ -416,19 +416,19 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
     return field
 
 
-def time_of(field: Field, given: Any, option: str = "at") -> Any:
+def time_of(field: Field, moment: Any, option: str = "at") -> Any:
     """Return a time, or its text, as a value of a field.
 
     Raises:
         OptionError: it is not exactly one, or none at all (NaT, NaN).
     """
     try:
-        value = np.datetime64(given) if field.element.is_time and isinstance(given, str) else given
+        value = np.datetime64(moment) if field.element.is_time and isinstance(moment, str) else moment
         exact = exact_scalar(value, field.element)
         if exact != exact:  # noqa: PLR0124 - NaT and NaN
             raise ValueError("no time")
     except (Mismatch, TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"{option}: expected a time as {field.element.name}, got {given!r} ({error})") from None
+        raise OptionError(f"{option}: expected a time as {field.element.name}, got {moment!r} ({error})") from None
     return exact
 
 
@@ -706,7 +706,7 @@ class StratifiedDealer:
         self.strata = {value: Stratum(known.name, list(known.counts)) for value, known in (strata or {}).items()}
         dealt = [stratum.counts for stratum in self.strata.values()]
         self._totals = [sum(counts) for counts in zip(*dealt, strict=True)] or [0] * len(self._names)
-        places = {name: place for place, name in enumerate(self._names)}
+        places = {name: index for index, name in enumerate(self._names)}
         self._place_of = {group: places[name] for name, members in (groups or {}).items() for group in members}
 
     def assign(
@@ -728,14 +728,14 @@ class StratifiedDealer:
             stratum = self.strata.get(code)
             if stratum is None:
                 stratum = self.strata[code] = Stratum(cut(str(value), _SHOWN), [0] * len(self._names))
-            place = None if groups is None else self._place_of.get(groups[number])
-            if place is None:
-                place = self._choose(stratum.counts, chance[number])
+            index = None if groups is None else self._place_of.get(groups[number])
+            if index is None:
+                index = self._choose(stratum.counts, chance[number])
                 if groups is not None:
-                    self._place_of[groups[number]] = place
-            stratum.counts[place] += 1
-            self._totals[place] += 1
-            names.append(self._names[place])
+                    self._place_of[groups[number]] = index
+            stratum.counts[index] += 1
+            self._totals[index] += 1
+            names.append(self._names[index])
         return names
 
     def _choose(self, counts: Sequence[int], chance: Sequence[float]) -> int:
@@ -758,6 +758,6 @@ class StratifiedDealer:
     def groups(self) -> dict[str, tuple[int, ...]]:
         """For each split, the hashes of its groups, ascending."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
-        for group, place in self._place_of.items():
-            members[self._names[place]].append(group)
+        for group, split in self._place_of.items():
+            members[self._names[split]].append(group)
         return {name: tuple(sorted(groups)) for name, groups in members.items()}

@@ -176,8 +176,8 @@ def _deal_records(
         counts = np.maximum(0, np.floor(ideal + 1e-9)).astype(np.int64)
         while counts.sum() > size:  # what was carried made them more than there are
             counts[np.argmax(np.where(counts > 0, counts - ideal, -np.inf))] -= 1
-        for place in np.argsort(counts - ideal, kind="stable")[: size - int(counts.sum())].tolist():
-            counts[place] += 1
+        for index in np.argsort(counts - ideal, kind="stable")[: size - int(counts.sum())].tolist():
+            counts[index] += 1
         carried = ideal - counts
         part[order[start : start + size]] = np.repeat(np.arange(targets.size), counts)
         start += size
@@ -192,28 +192,28 @@ def _deal_groups(
     Lacks are weighed by stratum, so that a rare one counts as much as a frequent one.
     """
     count = int(groups.max()) + 1
-    held = np.zeros((count, int(strata.max()) + 1))
-    np.add.at(held, (groups, strata), 1)
-    held = np.column_stack([held, held.sum(1)])  # all records are one stratum more, so that parts are equally large
+    sizes = np.zeros((count, int(strata.max()) + 1))
+    np.add.at(sizes, (groups, strata), 1)
+    sizes = np.column_stack([sizes, sizes.sum(1)])  # all records are one stratum more, so that parts are equally large
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, groups, ranks)
-    totals = held.sum(0)
+    totals = sizes.sum(0)
     lacks = targets[:, None] * totals
-    weighed = held / totals**2
+    weighed = sizes / totals**2
     part = np.empty(count, np.int64)
     waiting = int(np.count_nonzero(targets))  # parts that have no group
     is_empty = targets > 0
-    order = np.lexsort((first, -held[:, :-1].max(1), -held[:, -1]))
+    order = np.lexsort((first, -sizes[:, :-1].max(1), -sizes[:, -1]))
     for done, group in enumerate(order.tolist()):
         gain = lacks @ weighed[group]
         gain[targets <= 0] = -np.inf
         if count - done <= waiting:  # each of the last ones goes to a part that has none
             gain[~is_empty] = -np.inf
-        place = int(gain.argmax())
-        part[group] = place
-        lacks[place] -= held[group]
-        waiting -= int(is_empty[place])
-        is_empty[place] = False
+        target = int(gain.argmax())
+        part[group] = target
+        lacks[target] -= sizes[group]
+        waiting -= int(is_empty[target])
+        is_empty[target] = False
     return part
 
 
@@ -243,8 +243,10 @@ class Condition:
         """Return for which records it holds, bool `(n,)`."""
         masks = [_is_among(columns[name], values) for name, values in self.values.items()]
         if self.predicate is not None:
-            given = [scatter(field, columns[field.name]) for field in self.schema.fields]
-            masks.append(np.array([_answer(self.predicate, record) for record in builder(self.schema)(given)], bool))
+            columns_of_records = [scatter(field, columns[field.name]) for field in self.schema.fields]
+            masks.append(
+                np.array([_answer(self.predicate, record) for record in builder(self.schema)(columns_of_records)], bool)
+            )
         wanted: NDArray[np.bool_] = np.logical_and.reduce(masks)
         return wanted
 
@@ -278,13 +280,13 @@ def condition(
     return Condition(schema.select(asked), predicate, wanted)
 
 
-def _values(field: Field, given: Any) -> list[Any]:
-    several = list(given) if isinstance(given, _SEVERAL) else [given]
+def _values(field: Field, wanted: Any) -> list[Any]:
+    several = list(wanted) if isinstance(wanted, _SEVERAL) else [wanted]
     try:
         return [field.exact(value) for value in several]
     except (Mismatch, TypeError, ValueError, OverflowError) as error:
         expected = error.expected if isinstance(error, Mismatch) else field.element.name
-        got = error.got if isinstance(error, Mismatch) else repr(given)
+        got = error.got if isinstance(error, Mismatch) else repr(wanted)
         raise OptionError(f"where: field {field.name!r}: expected {expected}, got {got}") from None
 
 
@@ -382,16 +384,16 @@ def folds_in_time(
     rule = TimeRule.of(parts, time, end, "cut" if cuts else straddling or "error")
     if cuts:
         edges = _step_edges(rows, rule)
-        before, held = edges[:, 1:-1] > 0, np.diff(edges)[:, 1:] > 0
+        before, held_out = edges[:, 1:-1] > 0, np.diff(edges)[:, 1:] > 0
         straddles = np.zeros(len(rows), bool)
     else:
         before = ends[:, None] < bounds
-        held = np.searchsorted(bounds, starts, "right")[:, None] == np.arange(1, count + 1)
+        held_out = np.searchsorted(bounds, starts, "right")[:, None] == np.arange(1, count + 1)
         straddles = np.asarray(((starts[:, None] < bounds) & ~before).any(1))
         _check_straddling(straddles, rule, starts, ends)
     pairs = []
     for number in range(count):
-        sides = before[:, number], held[:, number]
+        sides = before[:, number], held_out[:, number]
         if part is not None:
             sides = sides[0] & (part != number), sides[1] & (part == number)
         if part is not None and not all(side.any() for side in sides):
@@ -455,17 +457,17 @@ def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any
     if unknown(begin).any() or unknown(finish).any():
         raise OptionError("time: some records have a time that is none (NaT, NaN); leave them out by `where` first")
     if (finish < begin).any():
-        place = int(np.argmax(finish < begin))
+        index = int(np.argmax(finish < begin))
         raise OptionError(
-            f"end: record {place} of the selection ends at {finish[place]}, before it begins: {begin[place]}"
+            f"end: record {index} of the selection ends at {finish[index]}, before it begins: {begin[index]}"
         )
     return begin, finish, field
 
 
 def _check_straddling(straddles: NDArray[np.bool_], rule: TimeRule, starts: Any, ends: Any) -> None:
     if straddles.any() and rule.straddling == "error":
-        place = int(straddles.argmax())
+        index = int(straddles.argmax())
         raise OptionError(
-            f"{int(straddles.sum())} records lie on both sides of a time, such as record {place} of the selection, "
-            f"from {starts[place]} to {ends[place]}; leave them out by straddling='drop', or cut them by 'cut'"
+            f"{int(straddles.sum())} records lie on both sides of a time, such as record {index} of the selection, "
+            f"from {starts[index]} to {ends[index]}; leave them out by straddling='drop', or cut them by 'cut'"
         )

@@ -221,7 +221,7 @@ class _Elements(Origin):
     """The elements of a `tf.data.Dataset`, in the place of shards."""
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
-    _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
+    _cache: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
 
     @functools.cached_property
     def records(self) -> int:
@@ -246,7 +246,7 @@ class _Elements(Origin):
         """Return the lengths of all elements, which are run through once."""
         import tensorflow as tf
 
-        if "lengths" not in self._found:
+        if "lengths" not in self._cache:
             if not tf.executing_eagerly():
                 raise OptionError(
                     "batch: this strategy looks at all lengths first, which needs eager execution: make the batches "
@@ -259,8 +259,8 @@ class _Elements(Origin):
                 )
             nothing = np.empty((0, len(self.schema.groups)), np.int64)
             parts = (part.numpy() for _, part in self.encoded(WINDOW))
-            self._found["lengths"] = np.concatenate([nothing, *parts])
-        table: NDArray[np.int64] = self._found["lengths"]
+            self._cache["lengths"] = np.concatenate([nothing, *parts])
+        table: NDArray[np.int64] = self._cache["lengths"]
         return table[:, self.schema.groups.index(group)]
 
 
@@ -301,13 +301,13 @@ class _ElementFeed(Feed):
             return transform(windows, number)
 
         drawn = bool(options.shuffle) or draw
-        made = in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs)
+        elements = in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs)
         if not drawn:
-            return made
+            return elements
         # Of the epochs that were begun nothing but their number is saved, which the iterator does.
         settings = tf.data.Options()
         settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-        return made.with_options(settings)
+        return elements.with_options(settings)
 
     def _windows(self, options: StreamOptions, size: int) -> Any:
         import tensorflow as tf

@@ -120,18 +120,18 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
     if options.inputs is None:
         return chosen
     _check_targets(schema, options)
-    made = _made_names(chosen, options)
+    carried_names = _made_names(chosen, options)
     wanted = [*names_of(options.inputs), *names_of(options.targets), *weight_names(options.weights)]
     names = []
     for name in wanted:
-        if name in made:
+        if name in carried_names:
             image = options.sizes.get(name, name)
             made_of = options.carried.names.get(image) if options.carried else None
             names += [made_of or image] if made_of or image in _field_names(schema) else []
             continue
         base = name[: -len("_present")] if name.endswith("_present") and name not in _field_names(schema) else name
         if base not in _field_names(schema):
-            everything = [*_field_names(schema), *made]
+            everything = [*_field_names(schema), *carried_names]
             raise OptionError(
                 f"{schema.name} gives no {name!r}{did_you_mean(name, everything)}; it gives {', '.join(everything)}"
             )
@@ -142,7 +142,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
         of_group = [field.name for field in chosen.fields if field.is_list and field.group == group]
         names += [] if set(of_group) & set(names) else of_group[:1]
     lists = [f.name for f in chosen.fields if f.is_list]
-    of_steps = set(made) - {options.index_name, *options.sizes}
+    of_steps = set(carried_names) - {options.index_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
     if not names:
@@ -163,10 +163,10 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
 
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:
     names = set(_field_names(schema))
-    made = [("index_name", options.index_name)]
+    options_of_names = [("index_name", options.index_name)]
     if options.carried is not None:
-        made += [("length_name", options.length_name), ("mask_name", options.mask_name)]
-    for option, name in made:
+        options_of_names += [("length_name", options.length_name), ("mask_name", options.mask_name)]
+    for option, name in options_of_names:
         if not isinstance(name, (str, NoneType)):
             raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
@@ -355,10 +355,10 @@ class Shift(Derivation):
         if problem:
             raise OptionError(f"{function}: field {field.name!r} {problem}")
         self._start(field)
-        made = Field(self.name, self.name, field.kind, field.element, field.shape, align=field.group)
+        shifted = Field(self.name, self.name, field.kind, field.element, field.shape, align=field.group)
         if self.real is None:
-            return field, made
-        return field, made, Field(self.real, self.real, field.kind, element_type("bool"), (), align=field.group)
+            return field, shifted
+        return field, shifted, Field(self.real, self.real, field.kind, element_type("bool"), (), align=field.group)
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
         """Return a column and what is made of it (see `Derivation`)."""
@@ -372,8 +372,8 @@ class Shift(Derivation):
         start = tf.constant(self._start(field), field.element.graph, [1, *field.rest])
         # The start stands before all values, so that each is one further.
         at = tf.where(inside, tf.range(count) + 1 + self.by, 0)
-        made = attrs.evolve(column, values=tf.gather(tf.concat([start, column.values], 0), at))
-        return (column, made) if self.real is None else (column, made, attrs.evolve(column, values=inside))
+        shifted = attrs.evolve(column, values=tf.gather(tf.concat([start, column.values], 0), at))
+        return (column, shifted) if self.real is None else (column, shifted, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
         """Return the value of a step that a record does not have, `(*shape)`, as a graph holds it."""
@@ -499,7 +499,7 @@ class DerivedFields:
             parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part, vocabulary)
         made_of = {field.name: field.name for field in chosen.fields}
         made_of |= {name: source for name, source in (horizons or {}).items() if source is not None}
-        made_of |= {shift.name: shift.source for found in shifts.values() for shift in found}
+        made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
         used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
         ids, scales = field_maps(schema, vocabulary, normalize)
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
@@ -517,7 +517,7 @@ class DerivedFields:
             names |= {old.name: new.name for old, new in zip(shifts[option], moved, strict=True)}
             parts[option], shifts[option] = _renamed(parts[option], names), moved
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
-        unique = {shift.name: shift for found in shifts.values() for shift in found}
+        unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
         # Numbers come before ids, which may stand in the place of what says a record's group.
         maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
@@ -628,8 +628,8 @@ class Observed(Derivation):
         if field.sparse is not None or not is_float(field):
             what = "is sparse" if field.sparse is not None else f"is of {field.element.name}, which has no NaN"
             raise OptionError(f"missing: expected a float field, but {field.name!r} {what}; name others in missing=")
-        made = Field(self.name, self.name, field.kind, element_type("float32"), field.shape, align=field.group)
-        return field, made
+        mask = Field(self.name, self.name, field.kind, element_type("float32"), field.shape, align=field.group)
+        return field, mask
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
         """Return a column and what is made of it (see `Derivation`)."""
@@ -693,7 +693,7 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
         known = {field.name for field in schema.fields}
         normalize = {name: stats for name, stats in whole().items() if name in known}
     maps: tuple[dict[str, FieldMap], dict[str, FieldMap]] = {}, {}
-    for made, (option, given, what) in zip(
+    for maps_by_name, (option, objects, what) in zip(
         maps,
         (
             ("vocabulary", vocabulary, "vocabularies"),
@@ -701,12 +701,12 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
         ),
         strict=True,
     ):
-        if given is None:
+        if objects is None:
             continue
-        if not isinstance(given, Mapping) or not all(hasattr(each, "field_map") for each in given.values()):
-            raise OptionError(f"{option}: expected a mapping of field to {what}, got {given!r:.200}")
-        for name, each in given.items():
+        if not isinstance(objects, Mapping) or not all(hasattr(each, "field_map") for each in objects.values()):
+            raise OptionError(f"{option}: expected a mapping of field to {what}, got {objects!r:.200}")
+        for name, each in objects.items():
             if name in maps[0]:
                 raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
-            made[name] = each.field_map(schema[name])
+            maps_by_name[name] = each.field_map(schema[name])
     return maps

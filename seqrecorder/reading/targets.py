@@ -41,17 +41,17 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         return x
     carried, names = options.carried, names_of(options.targets)
     padded = carried is not None and carried.padded
-    made = any(options.counts.get(name) for name in names) or options.class_weight is not None
+    is_weighted = any(options.counts.get(name) for name in names) or options.class_weight is not None
     lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.weights))}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
     y = _pick(shaped, options.targets)
     has_padding = carried is not None and (
         carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
     )
-    if options.weights is False or not (made or has_padding or options.weights is not None):
+    if options.weights is False or not (is_weighted or has_padding or options.weights is not None):
         return x, y
 
-    def weigh(name: str, given: Any, classes: Any) -> Any:
+    def weigh(name: str, own_weights: Any, classes: Any) -> Any:
         target = values[name]
         is_ragged = isinstance(target, tf.RaggedTensor)
         flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
@@ -61,7 +61,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
             parts += _real(values, name, lengths[name], parsed, options)
-        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in weight_names(given)]
+        parts += [_fitting(of, (name, weight), lengths, outer, options) for weight in weight_names(own_weights)]
         if classes is not None:
             parts.append(weights_of_classes(of[name], outer, classes, name))
         weights = loss_weights(of[name], outer, parts)
@@ -124,10 +124,10 @@ def _fitting(
     """
     import tensorflow as tf
 
-    target, given = names
-    weights, of_weights, of_target = values[given], lengths[given], lengths[target]
+    target, weight = names
+    weights, of_weights, of_target = values[weight], lengths[weight], lengths[target]
     carried = options.carried
-    where = f"weights: {given!r} for the target {target!r}:"
+    where = f"weights: {weight!r} for the target {target!r}:"
     if not isinstance(weights, tf.Tensor) or not (
         weights.dtype.is_floating or weights.dtype.is_integer or weights.dtype.is_bool
     ):
@@ -167,10 +167,10 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
         return weigh(targets, weights, _class_weight(targets, classes, options))
     places: list[Any] = list(targets if isinstance(targets, Mapping) else range(len(targets)))
     names = names_of(targets)
-    given = [weights] * len(names) if isinstance(weights, str) else _by_place("weights", targets, weights, places)
+    each = [weights] * len(names) if isinstance(weights, str) else _by_place("weights", targets, weights, places)
     weighed = [
         weigh(name, one, _class_weight(name, of_classes, options))
-        for name, one, of_classes in zip(names, given, _by_place("class_weight", targets, classes, places), strict=True)
+        for name, one, of_classes in zip(names, each, _by_place("class_weight", targets, classes, places), strict=True)
     ]
     return dict(zip(places, weighed, strict=True)) if isinstance(targets, Mapping) else tuple(weighed)
 
@@ -180,7 +180,7 @@ def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
-        return [value.get(place) for place in places]
+        return [value.get(name) for name in places]
     sequences = isinstance(value, Sequence) and not isinstance(value, str) and not isinstance(targets, Mapping)
     if sequences and len(value) == len(places):
         return list(value)

@@ -70,10 +70,10 @@ class Traced:
 
         def flat(*tensors: Any) -> list[Any]:
             element = tf.nest.pack_sequence_as(taken, tensors)
-            made = function(*element) if isinstance(element, tuple) else function(element)
-            made = tf.nest.map_structure(_tensor_of, made)
-            spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, made)]
-            flattened: list[Any] = tf.nest.flatten(made)
+            result = function(*element) if isinstance(element, tuple) else function(element)
+            result = tf.nest.map_structure(_tensor_of, result)
+            spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, result)]
+            flattened: list[Any] = tf.nest.flatten(result)
             # What is asserted of values that are dropped is to be found true, too.
             checks = [each for each in tf.compat.v1.get_default_graph().get_operations() if each.type == "Assert"]
             with tf.control_dependencies(checks):
@@ -236,10 +236,10 @@ def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
     for name, value in inputs.items():
         if isinstance(value, tf.data.Dataset):
             inputs[name] = tf.data.experimental.to_variant(value)
-    made = operation(
+    variant = operation(
         **inputs, output_types=[part.dtype for part in parts], output_shapes=[part.shape for part in parts]
     )
-    return tf.data.experimental.from_variant(made, spec)
+    return tf.data.experimental.from_variant(variant, spec)
 
 
 def one_element(element: Any) -> Any:
@@ -247,8 +247,8 @@ def one_element(element: Any) -> Any:
     import tensorflow as tf
 
     parts = tf.nest.flatten(element)
-    made = tf.raw_ops.TensorDataset(components=parts, output_shapes=[part.shape for part in parts])
-    return tf.data.experimental.from_variant(made, tf.nest.map_structure(tf.type_spec_from_value, element))
+    variant = tf.raw_ops.TensorDataset(components=parts, output_shapes=[part.shape for part in parts])
+    return tf.data.experimental.from_variant(variant, tf.nest.map_structure(tf.type_spec_from_value, element))
 
 
 def beside(first: Any, second: Any, spec: Any) -> Any:
@@ -356,9 +356,9 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
     spec: list[Any] = []
 
     def make(*element: Any) -> Any:
-        made = function(*element)
-        spec[:] = [made.element_spec]
-        return tf.data.experimental.to_variant(made)
+        dataset = function(*element)
+        spec[:] = [dataset.element_spec]
+        return tf.data.experimental.to_variant(dataset)
 
     return Traced.of(make, taken, dense=True), spec[0]
 

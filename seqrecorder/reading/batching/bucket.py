@@ -359,10 +359,10 @@ def given_boundaries(value: Any, computed: Sequence[str]) -> str | tuple[int, ..
         return value
     if not isinstance(value, Iterable):
         raise OptionError(f"{expected} ints, got {value!r}")
-    given = tuple(value)
-    if any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in given):
+    values = tuple(value)
+    if any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in values):
         raise OptionError(f"{expected} ints, got {value!r}")
-    ints = tuple(int(b) for b in given)
+    ints = tuple(int(b) for b in values)
     check_boundaries(ints)
     return ints
 
@@ -857,9 +857,9 @@ def plan_batches(
     import tensorflow as tf
 
     def step(carried: Any, turn: Any) -> Any:
-        (held, held_lengths, index), (serialized, lengths, last, number) = carried, turn
-        first, zero = tf.size(held, tf.int64), tf.constant(0, tf.int64)
-        lengths_ = joined(held_lengths, lengths)
+        (waiting, waiting_lengths, index), (serialized, lengths, last, number) = carried, turn
+        first, zero = tf.size(waiting, tf.int64), tf.constant(0, tf.int64)
+        lengths_ = joined(waiting_lengths, lengths)
         drawn_rows = None
         if permute:
             arrived = index_range(first + tf.size(lengths, tf.int64), first)
@@ -877,7 +877,7 @@ def plan_batches(
         parts = tf.raw_ops.Pack(values=[leaving, kept, rest - kept])
         planned_lengths, left_lengths, _ = _split(lengths_, parts, 3)
         planned, later, _ = _split(order, parts, 3)
-        sources = _listed(serialized, held)
+        sources = _listed(serialized, waiting)
         following = tf.raw_ops.SelectV2(condition=last, t=zero, e=index + 1)
         return (_taken(sources, later), left_lengths, following), (sources, planned, planned_lengths, sizes)
 
