@@ -30,6 +30,7 @@ PRINTED = {
     "tag_python_tokens.py": "on the eval split (commonest kind: ",
     "text_and_image_to_keras.py": "{'train': 1592, 'eval': 187, 'test': 221}",
     "token_labels_with_length.py": "tokens [[6, 8, 7, 4], [3, 9, 1, 0], [2, 5, 0, 0]]",
+    "translation_pairs.py": "vier tausend drei hundert ein und zwanzig",
 }
 # What comes before the accuracy on the test split, and the least that it may be: seeded, but libraries differ.
 LEARNED = {
@@ -37,6 +38,7 @@ LEARNED = {
     "packed_rows.py": ("topics of unseen sentences: ", 70),
     "tag_python_tokens.py": ("accuracy  ", 95),
     "text_and_image_to_keras.py": ("test accuracy ", 90),
+    "translation_pairs.py": ("words of unseen translations: ", 95),
 }
 
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
