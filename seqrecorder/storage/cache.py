@@ -69,18 +69,18 @@ class Wanted:
     bytes: int = 0
 
 
-def cached(place: Place, manifest: bytes) -> Path:
+def cached(store: Place, manifest: bytes) -> Path:
     """Return the directory of a dataset in the cache, with its manifest and what was fetched of it before.
 
     Args:
-        place: of the dataset.
+        store: of the dataset.
         manifest: the text of its manifest.
 
     Raises:
         ShardWriteError: the cache cannot be written to.
     """
-    digests = [hashlib.sha256(part).hexdigest()[:16] for part in (place.url.encode(), manifest)]
-    label = re.sub("[^A-Za-z0-9_-]+", "-", place.url.rpartition("/")[2])[:60]
+    digests = [hashlib.sha256(part).hexdigest()[:16] for part in (store.url.encode(), manifest)]
+    label = re.sub("[^A-Za-z0-9_-]+", "-", store.url.rpartition("/")[2])[:60]
     path = cache_directory() / f"{label}-{digests[0]}" / digests[1]
     with writing("make a directory in the cache", path):
         try:
@@ -90,7 +90,7 @@ def cached(place: Place, manifest: bytes) -> Path:
             new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             new.mkdir()
             try:
-                write_file(new / ORIGIN, place.url.encode())
+                write_file(new / ORIGIN, store.url.encode())
                 write_file(new / MANIFEST, manifest)
                 with contextlib.suppress(OSError), faults_around("rename", path):
                     new.rename(path)  # or another process has made it
@@ -99,11 +99,11 @@ def cached(place: Place, manifest: bytes) -> Path:
     return path
 
 
-def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None:
+def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None:
     """Fetch files of a dataset into its directory in the cache, and keep them until this process ends.
 
     Args:
-        place: of the dataset.
+        store: of the dataset.
         directory: what `cached` gave.
         files: which.
 
@@ -112,7 +112,7 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
         ShardWriteError: there is no room.
     """
     if not (directory / MANIFEST).exists():
-        raise ShardReadError(f"{directory} is gone from the cache; read {place.url} again", path=directory)
+        raise ShardReadError(f"{directory} is gone from the cache; read {store.url} again", path=directory)
     root = cache_directory()
     with exclusive(root):  # so that nobody who makes room sees only some of them
         reader = _Reader.of(root, os.getpid())
@@ -125,11 +125,11 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
     if missing:
         try:
             with exclusive(root):
-                _reserve(root, place.url, sum(file.bytes for file in missing))
+                _reserve(root, store.url, sum(file.bytes for file in missing))
         except ShardWriteError:
             reader.forget(directory, missing)
             raise
-        fetch(place, directory, missing)
+        fetch(store, directory, missing)
 
 
 def _is_touched(path: Path) -> bool:
@@ -236,7 +236,7 @@ class _Reader:
 
 
 def fetch(
-    place: Place,
+    store: Place,
     directory: Path,
     files: Sequence[Wanted],
     *,
@@ -245,7 +245,7 @@ def fetch(
     """Fetch the files that a directory lacks, several at a time.
 
     Args:
-        place: where they are.
+        store: where they are.
         directory: where they shall be.
         files: which.
         done: called with the size of each that is there.
@@ -256,20 +256,20 @@ def fetch(
     """
 
     def bring(file: Wanted) -> None:
-        _fetch_one(place, directory / file.name, file)
+        _fetch_one(store, directory / file.name, file)
         done(file.bytes)
 
     in_threads(bring, files)
 
 
-def _fetch_one(place: Place, target: Path, file: Wanted) -> None:
+def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
     with writing("fetch into", target), _alone(target):
         if target.exists():
             return  # by another process, while we waited
         part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             for attempt in range(_TRIES):
-                place.download(file.name, part)
+                store.download(file.name, part)
                 size, digest = part.stat().st_size, sha256(part)
                 if digest == file.sha256:
                     with faults_around("rename", target):
@@ -277,10 +277,10 @@ def _fetch_one(place: Place, target: Path, file: Wanted) -> None:
                     return
                 if attempt + 1 == _TRIES:
                     raise ShardReadError(
-                        f"{place.at(file.name)}: expected what the manifest says, with SHA-256 {file.sha256[:16]}..."
+                        f"{store.at(file.name)}: expected what the manifest says, with SHA-256 {file.sha256[:16]}..."
                         f"{f' and {file.bytes} bytes' if file.bytes else ''}, got {digest[:16]}... and {size} bytes, "
-                        f"{_TRIES} times; `seqrecorder verify {place.url}` lists all that is wrong",
-                        path=place.at(file.name),
+                        f"{_TRIES} times; `seqrecorder verify {store.url}` lists all that is wrong",
+                        path=store.at(file.name),
                     )
         finally:
             part.unlink(missing_ok=True)
@@ -318,14 +318,14 @@ def _make_room(root: Path, url: str, most: int) -> int:
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0
     for directory in [path for path in root.glob("[!.]*/*") if path.is_dir()]:
-        found = {path: path.stat() for path in directory.glob("*/**/*") if path.is_file()}
-        total += sum(status.st_size for status in found.values() if not links[status.st_ino])
-        links.update(status.st_ino for status in found.values())
-        for path, status in found.items():
+        sizes = {path: path.stat() for path in directory.glob("*/**/*") if path.is_file()}
+        total += sum(status.st_size for status in sizes.values() if not links[status.st_ino])
+        links.update(status.st_ino for status in sizes.values())
+        for path, status in sizes.items():
             # What begins with a point is on its way, or was when somebody was killed.
             if path not in wanted and (not path.name.startswith(".") or status.st_mtime < yesterday):
                 removable.append((status.st_mtime_ns, path, status))
-        if not found and (directory / MANIFEST).stat().st_mtime < yesterday:
+        if not sizes and (directory / MANIFEST).stat().st_mtime < yesterday:
             shutil.rmtree(directory, ignore_errors=True)
     total += sum(size for path, size in wanted.items() if not path.exists())
     for _, path, status in sorted(removable, key=operator.itemgetter(0)):
@@ -344,9 +344,9 @@ def _make_room(root: Path, url: str, most: int) -> int:
 
 
 def _most_bytes() -> int:
-    given = os.environ.get(LIMIT)
-    if given is None:
+    text = os.environ.get(LIMIT)
+    if text is None:
         return _MOST_BYTES
-    if not given.isdecimal():
-        raise OptionError(f"{LIMIT}: expected a number of bytes, got {given!r}")
-    return int(given)
+    if not text.isdecimal():
+        raise OptionError(f"{LIMIT}: expected a number of bytes, got {text!r}")
+    return int(text)

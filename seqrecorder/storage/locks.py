@@ -60,8 +60,8 @@ class Held:
     def entries(self, relative: str = "") -> dict[str, Kind]:
         """Return the names in a directory, and what each is; none where there is no such directory."""
         try:
-            with self._opened(_parts(relative)) as directory, os.scandir(directory) as found:
-                return {entry.name: _kind(entry) for entry in found}
+            with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
+                return {entry.name: _kind(entry) for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
             return {}
 
@@ -94,8 +94,8 @@ class Held:
         Raises:
             ShardWriteError: it cannot be made, or is there.
         """
-        place = self.path / relative
-        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("mkdir", place):
+        path = self.path / relative
+        with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("mkdir", path):
             os.mkdir(name, dir_fd=at)
 
     def take(self, source: Path, relative: str) -> None:
@@ -104,8 +104,8 @@ class Held:
         Raises:
             ShardWriteError: it cannot be moved.
         """
-        place = self.path / relative
-        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("rename", place):
+        path = self.path / relative
+        with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("rename", path):
             os.replace(source, name, dst_dir_fd=at)
 
     def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
@@ -148,9 +148,9 @@ class Held:
         Raises:
             ShardWriteError: it cannot be opened or synced.
         """
-        place = self.path / relative
-        with writing("sync directory", place), self._opened(_parts(relative)) as directory:
-            sync_directory(place, descriptor=directory if isinstance(directory, int) else None)
+        path = self.path / relative
+        with writing("sync directory", path), self._opened(_components(relative)) as directory:
+            sync_directory(path, descriptor=directory if isinstance(directory, int) else None)
 
     @property
     def is_in_place(self) -> bool:
@@ -160,7 +160,7 @@ class Held:
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
         """Yield the last name of a path, and a descriptor of its directory; on Windows a path, and None."""
-        *parents, name = _parts(relative)
+        *parents, name = _components(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
                 yield name, directory
@@ -168,18 +168,18 @@ class Held:
                 yield str(directory / name), None
 
     @contextlib.contextmanager
-    def _opened(self, parts: Sequence[str]) -> Iterator[int | Path]:
+    def _opened(self, names: Sequence[str]) -> Iterator[int | Path]:
         """Yield a descriptor of a directory inside this one; on Windows its path."""
         if self.descriptor is None:
-            directory = self.path.joinpath(*parts)
-            if parts and directory.is_symlink():
+            directory = self.path.joinpath(*names)
+            if names and directory.is_symlink():
                 raise NotADirectoryError(errno.ENOTDIR, "a symbolic link", str(directory))
             yield directory
             return
         # Opened anew, since a duplicate would share the place up to which its names were listed.
         opened = os.open(".", _DIRECTORY, dir_fd=self.descriptor)
         try:
-            for part in parts:
+            for part in names:
                 inner = os.open(part, _DIRECTORY, dir_fd=opened)
                 os.close(opened)
                 opened = inner
@@ -192,7 +192,7 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 _READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not waited for
 
 
-def _parts(relative: str) -> list[str]:
+def _components(relative: str) -> list[str]:
     return relative.split("/") if relative else []
 
 
@@ -233,13 +233,13 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
         directory = Path(os.path.realpath(directory))
     process = os.getpid()
     descriptor, is_locked = _lock_published(directory)
-    held = Held(directory, descriptor)
+    locked = Held(directory, descriptor)
     try:
         # Nobody else replaces files here now, so what is left of replacing was left by a killed process.
-        for name in held.entries():
+        for name in locked.entries():
             if is_locked and _LEFT_OF_REPLACING.fullmatch(name):
-                held.remove([name])
-        yield held
+                locked.remove([name])
+        yield locked
     finally:
         if process == os.getpid():  # else a forked child, whose parent still works
             unlock(descriptor)

@@ -182,11 +182,11 @@ class Place:
         with self._asking("list", "", DatasetError, "list"):
             self.files.invalidate_cache()
             try:
-                found = self.files.find(self.root, detail=True)
+                infos = self.files.find(self.root, detail=True)
             except FileNotFoundError:
                 return {}
         skipped = len(self.root) + 1
-        return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in found.items()}
+        return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in infos.items()}
 
     def read(self, name: str) -> bytes | None:
         """Return an object, None where there is none.
@@ -219,8 +219,8 @@ class Place:
         info = self._info(name)
         if info is None:
             return None
-        told = [str(info[key]) for key in _VERSIONS if info.get(key) is not None]
-        return told[0] if told else hashlib.sha256(self.read(name) or b"").hexdigest()
+        versions = [str(info[key]) for key in _VERSIONS if info.get(key) is not None]
+        return versions[0] if versions else hashlib.sha256(self.read(name) or b"").hexdigest()
 
     def download(self, name: str, target: Path) -> None:
         """Write an object into a file, which may be there in part where this fails.
@@ -332,18 +332,18 @@ class Place:
         except DatasetError:
             raise
         except Exception as error:  # clients of stores raise errors of their own
-            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise kind(f"cannot {doing} {where}: {said}", path=where) from error
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise kind(f"cannot {doing} {where}: {reason}", path=where) from error
 
 
 def _modified(info: dict[str, Any]) -> dt.datetime | None:
     import datetime as dt
 
-    found = next((info[key] for key in _TIMES if info.get(key) is not None), None)
-    if isinstance(found, (int, float)):
-        found = dt.datetime.fromtimestamp(found, dt.timezone.utc)
-    if isinstance(found, str):
-        found = dt.datetime.fromisoformat(found.replace("Z", "+00:00"))
-    if isinstance(found, dt.datetime):
-        return found if found.tzinfo is not None else found.replace(tzinfo=dt.timezone.utc)
+    value = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(value, (int, float)):
+        value = dt.datetime.fromtimestamp(value, dt.timezone.utc)
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    if isinstance(value, dt.datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return None

@@ -177,13 +177,13 @@ class PartsDirectory:
                 away.unlink()
 
 
-def _complete(parts: Path) -> list[Path]:
-    return [path.parent for path in sorted(parts.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
+def _complete(directory: Path) -> list[Path]:
+    return [path.parent for path in sorted(directory.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
 
 
-def _recorded(parts: Path) -> list[str]:
+def _recorded(directory: Path) -> list[str]:
     try:
-        return (parts / _RECORD).read_text(encoding="utf-8").splitlines()
+        return (directory / _RECORD).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
 
@@ -226,7 +226,7 @@ class Staging:
     """
 
     def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self._given = os.fspath(destination)
+        self._spelling = os.fspath(destination)
         self._overwrite = overwrite
         self._descriptor: int | None = None
         self._process = os.getpid()
@@ -277,7 +277,7 @@ class Staging:
             OptionError: the block is not entered.
         """
         if self.path == self.destination:
-            raise OptionError(f"destination {self._given!r}: expected publish inside `with Staging(...)`")
+            raise OptionError(f"destination {self._spelling!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
             # A directory that we may write into keeps its owner; another can only be replaced.
             same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
@@ -321,8 +321,8 @@ class Staging:
         self._check_destination()
         ours = self.path.stat()
         # Against an append that is going on: it would continue in the new dataset.
-        with exclusive(self.destination) as held:
-            known = over(held)
+        with exclusive(self.destination) as locked:
+            known = over(locked)
             if known is None:
                 return False
             try:
@@ -332,7 +332,7 @@ class Staging:
                         raise OSError(code, os.strerror(code), str(self.path), None, str(self.destination))
                 if code:
                     return False
-                old = Held(self.path, held.descriptor)
+                old = Held(self.path, locked.descriptor)
                 if over(old) is None:  # something has come since; or it raises, where another directory has
                     exchange_now(self.path, self.destination)
                     return False
@@ -364,22 +364,22 @@ class Staging:
         )
 
     def _check_destination(self) -> None:
-        place = self.destination
-        if not os.path.lexists(place):
+        path = self.destination
+        if not os.path.lexists(path):
             return
-        if not place.is_dir():
-            what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
+        if not path.is_dir():
+            what = "is a dangling symbolic link" if path.is_symlink() else "is not a directory"
             raise self._exists_error(what)
-        if is_at(Path().stat(), place):
+        if is_at(Path().stat(), path):
             raise OptionError(
-                f"destination {self._given!r}: expected a directory that can be replaced, got the working"
+                f"destination {self._spelling!r}: expected a directory that can be replaced, got the working"
                 " directory of this process; give one inside it"
             )
         if not self._occupied():
             return
         if not self._overwrite:
             raise self._exists_error("is not empty")
-        if not (place / MANIFEST).is_file():
+        if not (path / MANIFEST).is_file():
             raise self._exists_error(f"holds files but no {MANIFEST}, so it is no dataset to overwrite")
 
     def _occupied(self) -> bool:
@@ -392,9 +392,9 @@ class Staging:
     def _exists_error(self, what: str) -> DatasetExistsError:
         advice = "" if self._overwrite else ", or pass overwrite=True to replace a dataset"
         error = DatasetExistsError(
-            f"destination {self._given!r}: expected nothing there or an empty directory, but it {what};"
+            f"destination {self._spelling!r}: expected nothing there or an empty directory, but it {what};"
             f" choose another{advice}",
-            path=self._given,
+            path=self._spelling,
         )
         error.errno = errno.EEXIST
         return error
@@ -458,11 +458,11 @@ class Staging:
         return re.fullmatch(re.escape(self._prefix()) + "[0-9a-f]{16}", entry.name) is not None
 
     def _remove_left_over(self) -> None:
-        found: list[Path] = []
+        left_over: list[Path] = []
         for home in (self.destination.parent, self.destination):
             with contextlib.suppress(OSError), os.scandir(home) as entries:
-                found += [Path(entry.path) for entry in entries if self._is_staging(entry)]
-        for path in found:
+                left_over += [Path(entry.path) for entry in entries if self._is_staging(entry)]
+        for path in left_over:
             remove_abandoned(path, _remove_tree)
 
     def _discard(self) -> None:

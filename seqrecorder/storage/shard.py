@@ -148,10 +148,10 @@ class FramedFile:
         else:
             self._pending = submit(self._pool, self._append, framed(data))
 
-    def _append(self, parts: Iterable[Any]) -> None:
+    def _append(self, chunks: Iterable[Any]) -> None:
         if self._file.closed:
             self._file = self._path.open("ab")
-        for octets in parts:
+        for octets in chunks:
             self._file.write(octets if self._packer is None else self._packer.compress(octets))
         self._pause()
 
@@ -217,10 +217,10 @@ def _errors_of_the_system() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        said = first_line(error)
+        message = first_line(error)
         # TensorFlow has the system's words for it, but not its number.
-        number = next((one for one in _CAUSES if os.strerror(one) in said), errno.EIO)
-        raise OSError(number, said) from error
+        number = next((one for one in _CAUSES if os.strerror(one) in message), errno.EIO)
+        raise OSError(number, message) from error
 
 
 _HEADER = struct.Struct("<Q")
@@ -268,7 +268,7 @@ class _Packed:
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
         """Read as `_Plain` does."""
-        parts = [rest]
+        pieces = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
             while count > 0:
@@ -281,14 +281,14 @@ class _Packed:
                     if not self._tail.startswith(GZIP_MAGIC):
                         break
                     self._unpacker = _new_unpacker()
-                part = self._unpacker.decompress(self._tail, count)
+                piece = self._unpacker.decompress(self._tail, count)
                 self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
-                parts.append(part)
-                count, self._unpacked = count - len(part), self._unpacked + len(part)
+                pieces.append(piece)
+                count, self._unpacked = count - len(piece), self._unpacked + len(piece)
                 if self._unpacked > self._limit:
                     raise zlib.error(f"it unpacks to more than {self._limit} bytes")
-        size = sum(map(len, parts))
-        return np.frombuffer(b"".join([*parts, bytes(ROOM)]), np.uint8), size
+        size = sum(map(len, pieces))
+        return np.frombuffer(b"".join([*pieces, bytes(ROOM)]), np.uint8), size
 
 
 def _new_unpacker() -> zlib._Decompress:
@@ -397,16 +397,16 @@ def _missing(rest: bytes) -> int:
 
 def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
     """Return the records whose frames end in a buffer, by their lengths, and where the bytes behind them begin."""
-    ends, place, length_at, view = [], 0, _HEADER.unpack_from, data.data
-    while place + HEADER <= size:
-        end = place + HEADER + length_at(view, place)[0]
+    ends, offset, length_at, view = [], 0, _HEADER.unpack_from, data.data
+    while offset + HEADER <= size:
+        end = offset + HEADER + length_at(view, offset)[0]
         if end + FOOTER > size:
             break
         ends.append(end)
-        place = end + FOOTER
+        offset = end + FOOTER
     last = np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
-    return Messages(data, first, last), place
+    return Messages(data, first, last), offset
 
 
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
@@ -606,10 +606,10 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 def check_lengths(path: Path, digest: str) -> None:
     """Raise `ShardReadError` unless a lengths file has a SHA-256; it is looked at once for each state of the file."""
     try:
-        found = _digest(FileState.of(path))
+        actual = _digest(FileState.of(path))
     except ShardReadError as error:
         raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
-    if found != digest:
+    if actual != digest:
         raise _lengths_error(path, _NOT_AS_WRITTEN)
 
 
@@ -661,19 +661,19 @@ class RecordReader:
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
         """Yield the same, each window as one piece or more of records whose frames are side by side; see `blocks`."""
-        held: list[Messages] = []
+        window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):
             first = 0
             while len(messages) - first >= missing:
-                yield [*held, messages.some(slice(first, first + missing))]
+                yield [*window, messages.some(slice(first, first + missing))]
                 first += missing
-                held, missing = [], self.window
+                window, missing = [], self.window
             if first < len(messages):
-                held.append(messages.some(slice(first, None)))
+                window.append(messages.some(slice(first, None)))
                 missing -= len(messages) - first
-        if held:
-            yield held
+        if window:
+            yield window
 
     def blocks(self, *, check: bool = True) -> Iterator[Messages]:
         """Yield the same, as many as a block of bytes holds.
@@ -694,18 +694,18 @@ class RecordReader:
             raise damage_error(self.path, self.compression, done, str(error)) from error
 
 
-def damage_error(path: Path, compression: Compression, done: int, said: str) -> ShardReadError:
+def damage_error(path: Path, compression: Compression, done: int, message: str) -> ShardReadError:
     """Return the error for a damaged shard, with the place of the damage.
 
     Args:
         path: of the shard.
         compression: of the shard.
         done: how many records were read before.
-        said: what is said where no damage is found.
+        message: what is said where no damage is found.
     """
     return ShardReadError(
-        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or said}; "
-        f"`seqrecorder verify {_place(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
+        f"`seqrecorder verify {_path_to_verify(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
         path=path,
     )
 
@@ -722,7 +722,7 @@ def _first_loss(path: Path, compression: Compression) -> str:
         return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
 
 
-def _place(path: Path) -> Path:
+def _path_to_verify(path: Path) -> Path:
     """Return the path to verify: the dataset of a shard, or the shard alone."""
     dataset = path.parent.parent
     return dataset if (dataset / MANIFEST).exists() else path

@@ -214,8 +214,8 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return the register after each span."""
     out = np.empty(lengths.size, np.uint32)
-    parts = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
-    cuts = (np.flatnonzero(np.diff(parts)) + 1).tolist()
+    group_of = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
+    cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
     for first, last in itertools.pairwise([0, *cuts, lengths.size]):
         out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
     return out ^ _after_ones(_width(int(lengths.max())))[lengths]
@@ -287,8 +287,8 @@ def _moved(block: int) -> NDArray[np.uint32]:
     for number in range(2, len(table)):
         before = table[number - 1]
         table[number] = 0
-        for place in range(_START):
-            table[number] ^= table[1, place][(before >> np.uint32(8 * place)) & 0xFF]
+        for octet in range(_START):
+            table[number] ^= table[1, octet][(before >> np.uint32(8 * octet)) & 0xFF]
     return table.reshape(-1)
 
 
@@ -302,10 +302,10 @@ def _after_zeros(block: int) -> NDArray[np.void]:
 @functools.cache
 def _after_ones(width: int) -> NDArray[np.uint32]:
     """Return the registers of up to `width` zeros after ones."""
-    table, found = OCTET_TABLE.tolist(), [_ONES]
+    table, registers = OCTET_TABLE.tolist(), [_ONES]
     for _ in range(width):
-        found.append(table[found[-1] & 0xFF] ^ (found[-1] >> 8))
-    return np.array(found, np.uint32)
+        registers.append(table[registers[-1] & 0xFF] ^ (registers[-1] >> 8))
+    return np.array(registers, np.uint32)
 
 
 def _width(longest: int) -> int:
@@ -427,9 +427,9 @@ def checked_path(path: Any) -> Any:
     import tensorflow as tf
 
     # Of a path without wildcards, TensorFlow asks only whether it is there.
-    found = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
+    matches = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
     return tf.where(
-        tf.size(found) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
+        tf.size(matches) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
     )
 
 
@@ -568,14 +568,14 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
     Raises:
         OSError: the file cannot be read.
     """
-    parts: list[NDArray[np.int64]] = []
+    starts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        for start, _, places, end in _hops(file, size, 0):
-            if not places or end > size:
+        for start, _, offsets, end in _hops(file, size, 0):
+            if not offsets or end > size:
                 return None
-            parts.append(start + np.array(places, np.int64))
-    return np.concatenate([*parts, np.array([size], np.int64)])
+            starts.append(start + np.array(offsets, np.int64))
+    return np.concatenate([*starts, np.array([size], np.int64)])
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
@@ -588,16 +588,16 @@ def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, l
     while start < size:
         file.seek(start)
         data = file.read(min(block, size - start))
-        place, last, places = 0, len(data) - HEADER, list[int]()
-        while place <= last:
-            places.append(place)
-            place += unpack(data, place)[0] + margin
-        yield start, data, places, start + place
-        if not places:
+        offset, last, offsets = 0, len(data) - HEADER, list[int]()
+        while offset <= last:
+            offsets.append(offset)
+            offset += unpack(data, offset)[0] + margin
+        yield start, data, offsets, start + offset
+        if not offsets:
             return
         # Where frames are far longer than a block, reading nothing but headers is faster, on disks too.
-        block = HEADER if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
-        start += place
+        block = HEADER if offset > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+        start += offset
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
@@ -625,25 +625,25 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
     """Walk over the frames of an open file without compression, from an offset on."""
-    parts: list[NDArray[np.int64]] = []
+    lengths: list[NDArray[np.int64]] = []
     problem = ""
-    for start, data, places, end in _hops(file, size, offset):
+    for start, data, offsets, end in _hops(file, size, offset):
         # The last frame of a block may end anywhere: its length is looked at by itself.
-        whole = len(places) if end <= size else len(places) - 1
-        bounds = np.array([*places[:whole], end - start if end <= size else places[-1]], np.int64)
-        headers = np.frombuffer(data, np.uint8)[np.array(places, np.int64)[:, None] + np.arange(HEADER)]
+        whole = len(offsets) if end <= size else len(offsets) - 1
+        bounds = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
+        headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
         forged = np.flatnonzero(~_are_genuine(headers))
         if forged.size:
             whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
         elif end > size:
-            problem = f"ends inside a record of {end - start - places[-1] - HEADER - FOOTER} bytes"
-        elif not places:
+            problem = f"ends inside a record of {end - start - offsets[-1] - HEADER - FOOTER} bytes"
+        elif not offsets:
             problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
-        parts.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
+        lengths.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
         offset = start + int(bounds[whole])
         if problem:
             break
-    return Walk(np.concatenate([np.empty(0, np.int64), *parts]), problem, offset)
+    return Walk(np.concatenate([np.empty(0, np.int64), *lengths]), problem, offset)
 
 
 def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -794,9 +794,9 @@ def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -
     return damaged
 
 
-def advice(place: Path | str) -> str:
+def advice(path: Path | str) -> str:
     """Return advice on a damaged shard, for the end of a message."""
-    return f"`seqrecorder verify {place}` lists what is damaged, `seqrecorder salvage` saves what is whole"
+    return f"`seqrecorder verify {path}` lists what is damaged, `seqrecorder salvage` saves what is whole"
 
 
 def check_size(path: Path, size: int, dataset: Path) -> None:
@@ -1081,16 +1081,16 @@ def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)
-        places = block.size - HEADER + 1
+        candidates = block.size - HEADER + 1
         rows = np.lib.stride_tricks.sliding_window_view(block, HEADER)
         stored = np.ascontiguousarray(rows[:, 8:]).view("<u4").reshape(-1)
         genuine: list[int] = np.flatnonzero(masked_crc32c(rows[:, :8]) == stored).tolist()
-        for place in genuine:
-            length = int.from_bytes(block[place : place + 8].tobytes(), "little")
-            end = offset + place + _FRAME + length
-            if end <= size and _is_sound(file, size, offset + place + HEADER, length, end):
-                return offset + place
-        offset += places
+        for start in genuine:
+            length = int.from_bytes(block[start : start + 8].tobytes(), "little")
+            end = offset + start + _FRAME + length
+            if end <= size and _is_sound(file, size, offset + start + HEADER, length, end):
+                return offset + start
+        offset += candidates
     return size
 
 
@@ -1102,18 +1102,18 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
     return header.size == HEADER and int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:], "little")
 
 
-def read_found(
+def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
     """Yield the data of records that were found, in lists of about so many bytes."""
     batch: list[bytes] = []
-    held = 0
+    batch_bytes = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         file.seek(start)
         batch.append(file.read(length))
-        held += length
-        if held >= most_bytes:
+        batch_bytes += length
+        if batch_bytes >= most_bytes:
             yield batch
-            batch, held = [], 0
+            batch, batch_bytes = [], 0
     if batch:
         yield batch

@@ -200,8 +200,8 @@ def _let_go(directory: Path) -> None:
     """Point every descriptor of this process that is open in a directory nowhere."""
     ours = {_identity(path.stat()) for path in (directory, *directory.rglob("*"))}
     nowhere = os.open(os.devnull, os.O_RDWR)
-    found = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
-    for number in [int(path.name) for path in found.iterdir()]:
+    descriptors = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
+    for number in [int(path.name) for path in descriptors.iterdir()]:
         with contextlib.suppress(OSError):  # that of the listing itself is closed by now
             if _identity(os.fstat(number)) in ours:
                 os.dup2(nowhere, number, inheritable=False)
