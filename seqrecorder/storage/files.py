@@ -1314,7 +1314,7 @@ def _open_packed(path: Path, mode: str) -> Any:
 
 
 _PIECE = 1 << 20  # bytes read at once: larger buffers gain nothing, since hashing is the limit
-_STEP = 8 << 20  # bytes between two passes: starting a thread for fewer costs more than it overlaps
+_STEP = 8 << 20  # bytes between two passes, each of which starts a thread
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
