@@ -72,16 +72,16 @@ def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | N
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
         return None
     pairs = zip(one.values.distributions, other.values.distributions, strict=True)
-    found = [numbers_distance(a, b, one.present, other.present) for a, b in pairs]
-    for at, each in enumerate(found):
-        coarse = one.values.distributions[at].values is None or other.values.distributions[at].values is None
-        if each is not None and coarse and (value := _means_apart(one.values, other.values, at)) > each.value:
-            found[at] = attrs.evolve(each, measure="Difference of means", value=value)
-    known = [(at, each) for at, each in enumerate(found) if each is not None]
+    apart = [numbers_distance(a, b, one.present, other.present) for a, b in pairs]
+    for channel, each in enumerate(apart):
+        coarse = one.values.distributions[channel].values is None or other.values.distributions[channel].values is None
+        if each is not None and coarse and (value := _means_apart(one.values, other.values, channel)) > each.value:
+            apart[channel] = attrs.evolve(each, measure="Difference of means", value=value)
+    known = [(channel, each) for channel, each in enumerate(apart) if each is not None]
     if not known:
         return None
-    at, largest = max(known, key=lambda pair: pair[1].value)
-    return attrs.evolve(largest, channel=at if len(found) > 1 else None)
+    channel, largest = max(known, key=lambda pair: pair[1].value)
+    return attrs.evolve(largest, channel=channel if len(apart) > 1 else None)
 
 
 def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> Distance | None:
@@ -142,13 +142,13 @@ def is_code(stats: FieldStats) -> bool:
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
     """Return the splits that share at most half of their values, with those in both and how many the fewer are."""
-    parts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
-    found = []
-    for (one, a), (other, b) in itertools.combinations(parts.items(), 2):
+    counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
+    pairs = []
+    for (one, a), (other, b) in itertools.combinations(counts.items(), 2):
         common, least = [value for value in a if value in b], min(len(a), len(b))
         if least and len(common) <= least / 2:
-            found.append((one, other, common, least))
-    return found
+            pairs.append((one, other, common, least))
+    return pairs
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
@@ -159,23 +159,23 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
     apart = {pair[:2] for pair in values_apart(stats, name)} if is_code(stats.fields[name]) else set()
     named = [(split, part.fields[name]) for split, part in stats.splits.items()]
     coded = codes_of(stats.fields[name]) is not None
-    told = [
+    shifts = [
         (named[0][0], split, distance(named[0][1], part, coded=coded))
         for split, part in named[1:]
         if (named[0][0], split) not in apart
     ]
-    return [(one, other, each) for one, other, each in told if each is not None]
+    return [(one, other, each) for one, other, each in shifts if each is not None]
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
     """Compute the distances of the records' lengths in the first split and each other one."""
     (first, a), *others = stats.splits.items()
     lengths = a.groups[group].distributions[0]
-    told = [
+    shifts = [
         (first, name, numbers_distance(lengths, b.groups[group].distributions[0], a.records, b.records))
         for name, b in others
     ]
-    return [(one, other, each) for one, other, each in told if each is not None]
+    return [(one, other, each) for one, other, each in shifts if each is not None]
 
 
 def distance_text(far: Distance) -> str:
@@ -185,11 +185,11 @@ def distance_text(far: Distance) -> str:
 
 def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
     """Return the means of two splits; of codes the shares of the one that differs most."""
-    parts = [stats.splits[split].fields[name] for split in splits]
+    fields = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
-        means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in parts]
+        means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in fields]
         return f"mean {means[0]:.4g} in {splits[0]}, {means[1]:.4g} in {splits[1]}"
-    counts = [codes_of(part) or {} for part in parts]
+    counts = [codes_of(part) or {} for part in fields]
     one, other = ({code: n / max(1, sum(each.values())) for code, n in each.items()} for each in counts)
     code = max([*one, *other], key=lambda code: abs(one.get(code, 0) - other.get(code, 0)))
     shares = f"{one.get(code, 0):.1%} of {splits[0]}, {other.get(code, 0):.1%} of {splits[1]}"
@@ -302,8 +302,8 @@ def _groups(stats: Stats) -> Iterator[Finding]:
     """Find what splits almost keep apart, groups and times of which only some are in both; and labels that they do."""
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
-            parts = {split: part.fields[name] for split, part in stats.splits.items()}
-            for (one, a), (other, b) in itertools.combinations(parts.items(), 2):
+            fields = {split: part.fields[name] for split, part in stats.splits.items()}
+            for (one, a), (other, b) in itertools.combinations(fields.items(), 2):
                 if np.all(a.count) and np.all(b.count):
                     yield from _overlap(name, {one: a, other: b})
         if not is_code(field) or field.distinct is None or _GATHERED * field.distinct > field.present:
@@ -321,8 +321,8 @@ def _groups(stats: Stats) -> Iterator[Finding]:
                 yield Finding("values apart", "note", about, text, "fields")
 
 
-def _overlap(name: str, parts: dict[str, FieldStats]) -> Iterator[Finding]:
-    (one, a), (other, b) = sorted(parts.items(), key=lambda item: np.min(item[1].minimum))
+def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
+    (one, a), (other, b) = sorted(fields.items(), key=lambda item: np.min(item[1].minimum))
     start, stop = (np.asarray(end).view(np.int64).astype(np.float64) for end in (b.minimum, a.maximum))
     late, early = (
         1 - shares_below(a.values.distributions[0], start - 1),  # type: ignore[union-attr]
@@ -403,13 +403,13 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
         count, of = measure(field)
         if not count:
             continue
-        parts = {split: measure(part.fields[field.name]) for split, part in stats.splits.items()}
-        shares = [lost / max(1, every) for lost, every in parts.values()]
+        fields = {split: measure(part.fields[field.name]) for split, part in stats.splits.items()}
+        shares = [lost / max(1, every) for lost, every in fields.values()]
         level = "warning" if count > _MOST_MISSING * of else "note"
         text = f"{count:,} of {of:,} {noun} ({count / of:.1%})"
         missing = np.atleast_1d(field.nan) / np.maximum(1, np.atleast_1d(field.nan) + np.atleast_1d(field.count))
-        if len(parts) > 1:
-            text += f": {in_splits({split: lost for split, (lost, _) in parts.items()})}"
+        if len(fields) > 1:
+            text += f": {in_splits({split: lost for split, (lost, _) in fields.items()})}"
         if missing.size > 1 and missing.max() > 2 * count / of:
             text += f", {missing.max():.0%} of channel {int(missing.argmax())}"
         if noun == "values":
@@ -450,13 +450,13 @@ def _records_in(counts: Mapping[str, int]) -> str:
 
 def _placeholders(field: FieldStats) -> Iterator[Finding]:
     counted = {text: times for text, times in field.top(1 << 20) if isinstance(text, str)}
-    for rule, found in (
+    for rule, counts in (
         ("empty texts", {text: times for text, times in counted.items() if not text.strip()}),
         ("placeholders", {text: n for text, n in counted.items() if text.strip().lower() in _PLACEHOLDERS}),
     ):
-        if found:
-            such = f": {some([repr(text) for text in found])}" if rule == "placeholders" else ""
-            text = f"{sum(found.values()):,} of {field.count:,} texts{such}."
+        if counts:
+            such = f": {some([repr(text) for text in counts])}" if rule == "placeholders" else ""
+            text = f"{sum(counts.values()):,} of {field.count:,} texts{such}."
             yield Finding(rule, "note", field.name, text, "fields")
 
 
@@ -474,8 +474,8 @@ def _numbers(field: FieldStats) -> Iterator[Finding]:
     if far.max() > _FAR:
         end, at = map(int, np.unravel_index(int(far.argmax()), far.shape))
         where = f" in channel {at}" if far.shape[1] > 1 else ""
-        parts = field.values.distributions  # type: ignore[union-attr]
-        part = parts[min(at, len(parts) - 1)]
+        values = field.values.distributions  # type: ignore[union-attr]
+        part = values[min(at, len(values) - 1)]
         exact = None if part.values is None else part.counts[part.values.astype(np.float64) == ends[end, at]]
         times = "" if exact is None else f" ({number_of(int(exact.sum()), 'time')})"
         text = (

@@ -65,8 +65,8 @@ class Leakage:
         ]
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{s.count:,} {s.what} in {s.splits[0]} and {s.splits[1]}" for s in self.shared)
-        return f"<Leakage: {printable(found) or 'none'}; looked for {', '.join(self.looked_for)}>"
+        shared = ", ".join(f"{s.count:,} {s.what} in {s.splits[0]} and {s.splits[1]}" for s in self.shared)
+        return f"<Leakage: {printable(shared) or 'none'}; looked for {', '.join(self.looked_for)}>"
 
     def __str__(self) -> str:
         if self.is_clean:
@@ -112,12 +112,12 @@ def leakage(
         SchemaError: there is no field of a name.
         ShardReadError: a record is damaged.
     """
-    parts = _parts(corpus)
-    return leakage_of(parts, {name: dict(_contents(part)) for name, part in parts.items()}, by=by, time=time, end=end)
+    splits = _splits(corpus)
+    return leakage_of(splits, {name: dict(_contents(part)) for name, part in splits.items()}, by=by, time=time, end=end)
 
 
 def leakage_of(
-    parts: Mapping[str, Selection],
+    splits: Mapping[str, Selection],
     contents: Mapping[str, Mapping[bytes, int]],
     *,
     by: str | Callable[[Any], Any] | None,
@@ -125,26 +125,26 @@ def leakage_of(
     end: str | None = None,
 ) -> Leakage:
     """Compare selections whose contents are known: by digest, the position of the last record with it."""
-    looked_for, found = [], list[Shared]()
-    if parts and all(part.schema.key_field is not None for part in parts.values()):
+    looked_for, shared = [], list[Shared]()
+    if splits and all(part.schema.key_field is not None for part in splits.values()):
         looked_for.append("keys")
-        found += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in parts.items()})
+        shared += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in splits.items()})
     looked_for.append("contents")
     for one, other in itertools.combinations(contents, 2):
         common = contents[one].keys() & contents[other].keys()
         examples = sorted((contents[one][digest], contents[other][digest]) for digest in common)[:_EXAMPLES]
         if common:
-            found.append(Shared((one, other), "contents", len(common), tuple(examples)))
+            shared.append(Shared((one, other), "contents", len(common), tuple(examples)))
     if by is not None:
         looked_for.append("groups")
-        found += _in_common("groups", {name: _values(part, by, "by") for name, part in parts.items()})
+        shared += _in_common("groups", {name: _values(part, by, "by") for name, part in splits.items()})
     if time is not None:
         looked_for.append("times")
-        found += _overlaps(parts, time, end)
-    return Leakage(tuple(looked_for), tuple(found))
+        shared += _overlaps(splits, time, end)
+    return Leakage(tuple(looked_for), tuple(shared))
 
 
-def _parts(corpus: Any) -> dict[str, Selection]:
+def _splits(corpus: Any) -> dict[str, Selection]:
     if isinstance(corpus, Mapping):
         if not all(isinstance(part, Selection) for part in corpus.values()):
             raise OptionError("leakage: expected selections by name, as `selection.split(...)` gives them")
@@ -182,8 +182,8 @@ def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
         yield content_digest(store.manifest.schema, data), position
 
 
-def _overlaps(parts: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:
-    times = {name: times_of(rows_of(part), time, end)[:2] for name, part in parts.items() if len(part)}
+def _overlaps(splits: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:
+    times = {name: times_of(rows_of(part), time, end)[:2] for name, part in splits.items() if len(part)}
     for (one, (begins, ends)), (other, (starts, stops)) in itertools.combinations(times.items(), 2):
         inside = int(((begins <= stops.max()) & (ends >= starts.min())).sum())
         inside += int(((starts <= ends.max()) & (stops >= begins.min())).sum())

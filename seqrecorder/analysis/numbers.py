@@ -197,8 +197,8 @@ def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
             counts = np.bincount((values - values.dtype.type(least)).astype(np.intp))
             codes = np.flatnonzero(counts)
             return codes.astype(values.dtype) + values.dtype.type(least), counts[codes]
-    found, counts = np.unique(values, return_counts=True)
-    return found, counts.astype(np.int64)
+    distinct, counts = np.unique(values, return_counts=True)
+    return distinct, counts.astype(np.int64)
 
 
 LIMIT = 1 << 16
@@ -357,8 +357,8 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as what JSON holds."""
         names = ("count", "minimum", "maximum", "mean", "std")
-        found = {name: getattr(self, name) for name in names}
-        return {**found, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
+        figures = {name: getattr(self, name) for name in names}
+        return {**figures, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 
 _HISTOGRAM = 30
@@ -391,8 +391,8 @@ def edges_of(distribution: Any, *, is_whole: bool) -> Any:
 
 def _between(low: float, high: float, count: int) -> Any:
     """Return `numpy.linspace`, of ends whose difference may be too large for a float."""
-    parts = np.linspace(0, 1, count)
-    return low * (1 - parts) + high * parts
+    shares = np.linspace(0, 1, count)
+    return low * (1 - shares) + high * shares
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
@@ -412,8 +412,8 @@ def ticks_of(edges: Any) -> list[tuple[float, str]]:
     step = max(1.0, step) if whole else step
     first, last = np.ceil(low / step), np.floor(high / step)
     if last - first < 1:
-        return [(place, number(place)) for place in sorted({low, high})]
-    return [(place, f"{place:,.10g}") for place in (np.arange(first, last + 1) * step + 0.0).tolist()]
+        return [(value, number(value)) for value in sorted({low, high})]
+    return [(value, f"{value:,.10g}") for value in (np.arange(first, last + 1) * step + 0.0).tolist()]
 
 
 def number(value: Any) -> str:
@@ -469,10 +469,10 @@ class Numbers:
         work = _plain(np.empty(0, dtype)).dtype
         limit = _EXACT_FLOATS if work.kind == "f" else _EXACT_CODES
         none, (most, least) = np.zeros(channels, np.int64), (np.full(channels, end, work) for end in _ends(work))
-        parts = (Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1))
+        drawn = (Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1))
         # Arrays are replaced, and never written to.
         zero = np.zeros(channels)
-        return cls(dtype, none, zero, zero, most, least, none, none, none, none, tuple(parts))
+        return cls(dtype, none, zero, zero, most, least, none, none, none, none, tuple(drawn))
 
     @property
     def variance(self) -> NDArray[np.float64]:
@@ -509,14 +509,14 @@ class Numbers:
         self.zeros = self.zeros + (kept == 0).sum(1)
         self.minimum = np.minimum(self.minimum, least.min(1))
         self.maximum = np.maximum(self.maximum, most.max(1))
-        some = np.maximum(count, 1)
+        divisor = np.maximum(count, 1)
         with np.errstate(over="ignore", invalid="ignore"):
             wide = kept.astype(np.float64)
-            mean = wide.sum(1) / some
+            mean = wide.sum(1) / divisor
             wide -= mean[:, np.newaxis]
             if real is not None:
                 wide *= real
-            rest = wide.sum(1) / some  # what rounding has left
+            rest = wide.sum(1) / divisor  # what rounding has left
             squares = np.maximum(np.einsum("ij,ij->i", wide, wide) - count * rest * rest, 0)
             self._merge_moments(count, mean + rest, squares)
 

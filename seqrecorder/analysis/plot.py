@@ -60,10 +60,10 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
         raise OptionError("plot needs matplotlib: pip install matplotlib")
     from matplotlib.figure import Figure
 
-    given = [records] if attrs.has(type(records)) else _first(records)
-    if not given:
+    examples = [records] if attrs.has(type(records)) else _first(records)
+    if not examples:
         raise OptionError("plot: expected a record or more, got none")
-    panels = [panel for record in given for panel in _panels(record, fields, time)]
+    panels = [panel for record in examples for panel in _panels(record, fields, time)]
     figure = Figure(figsize=(width, sum(panel.height for panel in panels) + 0.6), layout="constrained")
     heights = [panel.height for panel in panels]
     axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
@@ -73,12 +73,12 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
 
 
 def _first(records: Iterable[Any]) -> list[Any]:
-    given: list[Any] = []
+    examples: list[Any] = []
     for record in records:
-        if len(given) == _MOST_RECORDS:
+        if len(examples) == _MOST_RECORDS:
             raise OptionError(f"plot: expected at most {_MOST_RECORDS} records, got more; plot some of them")
-        given.append(record)
-    return given
+        examples.append(record)
+    return examples
 
 
 def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list[_Panel]:

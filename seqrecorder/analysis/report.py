@@ -168,7 +168,7 @@ def lengths_section(facts: Survey, stats: Stats) -> str:
     buckets = next((plan for plan in plans if type(plan.strategy).__name__ == "Bucket"), None)
     marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
     marks = marks if len(marks) <= BINS else []
-    parts = []
+    charts = []
     for at, group in enumerate(list(stats.groups)[:MOST_FIELDS]):
         summaries = {name: Summary(part.groups[group]) for name, part in first_splits(stats).items()}
         if not any(each.count for each in summaries.values()):
@@ -190,8 +190,8 @@ def lengths_section(facts: Survey, stats: Stats) -> str:
         drawn = outlines(
             title, edges, {n: shares_of(d, edges) for n, d in whole.items()}, ticks_of(edges), [] if at else marks
         )
-        parts.append(figure(drawn, caption, table(title, heads, rows)) + distances_list(length_shifts(stats, group)))
-    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in parts)}{_plans(facts)}</div>'
+        charts.append(figure(drawn, caption, table(title, heads, rows)) + distances_list(length_shifts(stats, group)))
+    body = f'<div class="grid">{"".join(f"<div>{part}</div>" for part in charts)}{_plans(facts)}</div>'
     return body if facts.plans else body + "<p>Strategies cannot be compared: files are missing or damaged.</p>"
 
 
@@ -219,7 +219,7 @@ def fields_section(stats: Stats, shown: Sequence[str]) -> str:
 
 
 def _field(stats: Stats, name: str) -> str:
-    field, parts = stats.fields[name], {split: part.fields[name] for split, part in first_splits(stats).items()}
+    field, fields = stats.fields[name], {split: part.fields[name] for split, part in first_splits(stats).items()}
     codes = codes_of(field)
     head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
     if not np.any(field.count):
@@ -228,38 +228,38 @@ def _field(stats: Stats, name: str) -> str:
     if field.field.key:
         return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
     if codes is not None:
-        some = list(codes)[:MOST_BARS]
-        counts = {split: codes_of(part) or dict(part.top(LABEL_VALUES)) for split, part in parts.items()}
+        shown = list(codes)[:MOST_BARS]
+        counts = {split: codes_of(part) or dict(part.top(LABEL_VALUES)) for split, part in fields.items()}
         shares = {
-            split: [each.get(code, 0) / max(1, sum(each.values())) for code in some] for split, each in counts.items()
+            split: [each.get(code, 0) / max(1, sum(each.values())) for code in shown] for split, each in counts.items()
         }
-        if field.distinct is None or field.distinct > len(some):
+        if field.distinct is None or field.distinct > len(shown):
             of = "" if field.distinct is None else f" of {field.distinct:,}"
             sums = [f"{sum(each):.1%} of {split}" for split, each in shares.items()]
-            caption += f": the {len(some)} most frequent{of}, which are {' and '.join(sums)}"
-        names = [str(code) if str(code).strip() else repr(code) for code in some]
+            caption += f": the {len(shown)} most frequent{of}, which are {' and '.join(sums)}"
+        names = [str(code) if str(code).strip() else repr(code) for code in shown]
         rows = [
-            (name, *(f"{counts[split].get(code, 0):,}" for split in parts))
-            for name, code in zip(names, some, strict=True)
+            (name, *(f"{counts[split].get(code, 0):,}" for split in fields))
+            for name, code in zip(names, shown, strict=True)
         ]
-        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *parts), rows))
+        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *fields), rows))
     else:
-        body = _histogram(title, caption, field, parts)
-    if field.field.element.is_time and len(parts) > 1:
+        body = _histogram(title, caption, field, fields)
+    if field.field.element.is_time and len(fields) > 1:
         body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
     return head + body + distances_list(shifts_of(stats, name)) + _channels(field)
 
 
-def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, FieldStats]) -> str:
+def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str, FieldStats]) -> str:
     whole = field.whole
     assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
     dtype = field.field.element.numpy
     edges = edges_of(whole, is_whole=dtype.kind in "iu")
-    known = {split: part.whole for split, part in parts.items() if not isinstance(part.whole, Texts)}
+    known = {split: part.whole for split, part in fields.items() if not isinstance(part.whole, Texts)}
     shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
     ticks = ticks_of(edges)
     if dtype.kind in "mM":
-        texts = [str(np.array(int(place), np.int64).view(dtype)) for place in np.linspace(edges[0], edges[-1], 4)]
+        texts = [str(np.array(int(edge), np.int64).view(dtype)) for edge in np.linspace(edges[0], edges[-1], 4)]
         days = {text.partition("T")[0] for text in texts}
         if len(days) == 1 and dtype.kind == "M":
             caption += f", on {days.pop()}"
@@ -269,7 +269,7 @@ def _histogram(title: str, caption: str, field: FieldStats, parts: Mapping[str, 
         ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
     channels = ", all channels together" if np.size(field.count) > 1 else ""
     heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
-    rows = [(split, *_figures(part)) for split, part in parts.items()]
+    rows = [(split, *_figures(part)) for split, part in fields.items()]
     return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
 
 
@@ -319,7 +319,7 @@ def records_section(facts: Survey) -> str:
         title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
         blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
     copies = "".join(
-        _record(facts, group[0], f"{len(group):,} records hold the same, such as {_place(facts, group[1])}")
+        _record(facts, group[0], f"{len(group):,} records hold the same, such as {_label(facts, group[1])}")
         for group in facts.copies
     )
     blocks.append(f'<h3>Exact copies within a split</h3><div class="grid">{copies or "<p>None.</p>"}</div>')
@@ -333,7 +333,7 @@ def _fact(kind: str, score: int) -> str:
     return number_of(score, "step") + (" with missing values" if kind == "most missing" else "")
 
 
-def _place(facts: Survey, position: int) -> str:
+def _label(facts: Survey, position: int) -> str:
     split, number = facts.split_of(position)
     return f"{split}, position {number:,}"
 
@@ -362,14 +362,14 @@ def _record(facts: Survey, position: int, fact: str) -> str:
             lists.append((field.element.is_time, field.name, numbers))
     lists.sort(key=itemgetter(0))
     drawn = "".join(_drawn(name, numbers) for _, name, numbers in lists[:_MOST_LISTS])
-    behind = table(f"values of {_place(facts, position)}", ("field", "value"), rows[:MOST_BARS])
-    title = f"<h4>{plain(_place(facts, position))}{key}</h4><p>{plain(fact, 120)}</p>"
+    behind = table(f"values of {_label(facts, position)}", ("field", "value"), rows[:MOST_BARS])
+    title = f"<h4>{plain(_label(facts, position))}{key}</h4><p>{plain(fact, 120)}</p>"
     return f'<div class="card">{title}{drawn}{behind}</div>'
 
 
 def _drawn(name: str, numbers: Any) -> str:
-    some = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
-    return f"<p class='soft'>{plain(name)}{some}</p>{curves(name, numbers)}"
+    note = f", drawn from {POINTS} of {len(numbers):,} steps" if len(numbers) > POINTS else ""
+    return f"<p class='soft'>{plain(name)}{note}</p>{curves(name, numbers)}"
 
 
 def _brief(numbers: Any) -> str:
@@ -497,9 +497,9 @@ def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
     for name in shown:
         field = stats.fields[name]
         if field.none or np.sum(field.nan):
-            parts = {split: part.fields[name] for split, part in first_splits(stats).items()}
-            missing = {split: int(np.sum(part.nan)) for split, part in parts.items()}
-            without = {split: part.none for split, part in parts.items()}
+            fields = {split: part.fields[name] for split, part in first_splits(stats).items()}
+            missing = {split: int(np.sum(part.nan)) for split, part in fields.items()}
+            without = {split: part.none for split, part in fields.items()}
             rows.append((name, *(in_splits(each) if any(each.values()) else "none" for each in (missing, without))))
         counts = facts.missing.get(name)
         if counts is not None and counts.any() and field.sizes is not None:
@@ -530,17 +530,17 @@ def _labels(stats: Stats, shown: Sequence[str]) -> str:
     names = [name for name in shown if is_label(stats, name)]
     if not names:
         return f"<p>No scalar context field has 2 to {LABEL_VALUES} values.</p>"
-    parts = first_splits(stats)
+    splits = first_splits(stats)
     blocks = []
     for name in names:
-        counts = {split: dict(part.fields[name].top(LABEL_VALUES)) for split, part in parts.items()}
+        counts = {split: dict(part.fields[name].top(LABEL_VALUES)) for split, part in splits.items()}
         rows = [
             (str(value), *(_counted(each, value) for each in counts.values()))
             for value, _ in stats.fields[name].top(_MOST_LABELS)
         ]
         more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
         title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
-        blocks.append(table(title, ("value", *parts), rows, summary="") + distances_list(shifts_of(stats, name)))
+        blocks.append(table(title, ("value", *splits), rows, summary="") + distances_list(shifts_of(stats, name)))
     return "".join(blocks)
 
 

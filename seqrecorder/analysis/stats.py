@@ -54,10 +54,10 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
 
 
 @contextlib.contextmanager
-def watched(progress: bool | None, label: str, parts: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
+def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
     """Show how many records of some selections are through: see `Progress`."""
     bar = Progress(progress, label)
-    bar.expect(sum(map(len, parts.values())))
+    bar.expect(sum(map(len, splits.values())))
     try:
         yield bar
     finally:
@@ -203,10 +203,10 @@ class FieldFigures:
             part = numbers.distributions[0]
             exact = part.quantile(q) if part.values is not None and numbers.count[0] else None
             return self._native(np.iinfo(np.int64).min if exact is None else int(exact))
-        found = np.array([part.quantile(q) for part in numbers.distributions])
-        found = np.broadcast_to(found, numbers.count.shape)
+        values = np.array([part.quantile(q) for part in numbers.distributions])
+        values = np.broadcast_to(values, numbers.count.shape)
         with np.errstate(invalid="ignore"):
-            return self._of(np.clip(found, *(end.astype(np.float64) for end in (numbers.minimum, numbers.maximum))))
+            return self._of(np.clip(values, *(end.astype(np.float64) for end in (numbers.minimum, numbers.maximum))))
 
     @property
     def whole(self) -> Texts | Distribution:
@@ -239,7 +239,7 @@ class FieldFigures:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as what JSON holds, with lists for channels."""
-        found: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "dtype": self.field.element.name,
             "kind": self.field.kind,
             "records": self.records,
@@ -253,18 +253,19 @@ class FieldFigures:
             "top": [[value, times] for value, times in self.top()],
         }
         if isinstance(self.values, Texts):
-            found |= {"shortest": self.values.shortest, "longest": self.values.longest, "top_error": self.values.error}
+            texts = self.values
+            figures |= {"shortest": texts.shortest, "longest": texts.longest, "top_error": texts.error}
         else:
             names = ("infinities", "minimum", "maximum", "mean", "std")
-            found |= {name: getattr(self, name) for name in names}
-            found["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
+            figures |= {name: getattr(self, name) for name in names}
+            figures["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
         for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
             if numbers is not None:
-                found[name] = Summary(numbers).to_dict()
+                figures[name] = Summary(numbers).to_dict()
         if self.gaps is not None:
             duplicates = int(self.gaps.zeros[0])
-            found["gaps"] = {**Summary(self.gaps).to_dict(), "duplicates": duplicates, "backwards": self.backwards}
-        return found
+            figures["gaps"] = {**Summary(self.gaps).to_dict(), "duplicates": duplicates, "backwards": self.backwards}
+        return figures
 
 
 HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
@@ -472,7 +473,7 @@ class FieldStats(FieldFigures):
         rows = [(name, *part.line()[1:]) for name, part in named.items()]
         return html_table(self.name, ("", *HEADS[1:]), rows) + self._drawn(named)
 
-    def _drawn(self, parts: Mapping[str, FieldStats]) -> str:
+    def _drawn(self, splits: Mapping[str, FieldStats]) -> str:
         """Return the distribution of the values of some splits; nothing of texts."""
         whole = self.whole
         if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
@@ -480,7 +481,7 @@ class FieldStats(FieldFigures):
         edges = edges_of(whole, is_whole=self.field.element.numpy.kind in "iu")
         shares = {
             name: shares_of(part.whole, edges)
-            for name, part in list(parts.items())[:_DRAWN]
+            for name, part in list(splits.items())[:_DRAWN]
             if not isinstance(part.whole, Texts)
         }
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
@@ -639,17 +640,17 @@ class Stats:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain dictionaries."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             "schema": self.schema.name,
             "records": self.records,
             "lengths": {group: self.lengths(group).to_dict() for group in self.groups},
             "fields": {name: field.to_dict() for name, field in self.fields.items()},
         }
         if self.splits:
-            found["splits"] = {name: attrs.evolve(part, by={}).to_dict() for name, part in self.splits.items()}
+            document["splits"] = {name: attrs.evolve(part, by={}).to_dict() for name, part in self.splits.items()}
         if self.by:
-            found["by"] = {str(value): part.to_dict() for value, part in self.by.items()}
-        return found
+            document["by"] = {str(value): part.to_dict() for value, part in self.by.items()}
+        return document
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the figures as JSON; NaN and infinities are null, bytes are text with escapes."""
@@ -725,23 +726,23 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
     data = read_statistics(corpus.manifest.path, corpus.manifest.to_json().encode())
     if data is None or corpus.schema.fields != corpus.manifest.schema.fields:
         return None
-    parts = from_bytes(data, corpus.schema)
-    chosen = parts if split is None else {corpus.manifest.split(split).name: parts[split]}
+    splits = from_bytes(data, corpus.schema)
+    chosen = splits if split is None else {corpus.manifest.split(split).name: splits[split]}
     total = Stats.of_nothing(corpus.schema)
     for name, part in chosen.items():
         total += attrs.evolve(part, splits={name: part})
     return total
 
 
-def to_bytes(parts: dict[str, Stats]) -> bytes:
+def to_bytes(splits: dict[str, Stats]) -> bytes:
     """Return the statistics of splits as bytes."""
-    return zlib.compress(json.dumps(_state(parts)).encode())
+    return zlib.compress(json.dumps(_state(splits)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
     """Return the statistics of splits."""
-    parts = json.loads(zlib.decompress(data))
-    return {split: _restored(Stats.of_nothing(schema), state) for split, state in parts.items()}
+    states = json.loads(zlib.decompress(data))
+    return {split: _restored(Stats.of_nothing(schema), state) for split, state in states.items()}
 
 
 def _state(part: Any) -> Any:
@@ -848,15 +849,15 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
         known: those that were kept before an append, and still hold for the records that were there; None for none.
     """
     try:
-        corpus, parts = open_corpus(manifest.path), {}
+        corpus, splits = open_corpus(manifest.path), {}
         for name in corpus:
             old = None if known is None else known.splits.get(name)
             if old is not None and list(old.fields) != [field.name for field in corpus.schema.fields]:
                 old = None  # a field is new, of which they say nothing
-            parts[name] = _stats_of(corpus[name][0 if old is None else old.records :], None, None)
+            splits[name] = _stats_of(corpus[name][0 if old is None else old.records :], None, None)
             if old is not None:
-                parts[name] = old + parts[name]
-        write_statistics(manifest.path, manifest.to_json().encode(), to_bytes(parts))
+                splits[name] = old + splits[name]
+        write_statistics(manifest.path, manifest.to_json().encode(), to_bytes(splits))
     except (SeqrecorderError, OSError) as error:
         _LOG.warning("%s: its statistics could not be kept: %s", manifest.path, error)
 
@@ -881,22 +882,22 @@ def _field_of_labels(schema: Schema, by: str) -> Field:
     return field
 
 
-def _add_by(parts: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
+def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
     """Take in the columns of some records, apart for each value of a field."""
     labels = columns[field.name]
     present = np.ones(records, bool) if labels.present is None else labels.present
     values = labels.values.tolist()
-    places: dict[Any, list[int]] = {}
-    for place, value in zip(np.flatnonzero(present).tolist(), values, strict=True):
-        places.setdefault(value, []).append(place)
+    by_value: dict[Any, list[int]] = {}
+    for row, value in zip(np.flatnonzero(present).tolist(), values, strict=True):
+        by_value.setdefault(value, []).append(row)
     if not present.all():
-        places[None] = np.flatnonzero(~present).tolist()
-    if len(parts.keys() | places.keys()) > _MOST_VALUES:
+        by_value[None] = np.flatnonzero(~present).tolist()
+    if len(by.keys() | by_value.keys()) > _MOST_VALUES:
         raise OptionError(f"by: expected a field of at most {_MOST_VALUES:,} values, got more of {field.name!r}")
-    for value, rows in places.items():
+    for value, rows in by_value.items():
         chosen = np.zeros(records, bool)
         chosen[rows] = True
-        part = parts.setdefault(value, Stats.of_nothing(schema))
+        part = by.setdefault(value, Stats.of_nothing(schema))
         part.add({name: _records_of(column, chosen) for name, column in columns.items()}, len(rows))
 
 

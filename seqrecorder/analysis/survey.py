@@ -124,10 +124,10 @@ class Survey:
 
     def name_of(self, position: int) -> str:
         """Return the key of a record; where it has none, its place in its split."""
-        split, place = self.split_of(position)
+        split, row = self.split_of(position)
         key = None if self.store is None else self.store.schema.key_field
         record = None if key is None else self.record(position)
-        return f"record {place:,} of {split}" if key is None or record is None else str(getattr(record, key.name))
+        return f"record {row:,} of {split}" if key is None or record is None else str(getattr(record, key.name))
 
     def split_of(self, position: int) -> tuple[str, int]:
         """Return the split of a position, and the place of the record in it."""
@@ -164,15 +164,15 @@ def survey(
             source = open_corpus(path) if path is source else source
         except ManifestError:
             return facts
-    parts = selections_of(source)
-    if not any(map(len, parts.values())):
+    splits = selections_of(source)
+    if not any(map(len, splits.values())):
         raise OptionError(f"report: expected records, got none: {source!r}")
-    facts.store = rows_of(next(iter(parts.values()))).store
+    facts.store = rows_of(next(iter(splits.values()))).store
     for name in (by, time):
         if name is not None:
             _ = facts.store.schema[name]
-    with watched(progress, "report", parts) as bar:
-        whole = _survey_records(facts, parts, bar)
+    with watched(progress, "report", splits) as bar:
+        whole = _survey_records(facts, splits, bar)
     if len(whole) > 1:
         readable = {name: Selection(Rows(facts.store, positions)) for name, (positions, _) in whole.items()}
         contents = {
@@ -181,15 +181,15 @@ def survey(
         }
         facts.leakage = leakage_of(readable, contents, by=by, time=time)
     if facts.store.schema.groups:
-        _survey_lengths(facts, parts, batch_size)
+        _survey_lengths(facts, splits, batch_size)
     return facts
 
 
 def _survey_records(
-    facts: Survey, parts: Mapping[str, Selection], bar: Progress
+    facts: Survey, splits: Mapping[str, Selection], bar: Progress
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[Any]]]:
     """Read all records; return by split the positions of those that can be read, ascending, and their digests."""
-    store = rows_of(next(iter(parts.values()))).store
+    store = rows_of(next(iter(splits.values()))).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
     for split in store.manifest.splits.values():
@@ -197,7 +197,7 @@ def _survey_records(
             lengths.update(dict(shard.histogram))
     facts.width = max(1, -(-_usual(lengths) // BINS))
     total, whole = Stats.of_nothing(schema), {}
-    for name, selection in parts.items():
+    for name, selection in splits.items():
         part, read, digests = Stats.of_nothing(schema), [np.empty(0, np.int64)], list[bytes]()
         for positions, data, columns in _readable(store, decoder, rows_of(selection).array()):
             part.add(columns, len(data))
@@ -235,17 +235,17 @@ def _readable(
             continue
         ahead = [positions[here[at : at + size]] for at in range(0, here.size, size)][::-1]
         while ahead:
-            some = ahead.pop()
+            chunk = ahead.pop()
             try:
-                data = own.messages(some).rows()
-                columns = again.columns(decoder, some)
+                data = own.messages(chunk).rows()
+                columns = again.columns(decoder, chunk)
             except (SeqrecorderError, OSError):
                 if not own.is_sought:
                     break  # in a stream, what is behind something damaged cannot be found
-                middle = some.size // 2
-                ahead += [half for half in (some[middle:], some[:middle]) if middle]
+                middle = chunk.size // 2
+                ahead += [half for half in (chunk[middle:], chunk[:middle]) if middle]
                 continue
-            yield some, data, columns
+            yield chunk, data, columns
 
 
 def _survey_chunk(
@@ -311,9 +311,9 @@ def _find_copies(facts: Survey, whole: Mapping[str, tuple[NDArray[np.int64], NDA
     facts.copies = [positions[order[firsts[at] : firsts[at] + sizes[at]]].tolist() for at in largest if sizes[at] > 1]
 
 
-def _survey_lengths(facts: Survey, parts: Mapping[str, Selection], batch_size: int) -> None:
-    split = "train" if "train" in parts else max(parts, key=lambda name: len(parts[name]))
+def _survey_lengths(facts: Survey, splits: Mapping[str, Selection], batch_size: int) -> None:
+    split = "train" if "train" in splits else max(splits, key=lambda name: len(splits[name]))
     try:
-        facts.plans = split, compare(parts[split], batch_size)
+        facts.plans = split, compare(splits[split], batch_size)
     except (SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
         return

@@ -61,9 +61,9 @@ def count_tokens(
 
 
 def _stored(source: Any, name: str, progress: bool | None) -> Iterator[list[Any]]:  # noqa: FBT001 - see `sr.write`
-    parts = source if isinstance(source, Mapping) else selections_of(source)
-    with watched(progress, "counting tokens", parts) as bar:
-        for selection in parts.values():
+    splits = source if isinstance(source, Mapping) else selections_of(source)
+    with watched(progress, "counting tokens", splits) as bar:
+        for selection in splits.values():
             _check_field(selection.schema[name])
             for columns, _ in columns_of(selection, [name], bar)[1]:
                 yield columns[name].values.ravel().tolist()
@@ -78,8 +78,8 @@ def _values_of(source: Any) -> Iterator[list[Any]]:
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
         raise OptionError(f"expected tokens, or sequences of tokens, got {source!r:.100}; a dataset takes a field, too")
     items = iter(source)
-    while some := list(islice(items, _TOGETHER)):
-        yield list(chain.from_iterable(map(_flat, some)))
+    while batch := list(islice(items, _TOGETHER)):
+        yield list(chain.from_iterable(map(_flat, batch)))
 
 
 def _flat(item: Any) -> list[Any]:
@@ -119,17 +119,17 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         flat = tf.reshape(values, [-1])
         if not flat.dtype.is_floating and flat.dtype != tf.string:
             flat = tf.cast(flat, tf.int64)
-        place = tf.minimum(tf.searchsorted(table, _keys(flat, salt), out_type=tf.int64), len(table) - 1)
-        known = tf.gather(by_key, place) == flat
-        found = tf.gather(numbers, place)
+        rank = tf.minimum(tf.searchsorted(table, _keys(flat, salt), out_type=tf.int64), len(table) - 1)
+        known = tf.gather(by_key, rank) == flat
+        indices = tf.gather(numbers, rank)
         if buckets:
             other = first + _bucket(flat, buckets)
-            found = tf.where(known, found, other)
+            indices = tf.where(known, indices, other)
         else:
             unknown = tf.boolean_mask(flat, tf.logical_not(known))
             message = f"field {where!r}: unknown tokens, of which the vocabulary has no bucket (oov_buckets=0):"
-            found = checked(found, known, message, unknown)
-        return tf.ensure_shape(tf.reshape(found, tf.shape(values)), values.shape)
+            indices = checked(indices, known, message, unknown)
+        return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
     return to_ids
 
@@ -175,8 +175,8 @@ def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:
     import tensorflow as tf
 
     with tf.device("CPU:0"):
-        found: NDArray[np.int64] = _bucket(tf.constant(list(tokens)), buckets).numpy()
-    return found
+        ids: NDArray[np.int64] = _bucket(tf.constant(list(tokens)), buckets).numpy()
+    return ids
 
 
 def _bucket(values: Any, buckets: int) -> Any:
@@ -357,15 +357,15 @@ class Vocabulary:
                 "would have the id 0 there; where it does stand for padding, list the tokens: sr.Vocabulary(tokens, "
                 f"padding={padding!r})"
             )
-        made = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
+        options = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
         apart = {*_as_tokens(reserved), padding, UNKNOWN}
         kept = [(token, count) for token, count in counted if count >= min_count and token not in apart]
         if max_size is not None:
-            fixed = len(cls([token for token, _ in kept[:1]], **made)) - len(kept[:1])
+            fixed = len(cls([token for token, _ in kept[:1]], **options)) - len(kept[:1])
             if max_size <= fixed:
                 raise OptionError(f"max_size: expected more than the {fixed} ids without a token, got {max_size}")
             kept = kept[: max_size - fixed]
-        return cls([token for token, _ in kept], **made, counts=dict(kept), total=total)
+        return cls([token for token, _ in kept], **options, counts=dict(kept), total=total)
 
     # What it says ---------------------------------------------------------------------------------------------------
 
@@ -470,8 +470,8 @@ class Vocabulary:
         """
         if field is None:
             return self._covered(*count_tokens(source, None, self.pieces, None))
-        parts = selections_of(source)
-        return {name: self._covered(*count_tokens(part, field, self.pieces, None)) for name, part in parts.items()}
+        splits = selections_of(source)
+        return {name: self._covered(*count_tokens(part, field, self.pieces, None)) for name, part in splits.items()}
 
     def _covered(self, counted: Sequence[tuple[Any, int]], total: int) -> Coverage:
         unknown = [(token, count) for token, count in counted if token not in self._ids]
@@ -504,8 +504,8 @@ class Vocabulary:
         is_text = isinstance(next(iter(self._ids)), (str, bytes))
         if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
             raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
-        made = as_numbers(field, "int64")
-        return FieldMap(field.name, made, lookup(self._ids, self._first, self.oov_buckets, field.name))
+        target = as_numbers(field, "int64")
+        return FieldMap(field.name, target, lookup(self._ids, self._first, self.oov_buckets, field.name))
 
     # On disk --------------------------------------------------------------------------------------------------------
 
@@ -599,5 +599,5 @@ class Vocabulary:
 
 def _of_split(source: Any, split: str | None) -> Any:
     """Return the records of a split as selections; by default of `train`, where there is such a split."""
-    parts = selections_of(source, split)
-    return {"train": parts["train"]} if split is None and "train" in parts else parts
+    splits = selections_of(source, split)
+    return {"train": splits["train"]} if split is None and "train" in splits else splits

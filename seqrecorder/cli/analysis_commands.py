@@ -82,7 +82,7 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
     from seqrecorder.cli.report import table
 
-    found = sr.Vocabulary.build(
+    vocabulary = sr.Vocabulary.build(
         options.path,
         options.field,
         split=options.split,
@@ -91,23 +91,23 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
         pieces=list if options.characters else None,
     )
     if options.output is not None:
-        found.save(options.output)
-    known = found.coverage(options.path, options.field)
-    parts = known if isinstance(known, dict) else {"all": known}
-    shown = found.tokens[:_SHOWN]
-    rows = [[str(found.ids[token]), str(token), f"{found.counts[token]:,}"] for token in shown]
-    more = [f"  and {len(found.tokens) - _SHOWN:,} more"] if len(found.tokens) > _SHOWN else []
+        vocabulary.save(options.output)
+    known = vocabulary.coverage(options.path, options.field)
+    splits = known if isinstance(known, dict) else {"all": known}
+    shown = vocabulary.tokens[:_SHOWN]
+    rows = [[str(vocabulary.ids[token]), str(token), f"{vocabulary.counts[token]:,}"] for token in shown]
+    more = [f"  and {len(vocabulary.tokens) - _SHOWN:,} more"] if len(vocabulary.tokens) > _SHOWN else []
     text = [
-        repr(found)[1:-1],
+        repr(vocabulary)[1:-1],
         "",
         table(["id", "token", "count"], rows, ["id", "count"]),
         *more,
         "",
-        *(f"{name}: {repr(part)[1:-1]}" for name, part in parts.items()),
+        *(f"{name}: {repr(part)[1:-1]}" for name, part in splits.items()),
         *([] if options.output is None else ["", f"written to {options.output}"]),
     ]
-    covered = {name: {"tokens": part.tokens, "known": part.known, "share": part.share} for name, part in parts.items()}
-    return {**json.loads(found.to_json()), "coverage": covered}, "\n".join(
+    covered = {name: {"tokens": part.tokens, "known": part.known, "share": part.share} for name, part in splits.items()}
+    return {**json.loads(vocabulary.to_json()), "coverage": covered}, "\n".join(
         "\n".join(map(printable, line.split("\n"))) for line in text
     )
 
@@ -117,23 +117,23 @@ def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
     import seqrecorder as sr
 
     quieten_tensorflow()
-    found = sr.leakage(options.path, by=options.by, time=options.time, end=options.end)
+    result = sr.leakage(options.path, by=options.by, time=options.time, end=options.end)
     document = {
-        "clean": found.is_clean,
-        "looked_for": found.looked_for,
-        "shared": list(map(attrs.asdict, found.shared)),
+        "clean": result.is_clean,
+        "looked_for": result.looked_for,
+        "shared": list(map(attrs.asdict, result.shared)),
     }
-    return document, "\n".join(map(printable, str(found).split("\n"))), OK if found.is_clean else PROBLEM
+    return document, "\n".join(map(printable, str(result).split("\n"))), OK if result.is_clean else PROBLEM
 
 
 def _plot(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
 
     corpus = sr.open(options.path)
-    parts = {name: corpus[name] for name in (corpus if options.split is None else [options.split])}
+    splits = {name: corpus[name] for name in (corpus if options.split is None else [options.split])}
     if options.split is None and options.key:
-        parts = {name: part for name, part in parts.items() if any(key in part for key in options.key)} or parts
-    name, selection = next(iter(parts.items()))
+        splits = {name: part for name, part in splits.items() if any(key in part for key in options.key)} or splits
+    name, selection = next(iter(splits.items()))
     records = [selection[key] for key in options.key] if options.key else list(selection[: options.count])
     figure = sr.plot(records, options.field)
     figure.savefig(options.output)
@@ -145,18 +145,18 @@ def _plot(options: argparse.Namespace) -> tuple[Any, str]:
 def _report(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
 
-    made = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
-    text = "\n".join(map(printable, [*str(made).split("\n"), "", f"written to {options.output}"]))
-    return {"path": made.path, "output": options.output, "findings": made.findings}, text
+    result = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
+    text = "\n".join(map(printable, [*str(result).split("\n"), "", f"written to {options.output}"]))
+    return {"path": result.path, "output": options.output, "findings": result.findings}, text
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.analysis.stats import stats
 
-    found = stats(options.path, options.split, by=options.by, fields=options.field)
-    blocks = [str(found)]
+    result = stats(options.path, options.split, by=options.by, fields=options.field)
+    blocks = [str(result)]
     if options.by is not None:
-        blocks += [f"{options.by} {value}\n{part}" for value, part in found.by.items()]
-    elif len(found.splits) > 1:
-        blocks += [f"{name}\n{part}" for name, part in found.splits.items()]
-    return json.loads(found.to_json()), "\n".join(map(printable, "\n\n".join(blocks).split("\n")))
+        blocks += [f"{options.by} {value}\n{part}" for value, part in result.by.items()]
+    elif len(result.splits) > 1:
+        blocks += [f"{name}\n{part}" for name, part in result.splits.items()]
+    return json.loads(result.to_json()), "\n".join(map(printable, "\n\n".join(blocks).split("\n")))

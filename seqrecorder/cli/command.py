@@ -165,12 +165,12 @@ def load_class(name: str | None) -> Any:
         # At the end, so that nothing in this directory hides an installed module.
         sys.path.append(os.getcwd())  # noqa: PTH109
     try:
-        found = importlib.import_module(module_name)
+        value = importlib.import_module(module_name)
         for part in class_name.split("."):
-            found = getattr(found, part)
+            value = getattr(value, part)
     except (ImportError, AttributeError, SyntaxError) as error:
         raise OptionError(f"--schema {name}: {error}") from error
-    return found
+    return value
 
 
 def quieten_tensorflow() -> None:
@@ -182,25 +182,25 @@ def quieten_tensorflow() -> None:
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return
     os.environ[LOG_LEVEL] = _NOTHING
-    with _held_stderr():  # some of it is written before TensorFlow looks at its setting
+    with _buffered_stderr():  # some of it is written before TensorFlow looks at its setting
         import tensorflow  # noqa: F401, ICN001 - imported for its effect
 
 
 @contextlib.contextmanager
-def _held_stderr() -> Iterator[None]:
+def _buffered_stderr() -> Iterator[None]:
     """Hold back what is written to stderr's file descriptor; only an error lets it out."""
     try:
         stderr = os.dup(2)
     except OSError:  # there is no stderr
         yield
         return
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
+    with tempfile.TemporaryFile() as buffer:
+        os.dup2(buffer.fileno(), 2)
         try:
             yield
         except BaseException:
-            held.seek(0)
-            os.write(stderr, held.read())
+            buffer.seek(0)
+            os.write(stderr, buffer.read())
             raise
         finally:
             os.dup2(stderr, 2)
@@ -240,35 +240,35 @@ def selection_of(path: Any, options: argparse.Namespace, schema: Any = None) -> 
     split = getattr(options, "split", None)
     if split is not None and options.select:
         raise OptionError("--select says itself which splits are meant: leave --split out")
-    parts = [_places(corpus, text) for text in options.select]
-    parts = parts or [corpus.all() if split is None else corpus[split]]
-    some = parts[0]
-    for part in parts[1:]:
-        some = some | part
+    chosen = [_select(corpus, text) for text in options.select]
+    chosen = chosen or [corpus.all() if split is None else corpus[split]]
+    selection = chosen[0]
+    for part in chosen[1:]:
+        selection = selection | part
     wanted: dict[str, list[Any]] = {}
     for name, text in options.where:
         wanted.setdefault(name, []).append(_value(corpus.schema[name], text))
     if wanted:
-        some = some.where(**wanted)
+        selection = selection.where(**wanted)
     if options.keys:
         field = corpus.schema.key_field
-        some = some[[key if field is None else _value(field, key) for key in options.keys]]
-    return some
+        selection = selection[[key if field is None else _value(field, key) for key in options.keys]]
+    return selection
 
 
-def _places(corpus: Corpus, text: str) -> Selection:
+def _select(corpus: Corpus, text: str) -> Selection:
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise OptionError(f"--select: expected SPLIT or SPLIT[RANGE], such as train[:100], got {text!r}")
     names = [name.strip() for name in match["splits"].split(",") if name.strip()]
-    some = corpus[tuple(names)] if names else corpus.all()
+    selection = corpus[tuple(names)] if names else corpus.all()
     if match["places"] is None:
-        return some
-    parts = match["places"].split(":")
+        return selection
+    bounds = match["places"].split(":")
     try:
-        if len(parts) == 1:
-            return some[[int(place) for place in parts[0].split(",")]]
-        return some[slice(*(int(part) if part.strip() else None for part in parts))]
+        if len(bounds) == 1:
+            return selection[[int(index) for index in bounds[0].split(",")]]
+        return selection[slice(*(int(part) if part.strip() else None for part in bounds))]
     except (ValueError, TypeError):
         raise OptionError(
             f"--select: expected places as in Python, such as [:100], [::10] or [3,-1], got {text!r}"
@@ -283,27 +283,27 @@ def _value(field: Field, text: str) -> Any:
         raise OptionError(str(error)) from None
 
 
-def describe_selection(some: Selection) -> tuple[Any, str]:
+def describe_selection(selection: Selection) -> tuple[Any, str]:
     """Describe a selection, for `info`: return a document, and text."""
     from seqrecorder.cli.report import table
     from seqrecorder.dataset.selection import rows_of
 
-    inside = rows_of(some)
+    inside = rows_of(selection)
     manifest = inside.store.manifest
     splits = dict.fromkeys(manifest.splits, 0) | {name: len(part) for name, part in inside.by_split().items()}
     steps: dict[str, dict[str, float]] = {}
     for group in manifest.schema.groups:
-        lengths = some.lengths(group)
+        lengths = selection.lengths(group)
         steps[group] = {"total": int(lengths.sum())}
         if lengths.size:
             steps[group] |= {"least": int(lengths.min()), "mean": float(lengths.mean()), "most": int(lengths.max())}
-    document = {"path": manifest.where, "records": len(some), "splits": splits, "steps": steps}
+    document = {"path": manifest.where, "records": len(selection), "splits": splits, "steps": steps}
     rows = [
-        [printable(group), *(f"{found[name]:,.6g}" if name in found else "" for name in ("total", *_LENGTHS))]
-        for group, found in steps.items()
+        [printable(group), *(f"{figures[name]:,.6g}" if name in figures else "" for name in ("total", *_LENGTHS))]
+        for group, figures in steps.items()
     ]
     lines = [
-        printable(repr(some)[1:-1]),
+        printable(repr(selection)[1:-1]),
         *(f"  {printable(name)}  {count:,}" for name, count in splits.items() if count),
     ]
     if rows:

@@ -73,7 +73,7 @@ def _schema(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import infer
 
-    found = infer.infer(
+    inference = infer.infer(
         options.paths,
         name=options.name,
         raw=dict(options.raw),
@@ -81,7 +81,7 @@ def _schema(options: argparse.Namespace) -> tuple[Any, str]:
         key=options.key,
         records=options.records,
     )
-    return report.inference_summary(found), report.inference_text(found)
+    return report.inference_summary(inference), report.inference_text(inference)
 
 
 def _convert(options: argparse.Namespace) -> tuple[Any, str]:
@@ -118,12 +118,12 @@ def _export(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.dataset import exports
     from seqrecorder.dataset.selection import rows_of
 
-    some = selection_of(options.path, options)
-    left_out = {some.schema[name].name for name in options.leave_out}
-    fields = [field.name for field in some.schema.fields if field.name not in left_out]
-    exports.to_file(rows_of(some), options.output, fields)
-    document = {"path": options.output, "records": len(some), "fields": fields}
-    return document, f"{options.output}: {number_of(len(some), 'record')} of {', '.join(fields)}"
+    selection = selection_of(options.path, options)
+    left_out = {selection.schema[name].name for name in options.leave_out}
+    fields = [field.name for field in selection.schema.fields if field.name not in left_out]
+    exports.to_file(rows_of(selection), options.output, fields)
+    document = {"path": options.output, "records": len(selection), "fields": fields}
+    return document, f"{options.output}: {number_of(len(selection), 'record')} of {', '.join(fields)}"
 
 
 def _is_dataset(path: str) -> bool:
@@ -176,10 +176,10 @@ def _are_tables(options: argparse.Namespace) -> bool:
     """
     from seqrecorder.sources.tables import is_table_file
 
-    found = {is_table_file(path) for path in options.paths}
-    if found == {True}:
+    kinds = {is_table_file(path) for path in options.paths}
+    if kinds == {True}:
         return True
-    if True in found:
+    if True in kinds:
         raise OptionError("tables and other files cannot be taken together")
     if options.by or options.order or getattr(options, "cast", False):
         raise OptionError("--by, --order and --cast are for tables: .parquet, .arrow, .csv, .tsv, .jsonl")

@@ -84,6 +84,6 @@ def _clean(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.dataset.remote import clean
 
     gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
-    said = "to be removed" if options.dry_run else "removed"
-    lines = [*gone, f"{number_of(len(gone), 'file')} {said}, {bytes_text(sum(gone.values()))}"]
+    state = "to be removed" if options.dry_run else "removed"
+    lines = [*gone, f"{number_of(len(gone), 'file')} {state}, {bytes_text(sum(gone.values()))}"]
     return {"removed": gone, "dry_run": options.dry_run}, "\n".join(lines)

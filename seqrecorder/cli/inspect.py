@@ -90,17 +90,17 @@ def describe_shard(path: Path) -> ShardDescription:
             samples = peek(path, compression, max(1, int(fitting)))
         except ShardReadError as error:
             problem = problem or error.message
-    found = profile(samples)
+    result = profile(samples)
     return ShardDescription(
         path,
         size,
         compression,
         walk.lengths.size,
         problem,
-        found.message,
-        found.records,
-        found.features,
-        infer_profile(found).draft if found.features else "",
+        result.message,
+        result.records,
+        result.features,
+        infer_profile(result).draft if result.features else "",
     )
 
 
@@ -143,13 +143,13 @@ def head(path: Any, split: str | None = None, *, count: int = 5, schema: object 
     return Head(info.name, info.records, tuple(map(_as_mapping, itertools.islice(records, count))))
 
 
-def head_of_selection(some: Selection, count: int) -> Head:
+def head_of_selection(selection: Selection, count: int) -> Head:
     """Return the first records of a selection.
 
     Raises:
         ShardReadError: one of them is damaged.
     """
-    return Head(repr(some)[1:-1], len(some), tuple(map(_as_mapping, some[:count])))
+    return Head(repr(selection)[1:-1], len(selection), tuple(map(_as_mapping, selection[:count])))
 
 
 def _head_of_shard(path: Path, count: int, schema: object) -> Head:

@@ -68,7 +68,7 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
     calls = options.calls
     if len(conversions) > 1 and not options.data and all(each.printed and not each.files for each in conversions):
         conversions, calls = [conversions[0].together(*conversions[1:])], ["; ".join(options.calls)]
-    parts, documents = [], []
+    blocks, documents = [], []
     for number, (call, conversion) in enumerate(zip(calls, conversions, strict=True)):
         suffix = f"_{number + 1}" if number else ""
         document = {
@@ -77,19 +77,19 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
             "report": conversion.report,
             "source": conversion.source,
         }
-        parts += [f"{call}\n{conversion.report}"]
+        blocks += [f"{call}\n{conversion.report}"]
         if options.data:
             target = f"{options.data}{suffix}"
             keywords: dict[str, Any] = {"splits": dict(options.shares)} if options.shares else {}
             keywords |= {"split_by": options.split_by} if options.split_by else {}
             document["read"] = conversion.write_data(target, seed=options.seed, **keywords)
-            parts += [f"written to {target}; it is read by", document["read"]]
+            blocks += [f"written to {target}; it is read by", document["read"]]
         if options.write:
             target = options.write.removesuffix(".py") + suffix + ".py"
             conversion.write(target)
             document["written"] = target
-            parts += [f"written to {target}"]
+            blocks += [f"written to {target}"]
         elif not options.data:
-            parts += [conversion.source]
+            blocks += [conversion.source]
         documents.append(document)
-    return {"conversions": documents}, "\n\n".join(parts)
+    return {"conversions": documents}, "\n\n".join(blocks)

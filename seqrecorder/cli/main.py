@@ -92,10 +92,10 @@ def _info(options: argparse.Namespace) -> tuple[Any, str] | tuple[Any, str, int]
 
     if selects(options):
         return describe_selection(selection_of(options.path, options))
-    found = inspect.describe(options.path)
-    if isinstance(found, inspect.ShardDescription):
-        return found, report.shard_text(found), PROBLEM if found.problem else OK
-    return report.manifest_summary(found), report.manifest_text(found)
+    description = inspect.describe(options.path)
+    if isinstance(description, inspect.ShardDescription):
+        return description, report.shard_text(description), PROBLEM if description.problem else OK
+    return report.manifest_summary(description), report.manifest_text(description)
 
 
 def _head(options: argparse.Namespace) -> tuple[Any, str]:
@@ -104,28 +104,28 @@ def _head(options: argparse.Namespace) -> tuple[Any, str]:
 
     schema = load_class(options.schema)
     if selects(options):
-        found = inspect.head_of_selection(selection_of(options.path, options, schema), options.count)
+        head = inspect.head_of_selection(selection_of(options.path, options, schema), options.count)
     else:
-        found = inspect.head(options.path, options.split, count=options.count, schema=schema)
-    return found, head_table(found) if options.table else head_text(found)
+        head = inspect.head(options.path, options.split, count=options.count, schema=schema)
+    return head, head_table(head) if options.table else head_text(head)
 
 
 def _verify(options: argparse.Namespace) -> tuple[Any, str, int]:
     from seqrecorder.cli import report
     from seqrecorder.dataset import verify as checks
 
-    found = checks.verify(options.path, level="quick" if options.quick else "full", schema=load_class(options.schema))
-    return report.verification_summary(found), report.verification_text(found), OK if found.ok else PROBLEM
+    result = checks.verify(options.path, level="quick" if options.quick else "full", schema=load_class(options.schema))
+    return report.verification_summary(result), report.verification_text(result), OK if result.ok else PROBLEM
 
 
 def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
     from seqrecorder.dataset.salvage import salvage
 
-    found = salvage(
+    result = salvage(
         options.path, options.destination, schema=load_class(options.schema), compression=options.compression
     )
-    return report.salvage_summary(found), report.salvage_text(found)
+    return report.salvage_summary(result), report.salvage_text(result)
 
 
 # Arguments ------------------------------------------------------------------------------------------------

@@ -89,17 +89,17 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """
     if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
         return {}
-    found: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for name, split in manifest.splits.items():
         try:
             lengths = [manifest.lengths(name, shard) for shard in split.shards]
         except SeqrecorderError:
             lengths = []
-        found[name] = {
+        figures[name] = {
             group: _lengths(_bins([table[:, at] for table in lengths]))
             for at, group in enumerate(manifest.schema.groups)
         }
-    return found
+    return figures
 
 
 def manifest_summary(manifest: Manifest) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def manifest_text(manifest: Manifest) -> str:
         why = f" ({'; '.join(map(printable, manifest.skip_reasons))})" if manifest.skip_reasons else ""
         facts.append(f"{manifest.skipped:,} source records skipped{why}")
     schema = manifest.schema
-    parts = [
+    blocks = [
         f"{printable(manifest.where)}\n{', '.join(facts)}",
         f"{printable(schema.name)} (schema {manifest.fingerprint[:12]})\n"
         + table(
@@ -198,18 +198,18 @@ def manifest_text(manifest: Manifest) -> str:
         shown = [cut(printable(line), WIDTH - 2) for line in lines[:_METADATA_LINES]]
         if len(lines) > _METADATA_LINES:
             shown.append(f"... {len(lines) - _METADATA_LINES:,} more lines; --json gives all")
-        parts.append("metadata\n" + indented(shown))
+        blocks.append("metadata\n" + indented(shown))
     if manifest.assets:
         rows = [(name, _size(path)) for name, path in manifest.assets.items()]
-        parts.append(table(("asset", "size"), rows, right=["size"]))
-    return "\n\n".join(parts)
+        blocks.append(table(("asset", "size"), rows, right=["size"]))
+    return "\n\n".join(blocks)
 
 
 def _splits(manifest: Manifest) -> str:
-    parts = [(name, split.records, split.steps, split.bytes, split.shards) for name, split in manifest.splits.items()]
-    if len(parts) > 1:
+    totals = [(name, split.records, split.steps, split.bytes, split.shards) for name, split in manifest.splits.items()]
+    if len(totals) > 1:
         shards = tuple(shard for split in manifest.splits.values() for shard in split.shards)
-        parts.append(("all", manifest.records, manifest.steps, manifest.bytes, shards))
+        totals.append(("all", manifest.records, manifest.steps, manifest.bytes, shards))
     rows = [
         (
             name,
@@ -219,7 +219,7 @@ def _splits(manifest: Manifest) -> str:
             f"{len(shards):,}",
             *_shown_lengths(_lengths(bins_of(shards))),
         )
-        for name, records, steps, size, shards in parts
+        for name, records, steps, size, shards in totals
     ]
     header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
     return table(header, rows, right=header[1:])
@@ -355,9 +355,9 @@ def shard_text(shard: ShardDescription) -> str:
     """Describe a bare shard for `info`."""
     facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
     about = f"TFRecord file without a manifest, {', '.join(facts)}"
-    parts = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
+    blocks = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
     if shard.problem:
-        parts.append(f"damaged: {printable(shard.problem)}")
+        blocks.append(f"damaged: {printable(shard.problem)}")
     if shard.features:
         rows = [
             (
@@ -371,33 +371,35 @@ def shard_text(shard: ShardDescription) -> str:
             for feature in shard.features
         ]
         looked = "all" if shard.peeked == shard.records else f"the first {shard.peeked:,}"
-        parts += [
+        blocks += [
             f"features of {looked} records\n" + table(("feature", "kind", "dtype", "steps", "values", "present"), rows),
             "a class to begin with, for `sr.read(path, schema=Record)`:\n" + indented(shard.draft.split("\n")),
         ]
-    return "\n\n".join(parts)
+    return "\n\n".join(blocks)
 
 
 def _count(counts: Range | None) -> str:
     return "-" if counts is None else str(counts)
 
 
-def inference_summary(found: Inference) -> dict[str, Any]:
+def inference_summary(inference: Inference) -> dict[str, Any]:
     """Summarize a drafted class for `schema --json`."""
     return {
-        "message": found.message,
-        "layout": found.layout,
-        "records": found.records,
-        "schema": found.schema.to_dict(),
-        "undeclared": dict(found.undeclared),
-        "draft": found.draft,
+        "message": inference.message,
+        "layout": inference.layout,
+        "records": inference.records,
+        "schema": inference.schema.to_dict(),
+        "undeclared": dict(inference.undeclared),
+        "draft": inference.draft,
     }
 
 
-def inference_text(found: Inference) -> str:
+def inference_text(inference: Inference) -> str:
     """Write a drafted class for `schema`: a module that can be imported."""
-    lines = [printable(line) for line in found.draft.split("\n")]
-    about = f"# Inferred from {number_of(found.records, 'record')} of {found.message}; layout={found.layout!r}."
+    lines = [printable(line) for line in inference.draft.split("\n")]
+    about = (
+        f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
+    )
     return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
 
 
@@ -425,8 +427,8 @@ def verification_text(report: VerifyReport) -> str:
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
         return fit(f"{printable(report.path)}: ok ({about}; checked {what})")
-    found = number_of(len(report.problems), "problem")
-    return f"{printable(report.path)}: {found} ({about})\n{_listed(report.problems)}"
+    count = number_of(len(report.problems), "problem")
+    return f"{printable(report.path)}: {count} ({about})\n{_listed(report.problems)}"
 
 
 def salvage_text(salvage: Salvage) -> str:

@@ -36,12 +36,12 @@ from seqrecorder.wire.read import (
     entries,
     equal_steps,
     feature_values,
+    find_entries,
     halves,
     list_values,
     message_spans,
     one_int64,
     packed_int64,
-    parts,
     payloads,
     usual_form,
 )
@@ -543,7 +543,7 @@ class ColumnDecoder:
             column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
             return _Decoded(column, holds)
         if field.packed or self.layout == "packed":
-            features, each, unusual = parts(some)
+            features, each, unusual = find_entries(some)
             _require_usual(unusual, rows, size)
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
@@ -564,7 +564,7 @@ class ColumnDecoder:
             some = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # what is not there is empty
             each = np.ones(size, np.int64)
             if field.is_list:
-                some, each, unusual = parts(some)
+                some, each, unusual = find_entries(some)
                 _require_usual(unusual, np.arange(size), size)
             features.append(some)
             eaches.append(each)

@@ -12,7 +12,7 @@ from seqrecorder.codec.encode import tensor_header
 from seqrecorder.codec.images import decode_each
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
-from seqrecorder.wire.read import fixed_steps, octets_at, parts, payloads, step_payloads, step_pieces
+from seqrecorder.wire.read import find_entries, fixed_steps, octets_at, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +206,7 @@ class Reader:
         if known is not None:
             (places, each), strange = known, None
         else:
-            features, each, unusual = parts(lists)
+            features, each, unusual = find_entries(lists)
             check(unusual)
             places, strange = payloads(features, kind)
         owners = np.repeat(np.arange(len(lists)), each)
@@ -265,7 +265,7 @@ class Reader:
         field = self.field
         kind = kind_of(field)
         if kind == "bytes":
-            items, counts, unusual = parts(places)
+            items, counts, unusual = find_entries(places)
             check(unusual)
             if field.in_items:
                 if not any_number:

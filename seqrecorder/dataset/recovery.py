@@ -28,7 +28,7 @@ from seqrecorder.storage.tfrecord import (
     advice,
     find_records,
     open_stream,
-    read_found,
+    read_batches,
     walk_frames,
 )
 from seqrecorder.storage.threads import scratch
@@ -112,7 +112,7 @@ def recover_shard(
         writer = ShardWriter(target, lengths_target, compression)
         try:
             done = 0
-            for batch in read_found(shard.file, findings.starts[kept], findings.lengths[kept]):
+            for batch in read_batches(shard.file, findings.starts[kept], findings.lengths[kept]):
                 writer.write(batch, lengths[kept[done : done + len(batch)]])
                 done += len(batch)
             table = writer.close(lengths.shape[1])
@@ -129,7 +129,7 @@ def recover_shard(
 def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
     """Detect the layout by the first records of a shard; None where it has none."""
     first = slice(PEEKED)
-    samples = [row for batch in read_found(file, findings.starts[first], findings.lengths[first]) for row in batch]
+    samples = [row for batch in read_batches(file, findings.starts[first], findings.lengths[first]) for row in batch]
     if schema is None or not samples:
         return None
     return likely_layout(samples, schema)
@@ -155,7 +155,7 @@ def _look(
     keys: list[int] = []
     reasons: dict[int, str] = {}
     parts = [np.empty((0, groups), np.int64)]
-    for batch in read_found(file, findings.starts, findings.lengths):
+    for batch in read_batches(file, findings.starts, findings.lengths):
         bad = {} if codec is None else _rejects(codec, batch)
         reasons |= {len(keys) + position: reason for position, reason in bad.items()}
         good = np.array([position not in bad for position in range(len(batch))])

@@ -103,7 +103,7 @@ def predict(
     names = (batch.length_name, _INDEX, *number, *(kept.numbers if kept else ()))
     asked = kept.beside(inputs) if kept else inputs
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
-    parts: dict[int, list[tuple[int, list[Any]]]] = {}
+    by_record: dict[int, list[tuple[int, list[Any]]]] = {}
     whole = join or not isinstance(batch, Window)  # steps are cut to those that are real
     of_steps = [False] * (1 + len(keep))
     for picked, (lengths, index, *others) in batches:
@@ -111,25 +111,25 @@ def predict(
         outputs = keras.ops.convert_to_numpy(_call(model, features))
         of_steps = [outputs.ndim > 1 and outputs.shape[1] == _width(features), *(kept.of_steps if kept else ())]
         if packed:
-            of_steps[0], found = packed.segments(index.numpy(), outputs, [each.numpy() for each in others])
+            of_steps[0], spans = packed.segments(index.numpy(), outputs, [each.numpy() for each in others])
         else:
             numbers = others[0].numpy().tolist() if cuts else [0] * len(outputs)
             stops = [slice(int(stop)) for stop in lengths]
-            found = [
+            spans = [
                 (at, numbers[row], row, (row, stops[row]), (row, stops[row]))
                 for row, at in enumerate(index.numpy().tolist())
                 if at != NOTHING
             ]
-        for at, order, place, own, steps_of in found:
+        for at, order, row, own, steps_of in spans:
             cells = [
-                value[(own if value is outputs else steps_of) if steps and whole else place]
+                value[(own if value is outputs else steps_of) if steps and whole else row]
                 for value, steps in zip([outputs, *values], of_steps, strict=True)
             ]
-            parts.setdefault(at, []).append((order, cells))
-    if not parts:
+            by_record.setdefault(at, []).append((order, cells))
+    if not by_record:
         return []
     results: dict[int, list[Any]] = {}
-    for at, pieces in parts.items():
+    for at, pieces in by_record.items():
         columns = zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), strict=True)
         results[at] = [
             (np.concatenate if steps and whole else np.stack)(column) if cuts else column[0]
@@ -162,7 +162,7 @@ class _Packed:
         return (*self.ids.values(), *self.start)
 
     def segments(
-        self, index: NDArray[Any], outputs: NDArray[Any], found: Sequence[NDArray[Any]]
+        self, index: NDArray[Any], outputs: NDArray[Any], columns: Sequence[NDArray[Any]]
     ) -> tuple[bool, list[tuple[int, int, Any, Any, Any]]]:
         """Find the segments of a batch.
 
@@ -174,22 +174,22 @@ class _Packed:
             OptionError: outputs are neither of the steps of one group nor of segments.
         """
         width = outputs.shape[1] if outputs.ndim > 1 else -1
-        groups = [group for group, ids in zip(self.ids, found, strict=False) if ids.shape[1] == width]
+        groups = [group for group, ids in zip(self.ids, columns, strict=False) if ids.shape[1] == width]
         if len(groups) > 1 or (not groups and width != index.shape[1]):
             rows = " and ".join(groups or self.ids)
             raise OptionError(
                 f"predict: expected an output with the steps of a row of one list, or of segments, got the shape "
                 f"{outputs.shape} for rows of {rows}; give these rows lengths that differ: Pack(length={{...}})"
             )
-        ids = found[list(self.ids).index(groups[0])] if groups else found[0]
-        starts = found[len(self.ids)] if self.start else np.zeros_like(index)
+        ids = columns[list(self.ids).index(groups[0])] if groups else columns[0]
+        starts = columns[len(self.ids)] if self.start else np.zeros_like(index)
         return bool(groups), [
             (
                 int(index[row, at]),
                 int(starts[row, at]),
                 (row, at),
                 (row, ids[row] == at + 1),
-                (row, found[0][row] == at + 1),
+                (row, columns[0][row] == at + 1),
             )
             for row, at in np.argwhere(index != NOTHING).tolist()
         ]
@@ -323,7 +323,7 @@ def evaluate(
     for features, y, *weights in read(path, split, batch=batch, inputs=inputs, targets=targets, **options):
         outputs = _call(model, features)
         flat = {
-            name: _entries(name, *parts) for name, parts in _outputs(model, outputs, y, *(weights or [None])).items()
+            name: _entries(name, *arrays) for name, arrays in _outputs(model, outputs, y, *(weights or [None])).items()
         }
         losses = losses or _losses(model, list(flat))
         for name, (target, output, weight) in flat.items():
@@ -332,15 +332,15 @@ def evaluate(
         of_layers = sum(float(keras.ops.sum(each)) for each in model.losses)
         penalty += of_layers * float(next(iter(flat.values()))[2].sum())
         if any(len(weight) for *_, weight in flat.values()):
-            model.compute_metrics(features, *(_structured(outputs, flat, place) for place in range(3)))
+            model.compute_metrics(features, *(_structured(outputs, flat, number) for number in range(3)))
     if not losses or not all(loss.weight for loss in losses.values()):
         raise OptionError("evaluate: expected steps or records that count, got none: all weights are 0, or no records")
     means = {name: loss.total / loss.weight for name, loss in losses.items()}
-    found = {name: float(value) for name, value in model.get_metrics_result().items()}
+    metrics = {name: float(value) for name, value in model.get_metrics_result().items()}
     if len(means) > 1:
-        found |= {f"{name}_loss": mean for name, mean in means.items()}
+        metrics |= {f"{name}_loss": mean for name, mean in means.items()}
     total = sum(loss.share * means[name] for name, loss in losses.items())
-    return {**found, "loss": float(total + penalty / next(iter(losses.values())).weight)}
+    return {**metrics, "loss": float(total + penalty / next(iter(losses.values())).weight)}
 
 
 class _Loss:
@@ -395,12 +395,12 @@ def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, 
     return dict(zip(names, zip(*map(by_name, (outputs, targets, weights)), strict=True), strict=True))
 
 
-def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], place: int) -> Any:
+def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:
     """Return the entries of outputs, structured as these."""
-    parts = {name: part[place] for name, part in flat.items()}
+    values = {name: part[number] for name, part in flat.items()}
     if isinstance(outputs, Mapping):
-        return parts
-    return list(parts.values()) if isinstance(outputs, (list, tuple)) else next(iter(parts.values()))
+        return values
+    return list(values.values()) if isinstance(outputs, (list, tuple)) else next(iter(values.values()))
 
 
 def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -439,10 +439,10 @@ _INDEX = "predict/index"
 _OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
 
 
-def _positions(path: Any, split: str | None, found: Iterable[int], options: Mapping[str, Any]) -> list[int]:
+def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
     """Return the positions of all records that are read, those that have no window too."""
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
-    positions, records = sorted(found), read(path, split, index_name=_INDEX, **chosen)
+    positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):
         return positions
     return sorted(int(record[_INDEX]) for record in records)
@@ -450,5 +450,5 @@ def _positions(path: Any, split: str | None, found: Iterable[int], options: Mapp
 
 def _width(features: Any) -> int | None:
     """Return the steps of a batch: the second dimension of its first input that has one."""
-    parts: Sequence[Any] = keras.tree.flatten(features)
-    return next((int(part.shape[1]) for part in parts if len(part.shape) > 1), None)
+    leaves: Sequence[Any] = keras.tree.flatten(features)
+    return next((int(part.shape[1]) for part in leaves if len(part.shape) > 1), None)

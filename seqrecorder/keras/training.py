@@ -88,9 +88,9 @@ class SavedStates:
         Raises:
             ShardWriteError: the disk is full or cannot be written; the states that were there still are.
         """
-        found = self._found()
-        number = int(found[-1].name.removeprefix(_PREFIX)) + 1 if found else 0
-        place = self.directory / f"{_PREFIX}{number:06d}"
+        saved = self._saved()
+        number = int(saved[-1].name.removeprefix(_PREFIX)) + 1 if saved else 0
+        path = self.directory / f"{_PREFIX}{number:06d}"
         unfinished = self.directory / f"{_UNFINISHED}{number:06d}"
         with writing("make", self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -104,10 +104,10 @@ class SavedStates:
         about = sealed({"format": _FORMAT, **attrs.asdict(state), "files": files})
         write_file(unfinished / _ABOUT, json.dumps(about).encode())
         sync_tree(unfinished)
-        with writing("rename", place), faults_around("rename", place):
-            unfinished.rename(place)
+        with writing("rename", path), faults_around("rename", path):
+            unfinished.rename(path)
         sync_directory(self.directory)
-        for old in [*found, place][: -self.keep]:
+        for old in [*saved, path][: -self.keep]:
             with writing("remove", old), faults_around("remove", old):
                 removed = old.rename(self.directory / f"{_UNFINISHED}{old.name}")
                 shutil.rmtree(removed)
@@ -118,20 +118,20 @@ class SavedStates:
         Raises:
             OptionError: it is damaged, or of a newer version.
         """
-        found = self._found()
-        if not found:
+        saved = self._saved()
+        if not saved:
             return None
-        place = found[-1]
+        path = saved[-1]
         try:
-            about = json.loads((place / _ABOUT).read_bytes())
+            about = json.loads((path / _ABOUT).read_bytes())
             if about["format"] != _FORMAT:
-                raise OptionError(f"Resume: {place} was saved by another version of seqrecorder; read it with that one")
+                raise OptionError(f"Resume: {path} was saved by another version of seqrecorder; read it with that one")
             about = unsealed(about)
             for name, digest in about.pop("files").items():
-                if sha256(place / name) != digest:
+                if sha256(path / name) != digest:
                     raise ValueError(f"{name} was changed, or cut")
             state = TrainingState(**{name: value for name, value in about.items() if name != "format"})
-            with np.load(place / _VARIABLES, allow_pickle=False) as stored:
+            with np.load(path / _VARIABLES, allow_pickle=False) as stored:
                 raw = [stored[name] for name in stored.files]
             values = [
                 flat.view(_dtype(dtype)).reshape(shape)
@@ -141,15 +141,15 @@ class SavedStates:
             if isinstance(error, OptionError):
                 raise
             raise OptionError(
-                f"Resume: {place} cannot be read ({type(error).__name__}: {error}); remove it to go on from the state "
+                f"Resume: {path} cannot be read ({type(error).__name__}: {error}); remove it to go on from the state "
                 "before it"
             ) from error
-        return state, values, place
+        return state, values, path
 
-    def _found(self) -> list[Path]:
-        places = self.directory.glob(f"{_PREFIX}*") if self.directory.is_dir() else []
-        numbers = {place: place.name.removeprefix(_PREFIX) for place in places}
-        return sorted((place for place, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
+    def _saved(self) -> list[Path]:
+        paths = self.directory.glob(f"{_PREFIX}*") if self.directory.is_dir() else []
+        numbers = {path: path.name.removeprefix(_PREFIX) for path in paths}
+        return sorted((path for path, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
 
     def _clean(self) -> None:
         """Remove what a process that was killed has left."""
@@ -236,7 +236,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._steps = next(name for name in _STEPS if hasattr(self._data, name))
         self._new_steps: Callable[[], Iterator[Any]] = getattr(self._data, self._steps)
         setattr(self._data, self._steps, self._run_epoch)
-        self._place = _Place()
+        self._progress = _Progress()
         self._since = 0
         self._iterator: Any = None
         self._can_save_iterator = keras.backend.backend() == "tensorflow"
@@ -244,15 +244,15 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._restored: TrainingState | None = None
         self._metrics: list[tuple[Any, Any]] = []
         self._unseen_logs: dict[str, Any] = {}
-        found = self._states.last()
-        if found is not None:
-            self._restore(*found)
+        saved = self._states.last()
+        if saved is not None:
+            self._restore(*saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
         """Put back the metrics, which Keras has just reset, and the history."""
-        if self._place.first_epoch is None:
-            self._place.first_epoch = epoch
-        self._place.epoch = epoch
+        if self._progress.first_epoch is None:
+            self._progress.first_epoch = epoch
+        self._progress.epoch = epoch
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
@@ -268,35 +268,36 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         if self._restored is not None:  # nothing was left to do
             self._finish_restoring()
             return
-        self._place.epoch, self._place.batch = self._place.epoch + 1, 0
+        self._progress.epoch, self._progress.batch = self._progress.epoch + 1, 0
         if not self._data.steps_per_epoch or self._data._current_iterator is not self._iterator:  # noqa: SLF001
-            self._place.taken = 0  # another epoch would start with a new iterator
+            self._progress.taken = 0  # another epoch would start with a new iterator
         self._save(finished=self.params["epochs"])
 
     # Saving
 
     def _run_epoch(self) -> Iterator[Any]:
         """Yield the steps of an epoch, as Keras does, and save states between them."""
-        place, goes_on = self._place, self._prepared is not None
+        progress, goes_on = self._progress, self._prepared is not None
         steps, self._prepared = self._prepared or self._new_steps(), None
-        place.batch = place.batch if goes_on else 0
+        progress.batch = progress.batch if goes_on else 0
         for step in steps:
             self._follow(step[-1])
-            if place.batch == 0 and place.epoch != place.first_epoch and not goes_on:
+            if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
                 self._save()  # what other callbacks do between two epochs is done
             yield step
             executed = self._data.steps_per_execution
-            place.batch += executed
-            place.taken += executed
+            progress.batch += executed
+            progress.taken += executed
             self._since += executed
-            if self._since >= self.every and place.batch != self._data.num_batches:  # then an epoch is about to start
+            # At the last batch, an epoch is about to start.
+            if self._since >= self.every and progress.batch != self._data.num_batches:
                 self._save()
 
     def _follow(self, iterator: Any) -> bool:
         """Note which iterator is running, and return whether it is another one."""
         if iterator is self._iterator:
             return False
-        self._iterator, self._place.taken = iterator, 0
+        self._iterator, self._progress.taken = iterator, 0
         return True
 
     def _save(self, *, finished: int | None = None) -> None:
@@ -304,13 +305,13 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         values = [np.asarray(variable) for variable in variables]
         history = self.model.history
         state = TrainingState(
-            self._place.epoch,
-            self._place.batch,
-            self._place.first_epoch or 0,
-            self._place.taken,
+            self._progress.epoch,
+            self._progress.batch,
+            self._progress.first_epoch or 0,
+            self._progress.taken,
             self._data.num_batches,
             finished,
-            {name: [float(value) for value in given] for name, given in history.history.items()},
+            {name: [float(value) for value in series] for name, series in history.history.items()},
             list(history.epoch),
             [(v.path, list(value.shape), value.dtype.name) for v, value in zip(variables, values, strict=True)],
         )
@@ -318,7 +319,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._since = 0
 
     def _save_iterator(self, directory: Path) -> None:
-        if not self._place.taken or not self._can_save_iterator:
+        if not self._progress.taken or not self._can_save_iterator:
             return
         import tensorflow as tf
 
@@ -353,7 +354,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             )
         seen = None if ended else self._go_to(state, directory)
         self._assign(state, values, seen, directory)
-        self._place = _Place(state.epoch, state.batch, state.first_epoch, self._place.taken)
+        self._progress = _Progress(state.epoch, state.batch, state.first_epoch, self._progress.taken)
         self._restored = state
         # There is no public way; `keras.callbacks.BackupAndRestore` does the same.
         self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
@@ -372,14 +373,14 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         first = next(steps)
         self._follow(first[-1])
         if state.taken:
-            seen = self._take() if self._place.taken < state.taken else seen
+            seen = self._take() if self._progress.taken < state.taken else seen
             self._take_up_to(state.taken, directory / _ITERATOR)
         done = state.batch // self._data.steps_per_execution
         self._prepared = itertools.islice(itertools.chain([first], steps), done, None)
         return seen
 
     def _take(self) -> Any:
-        self._place.taken += 1
+        self._progress.taken += 1
         return next(self._iterator)
 
     def _take_up_to(self, taken: int, saved: Path) -> None:
@@ -387,8 +388,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             import tensorflow as tf
 
             tf.train.Checkpoint(iterator=self._iterator).read(str(saved)).assert_consumed()
-            self._place.taken = taken
-        while self._place.taken < taken:
+            self._progress.taken = taken
+        while self._progress.taken < taken:
             self._take()
 
     def _assign(self, state: TrainingState, values: list[Any], seen: Any, directory: Path) -> None:
@@ -419,14 +420,14 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             variable.assign(value)
         self._unseen_logs = self.model.get_metrics_result() if self._restored.batch else {}
         history = self.model.history
-        history.history.update({name: list(given) for name, given in self._restored.history.items()})
+        history.history.update({name: list(values) for name, values in self._restored.history.items()})
         history.epoch[:] = self._restored.history_epochs
         self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` starts where it says
         self._restored = None
 
 
 @attrs.define
-class _Place:
+class _Progress:
     """Position of a training: epoch, batches of it that are done, its first epoch, batches taken from the iterator."""
 
     epoch: int = 0
@@ -439,9 +440,9 @@ def _fit_locals() -> tuple[Any, Any]:
     """Return the epoch iterator of `fit`, and its callbacks: Keras gives callbacks no access to these."""
     frame = inspect.currentframe()
     while frame is not None:
-        found, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))
-        if any(hasattr(found, name) for name in _STEPS) and isinstance(callbacks, keras.callbacks.CallbackList):
-            return found, callbacks
+        iterator, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))
+        if any(hasattr(iterator, name) for name in _STEPS) and isinstance(callbacks, keras.callbacks.CallbackList):
+            return iterator, callbacks
         frame = frame.f_back
     raise OptionError(f"Resume: found no data in `fit` of Keras {keras.version()}; Resume is a callback of `Model.fit`")
 
@@ -560,8 +561,8 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         self.layer.return_state = True  # for this call: the layer stays what its owner made it
         try:
             several = isinstance(self.layer.state_size, (list, tuple))
-            given = keras.tree.pack_sequence_as(self.layer.state_size, before) if several else before
-            output, *after = self.layer(x, initial_state=given, mask=mask, training=training)
+            initial = keras.tree.pack_sequence_as(self.layer.state_size, before) if several else before
+            output, *after = self.layer(x, initial_state=initial, mask=mask, training=training)
         finally:
             self.layer.return_state = False
         for variable, state, value in zip(variables, states, keras.tree.flatten(after), strict=True):
@@ -624,14 +625,14 @@ def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False)
     variables = dict(_named_states(model, training=training))
     if set(variables) != set(states):
         raise OptionError(f"set_states: expected states of {', '.join(variables) or 'none'}, got {', '.join(states)}")
-    given = {name: np.asarray(states[name]) for name in variables}
+    arrays = {name: np.asarray(states[name]) for name in variables}
     for name, variable in variables.items():
-        (slots, units), shape = variable.shape, given[name].shape
+        (slots, units), shape = variable.shape, arrays[name].shape
         if shape[1:] != (units,) or shape[0] > slots:
             raise OptionError(f"set_states: {name}: expected at most {slots} slots of {units} units, got {shape}")
     for name, variable in variables.items():
-        value = np.zeros(variable.shape, given[name].dtype)
-        value[: len(given[name])] = given[name]
+        value = np.zeros(variable.shape, arrays[name].dtype)
+        value[: len(arrays[name])] = arrays[name]
         variable.assign(value)
 
 

@@ -65,27 +65,27 @@ def rows_in_order(
     """
     import pyarrow as pa
 
-    source, held, size, count = table.batches(names), [], 0, 0
+    source, batches, size, count = table.batches(names), [], 0, 0
     if table.is_sorted:
         yield from (in_order(_table(batch), keys) for batch in source)  # which looks for keys that are missing
         return
     for batch in source:
-        held.append(batch)
+        batches.append(batch)
         size, count = size + batch.nbytes, count + batch.num_rows
         reach(count)
         if size > memory:
             break
     else:
-        if held:
-            yield from _cut(in_order(pa.Table.from_batches(held), keys))
+        if batches:
+            yield from _cut(in_order(pa.Table.from_batches(batches), keys))
         return
-    if table.again and _order_of(pa.Table.from_batches(held), keys) is None and _comes_sorted(table, keys):
-        yield from map(_table, held)
+    if table.again and _order_of(pa.Table.from_batches(batches), keys) is None and _comes_sorted(table, keys):
+        yield from map(_table, batches)
         yield from map(_table, source)
         return
     directory = scratch()
     try:
-        runs = _write_runs(directory, held, source, keys, memory=memory, reach=reach)
+        runs = _write_runs(directory, batches, source, keys, memory=memory, reach=reach)
         yield from _merged(runs, [*keys, _NUMBER], max(_LEAST_BATCH, memory // (4 * len(runs))))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -256,18 +256,18 @@ def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
 def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
     """Return the keys of a row as values that Python compares in the same order."""
     row = row % table.num_rows
-    found = []
+    values = []
     for name in keys:
         scalar = table[name][row]
         value = getattr(scalar, "value", None)  # an int of times, of whatever unit; a scalar of dictionaries
         value = scalar.as_py() if value is None else value
-        found.append(value.as_py() if hasattr(value, "as_py") else value)
-    return tuple(found)
+        values.append(value.as_py() if hasattr(value, "as_py") else value)
+    return tuple(values)
 
 
 def _write_runs(
     directory: Path,
-    held: list[Any],
+    batches: list[Any],
     source: Iterator[Any],
     keys: Sequence[str],
     *,
@@ -282,11 +282,11 @@ def _write_runs(
     writer: Any = None
     last: Any = None
     count = 0
-    while held:
-        part = pa.Table.from_batches(held)
+    while batches:
+        part = pa.Table.from_batches(batches)
         part = part.append_column(_NUMBER, pa.array(np.arange(count, count + part.num_rows)))
         count += part.num_rows
-        held.clear()
+        batches.clear()
         part = _plain(in_order(part, keys))
         if last is None or _key(part, keys, 0) < last:
             if writer is not None:
@@ -298,9 +298,9 @@ def _write_runs(
             writer.write_table(part, max_chunksize=max(1, part.num_rows * _LEAST_BATCH // max(1, part.nbytes)))
         size = 0
         for batch in source:
-            held.append(batch)
+            batches.append(batch)
             size += batch.nbytes
-            reach(count + sum(each.num_rows for each in held))
+            reach(count + sum(each.num_rows for each in batches))
             if size > memory:
                 break
     writer.close()
@@ -311,9 +311,9 @@ def _plain(table: Any) -> Any:
     """Return a table without dictionaries, of which a file holds one only."""
     import pyarrow as pa
 
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         if pa.types.is_dictionary(column.type):
-            table = table.set_column(place, table.column_names[place], column.cast(column.type.value_type))
+            table = table.set_column(index, table.column_names[index], column.cast(column.type.value_type))
     return table
 
 
@@ -328,15 +328,15 @@ def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[A
     heads = [(next(run), run) for run in runs]
     while len(heads) > 1:
         bound = min(_key(head, keys, -1) for head, _ in heads)
-        parts, left = [], []
+        chunks, left = [], []
         for head, run in heads:
             rows = _rows_up_to(head, keys, bound)
-            parts.append(head.slice(0, rows))
+            chunks.append(head.slice(0, rows))
             rest = head.slice(rows) if rows < head.num_rows else next(run, None)
             if rest is not None:
                 left.append((rest, run))
         heads = left
-        yield from _cut(_plain(in_order(pa.concat_tables(parts), keys)).drop_columns([_NUMBER]))
+        yield from _cut(_plain(in_order(pa.concat_tables(chunks), keys)).drop_columns([_NUMBER]))
     for head, run in heads:
         yield head.drop_columns([_NUMBER])
         for table in run:
@@ -473,9 +473,9 @@ class RowGroups(TableSource):
             if not begins.size:
                 pieces.append(table)
                 continue
-            end, held = int(begins[-1]), sum(piece.num_rows for piece in pieces)
+            end, rows = int(begins[-1]), sum(piece.num_rows for piece in pieces)
             whole = pa.concat_tables([*pieces, table.slice(0, end)])
-            starts = begins[:-1] + held
+            starts = begins[:-1] + rows
             if whole.num_rows:
                 yield whole, starts if starts.size and not starts[0] else np.concatenate([[0], starts])
             pieces = [table.slice(end)]
@@ -514,7 +514,7 @@ class RowGroups(TableSource):
 
     def _not_constant(self, table: Any, name: str, field: Field, row: int) -> SourceError:
         group = ", ".join(f"{by}={table[by][row].as_py()!r}" for by in self.by) or "of all rows"
-        first, second = (table[name][place].as_py() for place in (row, row + 1))
+        first, second = (table[name][index].as_py() for index in (row, row + 1))
         return SourceError(
             f"column {name!r}, for the context field {field.name!r}, is not constant in the group {group}: "
             f"{first!r}, then {second!r}; declare a feature_list, or make the groups smaller by another column"

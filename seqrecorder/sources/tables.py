@@ -39,14 +39,14 @@ _WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
-def is_path(given: object) -> bool:
+def is_path(source: object) -> bool:
     """Check whether something names files: a path, a glob, or a list of such.
 
     >>> is_path("a.csv"), is_path(["a.csv", "b.csv"]), is_path([{"a": 1}])
     (True, True, False)
     """
-    given = given if isinstance(given, (list, tuple)) else [given]
-    return bool(given) and all(isinstance(item, (str, Path)) or hasattr(item, "__fspath__") for item in given)
+    source = source if isinstance(source, (list, tuple)) else [source]
+    return bool(source) and all(isinstance(item, (str, Path)) or hasattr(item, "__fspath__") for item in source)
 
 
 def is_table_file(path: Any) -> bool:
@@ -119,8 +119,8 @@ def _is_hidden(file: Path, directory: Path) -> bool:
 
 def _format_of(file: Path) -> str | None:
     packed = file.suffix.lower() in _COMPRESSED
-    found = _FORMATS.get((Path(file.stem).suffix if packed else file.suffix).lower())
-    return found if not packed or found in ("csv", "json") else None
+    name = _FORMATS.get((Path(file.stem).suffix if packed else file.suffix).lower())
+    return name if not packed or name in ("csv", "json") else None
 
 
 @contextlib.contextmanager
@@ -394,7 +394,7 @@ def from_table(
 
 
 def open_table(
-    given: Any,
+    source: Any,
     schema: Schema | None = None,
     columns: Mapping[str, str | Sequence[str]] | None = None,
     *,
@@ -404,7 +404,7 @@ def open_table(
     """Return a table that is given, or lies in files.
 
     Args:
-        given: see `from_table`.
+        source: see `from_table`.
         schema: fields whose types hold in files of text, which tell none.
         columns: the column, or columns, of a field, where that has another name.
         steps: whether a row is a step, and no record.
@@ -415,17 +415,17 @@ def open_table(
         DatasetNotFoundError: there is no such file.
         SourceError: a file is not of its format.
     """
-    if is_path(given):
+    if is_path(source):
         types = None if schema is None else _types_of(schema, columns, steps=steps)
-        return _joined(table_of_files(given, types, skip=skip), schema, columns)
-    if is_table(given):
-        return _joined(table_of(given), schema, columns)
-    advice = "; polars: give .collect()" if type(given).__name__ == "LazyFrame" else ""
-    if isinstance(given, (list, tuple)) or hasattr(given, "__next__"):
+        return _joined(table_of_files(source, types, skip=skip), schema, columns)
+    if is_table(source):
+        return _joined(table_of(source), schema, columns)
+    advice = "; polars: give .collect()" if type(source).__name__ == "LazyFrame" else ""
+    if isinstance(source, (list, tuple)) or hasattr(source, "__next__"):
         advice = "; dictionaries and records go to seqrecorder.write(rows, destination, schema=Class)"
     raise OptionError(
         "expected a table with the Arrow C interface (pandas, polars, pyarrow, DuckDB), a dataset of Hugging Face, or "
-        f"a path, got {type(given).__name__}{advice}"
+        f"a path, got {type(source).__name__}{advice}"
     )
 
 
@@ -433,8 +433,8 @@ def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Seq
     """Return a table in which the columns that are listed for a field are one column of lists, named as the field."""
     named = {} if schema is None else check_columns(schema, columns)
     lists = {field: names for field, names in named.items() if not isinstance(names, str)}
-    parts = list(itertools.chain.from_iterable(lists.values()))
-    for name in parts:
+    listed = list(itertools.chain.from_iterable(lists.values()))
+    for name in listed:
         if name not in table.names:
             close = did_you_mean(name, table.names)
             raise OptionError(f"columns: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
@@ -444,7 +444,7 @@ def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Seq
             arrays = [_side_by_side(batch.select(lists[name])) if name in lists else batch[name] for name in wanted]
             yield pyarrow().record_batch(arrays, names=list(wanted))
 
-    left = (name for name in table.names if name not in parts)
+    left = (name for name in table.names if name not in listed)
     return attrs.evolve(table, names=(*left, *lists), open=read) if lists else table
 
 
@@ -460,13 +460,13 @@ def _side_by_side(batch: Any) -> Any:
 
 def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> Any:
     """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    pa, given, declared = pyarrow(), check_columns(schema, columns), dict[str, Any]()
+    pa, names_of, declared = pyarrow(), check_columns(schema, columns), dict[str, Any]()
     for field in schema.fields:
-        names, depth = given.get(field.name, field.name), int(field.is_list and not steps) + len(field.shape)
+        names, depth = names_of.get(field.name, field.name), int(field.is_list and not steps) + len(field.shape)
         declared |= {names: (field, depth)} if isinstance(names, str) else dict.fromkeys(names, (field, depth - 1))
 
     def types(names: Sequence[str]) -> dict[str, Any]:
-        found = {}
+        kinds = {}
         for name in names:
             field, depth = declared.get(name, (None, 0))
             if field is None or field.sparse is not None or field.element.numpy.kind in "cm":
@@ -476,7 +476,7 @@ def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None,
             kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
             for _ in range(depth):
                 kind = pa.list_(kind)
-            found[name] = kind
-        return found
+            kinds[name] = kind
+        return kinds
 
     return types

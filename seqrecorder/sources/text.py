@@ -77,9 +77,9 @@ class TextRecords(SkippingSource, Generic[T]):
         """Yield the records; the line of one that cannot be made is named."""
         self.begin()
         for path in self.paths:
-            yield from self._made(path, self._parse(path))
+            yield from self._records(path, self._parse(path))
 
-    def _made(self, path: Any, pieces: Iterable[Piece]) -> Iterator[T]:
+    def _records(self, path: Any, pieces: Iterable[Piece]) -> Iterator[T]:
         """Yield the records of pieces of a file.
 
         Raises:
@@ -93,10 +93,10 @@ class TextRecords(SkippingSource, Generic[T]):
                 if isinstance(error, RecordError):
                     key = "" if error.key is None else f" (key {error.key!r})"
                     message = ": ".join(filter(None, [error.message, "; ".join(map(str, error.problems))]))
-                said = f"{name_of(path)}, line {line}{key}: {message}"
+                text = f"{name_of(path)}, line {line}{key}: {message}"
                 if self.on_error == "raise":
-                    raise SourceError(f"{said} (on_error='skip' leaves it out)") from error
-                self.leave_out(said)
+                    raise SourceError(f"{text} (on_error='skip' leaves it out)") from error
+                self.leave_out(text)
             else:
                 yield record
 
@@ -134,7 +134,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
                     columns = columns_of_dictionaries(self.schema, rows, convert=self._convert)
                 size = len(pieces)
                 if columns is None:
-                    records = list(self._made(path, pieces))
+                    records = list(self._records(path, pieces))
                     columns, size = gather(self.schema, records), len(records)
                 if size:
                     yield columns, size
@@ -454,8 +454,8 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
             documents += 1
         elif stripped[0] == "#" and _is_comment(line, before, separator, least):
             documents += bool(_NEW_DOCUMENT.match(stripped))
-            found = _COMMENT.match(stripped)
-            sentence.comments |= {found[1]: found[2]} if found else {}
+            comment = _COMMENT.match(stripped)
+            sentence.comments |= {comment[1]: comment[2]} if comment else {}
         elif len(cells) != CONLLU_COLUMNS or not _SPAN.fullmatch(cells[0]):
             sentence.rows.append(cells)
             sentence.numbers.append(number)
@@ -504,20 +504,20 @@ class _Sentences:
 
     def parse(self, file: Any) -> Iterator[Piece]:
         """Yield each sentence, by the number of its first line."""
-        for found in split_sentences(file, self.separator, self.width):
-            yield found.numbers[0], found.size, functools.partial(self._values, found)
+        for sentence in split_sentences(file, self.separator, self.width):
+            yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
 
-    def _values(self, found: Sentence) -> dict[str, Any]:
+    def _values(self, sentence: Sentence) -> dict[str, Any]:
         """Return the values of a sentence.
 
         Raises:
             SourceError: a line has too few columns, or holds no number where one is declared.
         """
-        rows, numbers = found.rows, found.numbers
-        check_utf8("".join(itertools.chain(*rows, found.comments.values())))
+        rows, numbers = sentence.rows, sentence.numbers
+        check_utf8("".join(itertools.chain(*rows, sentence.comments.values())))
         values: dict[str, Any] = {
             name: value_of_text(self.contexts[name], text)
-            for name, text in found.comments.items()
+            for name, text in sentence.comments.items()
             if name in self.contexts
         }
         for number, cells in zip(numbers, rows, strict=True):
@@ -528,11 +528,11 @@ class _Sentences:
                     f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
                     f"{cells} (separator= says what stands between columns)"
                 )
-        for place, field in self.columns:
-            values[field.name] = values_of_texts(field, [cells[place] for cells in rows], numbers)
+        for index, field in self.columns:
+            values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
         if self.document is not None:
             is_text = self.contexts[self.document].element.is_text
-            values[self.document] = str(found.document) if is_text else found.document
+            values[self.document] = str(sentence.document) if is_text else sentence.document
         return values
 
 
@@ -678,13 +678,13 @@ class _Series:
             SourceError: the line has other dimensions than the class, or no number.
             Mismatch: a number does not fit its field.
         """
-        found, series = _series_of(header, text)
+        label, series = _series_of(header, text)
         labels = header.get("classlabel", "").split()
         values: dict[str, Any] = {}
         if self.label is not None:
-            if found is None:
+            if label is None:
                 raise SourceError(f"field {self.label.name!r}: the header has no @classLabel true")
-            values[self.label.name] = self._class(self.label, found, labels[1:])
+            values[self.label.name] = self._class(self.label, label, labels[1:])
         if self.key is not None:
             values[self.key.name] = value_of_text(self.key, key)
         first = self.lists[0]
@@ -702,12 +702,12 @@ class _Series:
         return values
 
     @staticmethod
-    def _class(field: Field, found: str, labels: list[str]) -> Any:
+    def _class(field: Field, label: str, labels: list[str]) -> Any:
         if field.element.numpy.kind not in "iu" or not labels:
-            return value_of_text(field, found)
-        if found not in labels:
-            raise SourceError(f"field {field.name!r}: expected one of the classes {', '.join(labels)}, got {found!r}")
-        return labels.index(found)
+            return value_of_text(field, label)
+        if label not in labels:
+            raise SourceError(f"field {field.name!r}: expected one of the classes {', '.join(labels)}, got {label!r}")
+        return labels.index(label)
 
 
 def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:

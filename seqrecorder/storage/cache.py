@@ -1,9 +1,9 @@
-"""Copies on this disk of what is read from places: bounded, checked, and shared by all processes.
+"""Local cache of datasets at URLs: bounded, checked, and shared by all processes.
 
-A dataset at a URL has a directory here, one for each text of its manifest, so that readers of one manifest never see
-files of another. Files come when they are asked for, are checked, and get their names by a rename. What a process has
-asked for stays until it ends, since tf.data opens files by name when it likes: each process has a list of it, which is
-locked while it lives. Of the rest, what was used longest ago goes when there is no room.
+The cache has one directory per URL and manifest, so that readers of one manifest never see files of another. Files are
+fetched on demand, checked, and renamed into place. A file stays until the last process that asked for it ends, since
+tf.data may open it at any time: each process has a list of its files, locked while the process lives. If the cache is
+full, the least recently used of the other files are removed.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 
 LIMIT = "SEQRECORDER_CACHE_BYTES"
-"""The variable of the environment that says how large the cache may be."""
+"""Environment variable: the most bytes of the cache."""
 
-_EARLIER = 8  # manifests whose files are looked for; among thousands that take longer than fetching
+_EARLIER = 8  # earlier manifests whose files are reused; searching thousands takes longer than fetching
 _READERS, _LIST, _COUNTED = ".readers", "files", ".counted"
 _MOST_BYTES = 100 << 30
 _TRIES = 2
@@ -56,12 +56,12 @@ _TRIES = 2
 
 @attrs.frozen
 class Wanted:
-    """A file that is to be there.
+    """A file that the cache is to contain.
 
     Attributes:
         name: relative to the dataset.
         sha256: of its contents, in hex.
-        bytes: its size; 0 for small ones, of which it is not known.
+        bytes: its size; 0 for small files of unknown size.
     """
 
     name: str
@@ -69,18 +69,18 @@ class Wanted:
     bytes: int = 0
 
 
-def cached(place: Place, manifest: bytes) -> Path:
-    """Return the directory of a dataset in the cache, with its manifest and what was fetched of it before.
+def cached(store: Place, manifest: bytes) -> Path:
+    """Return the directory of a dataset in the cache, with its manifest; create it if there is none.
 
     Args:
-        place: of the dataset.
+        store: of the dataset.
         manifest: the text of its manifest.
 
     Raises:
         ShardWriteError: the cache cannot be written to.
     """
-    digests = [hashlib.sha256(part).hexdigest()[:16] for part in (place.url.encode(), manifest)]
-    label = re.sub("[^A-Za-z0-9_-]+", "-", place.url.rpartition("/")[2])[:60]
+    digests = [hashlib.sha256(part).hexdigest()[:16] for part in (store.url.encode(), manifest)]
+    label = re.sub("[^A-Za-z0-9_-]+", "-", store.url.rpartition("/")[2])[:60]
     path = cache_directory() / f"{label}-{digests[0]}" / digests[1]
     with writing("make a directory in the cache", path):
         try:
@@ -90,31 +90,31 @@ def cached(place: Place, manifest: bytes) -> Path:
             new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             new.mkdir()
             try:
-                write_file(new / ORIGIN, place.url.encode())
+                write_file(new / ORIGIN, store.url.encode())
                 write_file(new / MANIFEST, manifest)
                 with contextlib.suppress(OSError), faults_around("rename", path):
-                    new.rename(path)  # or another process has made it
+                    new.rename(path)  # fails if another process was faster
             finally:
                 shutil.rmtree(new, ignore_errors=True)
     return path
 
 
-def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None:
-    """Fetch files of a dataset into its directory in the cache, and keep them until this process ends.
+def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None:
+    """Fetch files of a dataset into the cache, and keep them until this process ends.
 
     Args:
-        place: of the dataset.
-        directory: what `cached` gave.
-        files: which.
+        store: of the dataset.
+        directory: from `cached`.
+        files: the files to fetch.
 
     Raises:
-        ShardReadError: one cannot be fetched, or is not what the manifest says.
-        ShardWriteError: there is no room.
+        ShardReadError: a file cannot be fetched, or differs from the manifest.
+        ShardWriteError: the cache is full.
     """
     if not (directory / MANIFEST).exists():
-        raise ShardReadError(f"{directory} is gone from the cache; read {place.url} again", path=directory)
+        raise ShardReadError(f"{directory} is gone from the cache; read {store.url} again", path=directory)
     root = cache_directory()
-    with exclusive(root):  # so that nobody who makes room sees only some of them
+    with exclusive(root):  # so that a process that makes room sees all of them or none
         reader = _Reader.of(root, os.getpid())
         reader.note(directory, files)
         missing = [file for file in files if not _is_touched(directory / file.name)]
@@ -125,15 +125,15 @@ def fetch_cached(place: Place, directory: Path, files: Sequence[Wanted]) -> None
     if missing:
         try:
             with exclusive(root):
-                _reserve(root, place.url, sum(file.bytes for file in missing))
+                _reserve(root, store.url, sum(file.bytes for file in missing))
         except ShardWriteError:
             reader.forget(directory, missing)
             raise
-        fetch(place, directory, missing)
+        fetch(store, directory, missing)
 
 
 def _is_touched(path: Path) -> bool:
-    """Check whether a file is there, which counts as used now."""
+    """Mark a file as used now, and return whether it exists."""
     try:
         os.utime(path)
     except OSError:
@@ -142,7 +142,7 @@ def _is_touched(path: Path) -> bool:
 
 
 def _latest(directory: Path) -> list[Path]:
-    """Return the directories of the manifests of a dataset that were used last, but for one, the latest first."""
+    """List the most recently used other directories of the same URL, latest first."""
     known = []
     for path in directory.parent.iterdir():
         with contextlib.suppress(OSError):
@@ -152,7 +152,7 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file that came with an earlier manifest of the dataset, where it is the same."""
+    """Link a file from the directory of an earlier manifest, if one has the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
             if sha256(known / file.name) == file.sha256:
@@ -162,7 +162,7 @@ def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
 
 
 class _Reader:
-    """The files that a process uses: a list in a directory of the cache, locked while the process lives."""
+    """The list of files that a process uses, in a directory of the cache that is locked while the process lives."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -176,11 +176,11 @@ class _Reader:
         directory.mkdir(parents=True)
         self._list = directory / _LIST
         self._lock = lock(directory, wait=False)  # lasts as long as the process
-        self._append("")  # others read the list, also where nothing is noted
+        self._append("")  # create the list, which others read
 
     @classmethod
     def of(cls, root: Path, process: int) -> _Reader:
-        """Return that of this process, made anew where the cache was removed: a forked one has one of its own."""
+        """Return the reader of this process, also after a fork or the removal of the cache."""
         reader = cls._of_process(root, process)
         reader.begin_anew_if_gone()
         return reader
@@ -192,19 +192,19 @@ class _Reader:
         return cls(root)
 
     def begin_anew_if_gone(self) -> None:
-        """Make the list again where somebody has removed the cache."""
+        """Create the list again if the cache was removed."""
         if not self._list.exists():
             self._begin()
 
     def note(self, directory: Path, files: Sequence[Wanted]) -> None:
-        """Keep files from being removed."""
+        """Protect files from removal."""
         new = [file for file in files if directory / file.name not in self._noted]
         if new:
             self._noted.update(directory / file.name for file in new)
             self._append("".join(f"{file.bytes} {self._relative(directory, file)}\n" for file in new))
 
     def forget(self, directory: Path, files: Sequence[Wanted]) -> None:
-        """Let files be removed."""
+        """Allow the removal of files again."""
         self._noted.difference_update(directory / file.name for file in files)
         self._append("".join(f"- {self._relative(directory, file)}\n" for file in files))
 
@@ -217,7 +217,7 @@ class _Reader:
 
     @staticmethod
     def all(root: Path) -> dict[Path, int]:
-        """Return the files that processes use, with their sizes, and drop the lists of those that have ended."""
+        """Return the files in use by live processes, with their sizes; remove the lists of dead processes."""
         wanted: dict[Path, int] = {}
         for directory in (root / _READERS).iterdir():
             with contextlib.suppress(BlockingIOError):
@@ -236,7 +236,7 @@ class _Reader:
 
 
 def fetch(
-    place: Place,
+    store: Place,
     directory: Path,
     files: Sequence[Wanted],
     *,
@@ -245,31 +245,31 @@ def fetch(
     """Fetch the files that a directory lacks, several at a time.
 
     Args:
-        place: where they are.
-        directory: where they shall be.
-        files: which.
-        done: called with the size of each that is there.
+        store: the source.
+        directory: the target.
+        files: the files to fetch.
+        done: called with the size of each file once it exists.
 
     Raises:
-        ShardReadError: one cannot be fetched, or is not what the manifest says.
+        ShardReadError: a file cannot be fetched, or differs from the manifest.
         ShardWriteError: the disk is full, or failed.
     """
 
     def bring(file: Wanted) -> None:
-        _fetch_one(place, directory / file.name, file)
+        _fetch_one(store, directory / file.name, file)
         done(file.bytes)
 
     in_threads(bring, files)
 
 
-def _fetch_one(place: Place, target: Path, file: Wanted) -> None:
+def _fetch_one(store: Place, target: Path, file: Wanted) -> None:
     with writing("fetch into", target), _alone(target):
         if target.exists():
-            return  # by another process, while we waited
+            return  # another process fetched it meanwhile
         part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             for attempt in range(_TRIES):
-                place.download(file.name, part)
+                store.download(file.name, part)
                 size, digest = part.stat().st_size, sha256(part)
                 if digest == file.sha256:
                     with faults_around("rename", target):
@@ -277,10 +277,10 @@ def _fetch_one(place: Place, target: Path, file: Wanted) -> None:
                     return
                 if attempt + 1 == _TRIES:
                     raise ShardReadError(
-                        f"{place.at(file.name)}: expected what the manifest says, with SHA-256 {file.sha256[:16]}..."
+                        f"{store.at(file.name)}: expected what the manifest says, with SHA-256 {file.sha256[:16]}..."
                         f"{f' and {file.bytes} bytes' if file.bytes else ''}, got {digest[:16]}... and {size} bytes, "
-                        f"{_TRIES} times; `seqrecorder verify {place.url}` lists all that is wrong",
-                        path=place.at(file.name),
+                        f"{_TRIES} times; `seqrecorder verify {store.url}` lists all that is wrong",
+                        path=store.at(file.name),
                     )
         finally:
             part.unlink(missing_ok=True)
@@ -288,7 +288,7 @@ def _fetch_one(place: Place, target: Path, file: Wanted) -> None:
 
 @contextlib.contextmanager
 def _alone(target: Path) -> Iterator[None]:
-    """Keep other processes, and threads, from fetching the same file meanwhile."""
+    """Lock out other processes and threads that fetch the same file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
         yield
@@ -300,11 +300,11 @@ def _alone(target: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)  # who waits for it finds the file itself, or fetches it, too
+            path.unlink(missing_ok=True)  # a waiting process finds the file, or fetches it as well
 
 
 def _reserve(root: Path, url: str, needed: int) -> None:
-    """Make room where it may be needed: what was counted before, and has come since, tells that without a look."""
+    """Make room if needed, by a running total, without listing the cache each time."""
     most, counted = _most_bytes(), root / _COUNTED
     try:
         total = int(counted.read_text()) + needed
@@ -314,18 +314,18 @@ def _reserve(root: Path, url: str, needed: int) -> None:
 
 
 def _make_room(root: Path, url: str, most: int) -> int:
-    """Remove what was used longest ago and nobody reads; return how much there is, with all that readers wait for."""
+    """Remove the least recently used files that no process reads; return the bytes left, plus those to fetch."""
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0
     for directory in [path for path in root.glob("[!.]*/*") if path.is_dir()]:
-        found = {path: path.stat() for path in directory.glob("*/**/*") if path.is_file()}
-        total += sum(status.st_size for status in found.values() if not links[status.st_ino])
-        links.update(status.st_ino for status in found.values())
-        for path, status in found.items():
-            # What begins with a point is on its way, or was when somebody was killed.
+        sizes = {path: path.stat() for path in directory.glob("*/**/*") if path.is_file()}
+        total += sum(status.st_size for status in sizes.values() if not links[status.st_ino])
+        links.update(status.st_ino for status in sizes.values())
+        for path, status in sizes.items():
+            # A name that begins with a dot is a download in progress, or the remains of one.
             if path not in wanted and (not path.name.startswith(".") or status.st_mtime < yesterday):
                 removable.append((status.st_mtime_ns, path, status))
-        if not found and (directory / MANIFEST).stat().st_mtime < yesterday:
+        if not sizes and (directory / MANIFEST).stat().st_mtime < yesterday:
             shutil.rmtree(directory, ignore_errors=True)
     total += sum(size for path, size in wanted.items() if not path.exists())
     for _, path, status in sorted(removable, key=operator.itemgetter(0)):
@@ -336,17 +336,17 @@ def _make_room(root: Path, url: str, most: int) -> int:
         total -= 0 if links[status.st_ino] else status.st_size
     if total > most:
         raise ShardWriteError(
-            f"{url}: what is read of it does not fit the cache {root}, which may hold {most:,} bytes; all that readers "
-            f"have asked for takes {total:,}: raise {LIMIT}, read a share (`shard=`), or `seqrecorder pull` it",
+            f"{url}: expected files that fit the cache {root} of at most {most:,} bytes, got {total:,} bytes in use by "
+            f"readers: raise {LIMIT}, read a share (`shard=`), or `seqrecorder pull` it",
             path=root,
         )
     return total
 
 
 def _most_bytes() -> int:
-    given = os.environ.get(LIMIT)
-    if given is None:
+    text = os.environ.get(LIMIT)
+    if text is None:
         return _MOST_BYTES
-    if not given.isdecimal():
-        raise OptionError(f"{LIMIT}: expected a number of bytes, got {given!r}")
-    return int(given)
+    if not text.isdecimal():
+        raise OptionError(f"{LIMIT}: expected a number of bytes, got {text!r}")
+    return int(text)

@@ -1,6 +1,6 @@
-"""Local files: safe names and paths, writing and syncing, digests, and text that may be packed.
+"""Local files: safe names and paths, writing and syncing, digests, and compressed text.
 
-Every operation that changes a file goes past a fault point.
+Every operation that changes a file passes a fault point.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 MANIFEST = "manifest.json"
-"""Name of the manifest, which is written last."""
+"""File name of the manifest, which is written last."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""The hashes of all keys, beside the manifest of a dataset that was appended to; it can be made again."""
+"""File name of the hashes of all keys, kept once a dataset was appended to; it can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
-"""Name of the statistics that are kept with a dataset; they can be made again."""
+"""File name of the stored statistics of a dataset; they can be rebuilt."""
 
 BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
 """Names of the files that depend on the manifest."""
@@ -63,7 +63,7 @@ ASSETS = "assets"
 """The directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
-"""Name of the listing of records, one for each split, on request."""
+"""File name of the listing of records, one per split, on request."""
 
 _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
@@ -79,21 +79,21 @@ _LOOK_ALIKES = frozenset(
     "\u2024\u2025\u2026\ufe52\uff0e"  # dots
     "\u0337\u0338"  # combining slashes
 )
-_PLAIN = re.compile("[A-Za-z0-9_.-]*")  # what no character is looked up of
+_PLAIN = re.compile("[A-Za-z0-9_.-]*")  # needs no check character by character
 _WINDOWS_CHARACTERS = frozenset('<>:"|?*')
 # Windows opens a device under these names, whatever the extension; it takes superscript digits for digits.
 _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
     + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
 )
-_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # names with which all is well
+_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # safe, and fast to check a million of
 _SHARD_TAIL = re.compile(r"(?:-g([0-9]{4,}))?-[0-9]{5,}-of-[0-9]{5,}\.(?:tfrecord|lengths)")
 _CSV_TAIL = re.compile(r"(?:-g([0-9]{4,}))?\.csv")
 _INVISIBLE = {"Cc": "control", "Cf": "invisible", "Cs": "surrogate", "Zl": "control", "Zp": "control"}
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if it is safe as the name of one file or directory on every common file system.
+    """Check that a name is safe for a file or directory on every common file system.
 
     >>> check_name("fold_0", "split")
     'fold_0'
@@ -104,14 +104,14 @@ def check_name(name: str, what: str) -> str:
     split 'a/b': expected a plain file name, got one that has a '/'
 
     Args:
-        name: what the user, or a file of the user, called it.
-        what: what is named; `"split"` also refuses the names that a dataset needs for itself.
+        name: from the user, or from a file of the user.
+        what: kind of object, for messages; `"split"` also refuses the names that a dataset reserves.
 
     Returns:
         The name, unchanged.
 
     Raises:
-        OptionError: the name is no plain file name.
+        OptionError: the name is not a plain file name.
     """
     if not isinstance(name, str):
         raise OptionError(f"{what} {name!r}: expected a name as str, got {type(name).__name__}; write str(...) of it")
@@ -129,27 +129,27 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
-    """Check each name, and that no two are one file where case does not count (macOS, Windows).
+    """Check each name, and that no two differ only by case (one file on macOS and Windows).
 
     >>> check_names(["train", "eval"], "split")
     ('train', 'eval')
 
     Args:
         names: the names, in any order.
-        what: what is named, as in `check_name`.
+        what: kind of object, as in `check_name`.
 
     Returns:
         The names, unchanged.
 
     Raises:
-        OptionError: a name is no plain file name, or two are alike.
+        OptionError: a name is not a plain file name, or two differ only by case.
     """
-    given = tuple(names)
-    ordinary = what == "shard" and all(isinstance(name, str) and _ORDINARY.fullmatch(name) for name in given)
-    if ordinary and len({*given}) == len(given):
-        return given  # of shards there may be a million
+    listed = tuple(names)
+    ordinary = what == "shard" and all(isinstance(name, str) and _ORDINARY.fullmatch(name) for name in listed)
+    if ordinary and len({*listed}) == len(listed):
+        return listed  # fast: a dataset may have a million shards
     seen: dict[str, str] = {}
-    for name in given:
+    for name in listed:
         folded = check_name(name, what).casefold()
         if folded in seen:
             raise OptionError(
@@ -171,8 +171,8 @@ def shard_name(split: str, index: int, count: int | None, generation: int = 0) -
     Args:
         split: name of the split.
         index: number of the shard, from 0.
-        count: how many shards its generation of the split has; None at a URL, where that is not known yet.
-        generation: 0 for what was written first, then one more for each append or overwrite in place.
+        count: number of shards of this split and generation; None at a URL, where it is not known yet.
+        generation: 0 for the first write, plus one for each append or overwrite in place.
 
     Returns:
         The name, without its directory.
@@ -191,7 +191,7 @@ def shard_name(split: str, index: int, count: int | None, generation: int = 0) -
 
 
 def examples_name(generation: int = 0) -> str:
-    """Return the file name of the CSV of what went where.
+    """Return the file name of the CSV that lists the records.
 
     >>> examples_name(), examples_name(1)
     ('examples.csv', 'examples-g0001.csv')
@@ -203,7 +203,7 @@ def examples_name(generation: int = 0) -> str:
 
 
 def generation_of(split: str, file_name: str) -> int | None:
-    """Return the generation of a file in a split's directory, or None for a name that no dataset gives.
+    """Parse the generation from a file name in a split's directory; None for a foreign name.
 
     >>> generation_of("train", "train-g0001-00000-of-00002.lengths")
     1
@@ -228,7 +228,7 @@ def shard_index(shard_name: str) -> int:
     3
 
     Args:
-        shard_name: what the function `shard_name` gave.
+        shard_name: from the function `shard_name`.
     """
     return int(shard_name.rpartition("-of-")[0].rpartition("-")[2])
 
@@ -240,13 +240,13 @@ def lengths_name(shard_name: str) -> str:
     'train-00000-of-00008.lengths'
 
     Args:
-        shard_name: what the function `shard_name` gave, with or without directories before it.
+        shard_name: from the function `shard_name`, with or without a directory.
 
     Returns:
         The same stem with the ending of the lengths.
 
     Raises:
-        OptionError: it is not the name of a shard.
+        OptionError: it is not a shard's name.
     """
     stem = shard_name.removesuffix(_RECORDS)
     if stem == shard_name or not stem:
@@ -255,18 +255,18 @@ def lengths_name(shard_name: str) -> str:
 
 
 def inside(root: Path, relative: str) -> Path:
-    """Return `root / relative`, which is certain to lie inside root.
+    """Join a relative path to a root, and check that the result lies inside the root.
 
     >>> from pathlib import Path
     >>> inside(Path("corpus"), "train/train-00000-of-00001.tfrecord").as_posix()
     'corpus/train/train-00000-of-00001.tfrecord'
 
     Args:
-        root: the dataset's directory; its own name and parents are the caller's and are not checked.
-        relative: a path with forward slashes, as manifests have it.
+        root: the dataset's directory; its own path is not checked.
+        relative: a path with forward slashes, as in a manifest.
 
     Returns:
-        The joined path. It need not exist; symbolic links in it that exist stay inside root.
+        The joined path. It need not exist; its symbolic links do not lead out of root.
 
     Raises:
         ManifestError: the path would leave root, or is not spelled plainly.
@@ -282,7 +282,7 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Check whether a path is neither a file nor a directory, so that opening it could wait for ever.
+    """Check whether a path is a pipe, a device or the like, so that opening it could block for ever.
 
     >>> import os
     >>> from pathlib import Path
@@ -290,9 +290,9 @@ def is_special(path: Path) -> bool:
     (True, False)
     """
     try:
-        mode = path.stat().st_mode  # asked once: a file may vanish between two questions
+        mode = path.stat().st_mode  # one call: a file may vanish between two
     except (OSError, ValueError):
-        return False  # whoever opens it is told why
+        return False  # opening it raises the reason
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
@@ -314,12 +314,12 @@ def _escape(root: Path, relative: object) -> str | None:
 
 
 def _problem(name: str, limit: int) -> str | None:
-    """Say what keeps a name from being one plain component, in words that follow "got"."""
+    """Describe why a name is not one plain component, in words that follow "got"; None if it is one."""
     return next(_problems(name, limit), None)
 
 
 def _problems(name: str, limit: int) -> Iterator[str]:
-    # Only the first is ever asked for: what follows may rely on it.
+    # Only the first problem is used, so each check may rely on those before it.
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -330,7 +330,7 @@ def _problems(name: str, limit: int) -> Iterator[str]:
         yield "one that ends with '.' or a space"
     if len(name.encode()) > limit:
         yield f"one of {len(name.encode())} bytes, where {limit} is the limit"
-    # File systems differ in the form that they keep, so two spellings of one name could be one file or two.
+    # File systems normalize differently, so two spellings of one name could be one file or two.
     if not unicodedata.is_normalized("NFC", name):
         yield "one that is not in Unicode's composed form (NFC)"
     # Windows drops spaces before the extension: "con .txt" is a device too.
@@ -354,15 +354,15 @@ _URL_OF_PLACE = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
 _URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
 
 DIRECTORY = "SEQRECORDER_CACHE"
-"""The variable of the environment that says where the cache of datasets at URLs is."""
+"""Environment variable: directory of the cache for datasets at URLs."""
 ORIGIN = ".origin"
-"""The file in a directory of the cache that says of which URL it is."""
+"""File name, in a directory of the cache, of the text with its URL."""
 
 
 def local_path(path: Any) -> Path:
-    """Return the absolute path of what was given, with `~` for the home directory.
+    """Make a path absolute, and expand `~`.
 
-    A relative path is resolved at once, so that it names the same when the program changes its directory. Symbolic
+    A relative path is resolved at once, so that a later change of the working directory does not matter. Symbolic
     links stay.
 
     >>> local_path("/data/corpus").as_posix()
@@ -375,17 +375,17 @@ def local_path(path: Any) -> Path:
         path: a path, as text or a path object.
 
     Raises:
-        OptionError: it is a URL, no path at all, or one that cannot be given to TensorFlow, which takes UTF-8.
+        OptionError: it is a URL, not a path, or not UTF-8, which TensorFlow requires.
     """
     text = _checked(path)
-    home = os.path.expanduser(text)  # noqa: PTH111 - whose method raises where there is no home
+    home = os.path.expanduser(text)  # noqa: PTH111 - pathlib raises if there is no home
     if text.startswith("~") and home == text:
         raise OptionError(f"{text!r}: expected a path, got the home directory of an unknown user; write ./{text}")
     return _working_directory(home) / home
 
 
 def is_same_directory(one: Path, other: Path) -> bool:
-    """Check whether two paths name one directory, which need not be there."""
+    """Check whether two paths name one directory, which need not exist."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:
@@ -395,7 +395,7 @@ def is_same_directory(one: Path, other: Path) -> bool:
 
 
 def is_url(path: object) -> bool:
-    """Check whether a path is the URL of a place.
+    """Check whether a path is the URL of a dataset elsewhere.
 
     >>> is_url("s3://bucket/corpus"), is_url("/data/corpus"), is_url("file:///data/corpus")
     (True, False, False)
@@ -404,15 +404,15 @@ def is_url(path: object) -> bool:
 
 
 def cache_directory() -> Path:
-    """Return the directory of the cache: `SEQRECORDER_CACHE`, else one in the user's own directory of caches."""
-    given = os.environ.get(DIRECTORY)
-    return local_path(given or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
+    """Return the directory of the cache: `SEQRECORDER_CACHE`, or one below the user's cache directory."""
+    configured = os.environ.get(DIRECTORY)
+    return local_path(configured or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
 
 
 def origin_of(directory: Path) -> str | None:
-    """Return the URL of a dataset whose directory is in the cache; None for every other directory.
+    """Return the URL of a dataset whose directory is in the cache; None for any other directory.
 
-    Only the cache is asked, so that no file which came with a dataset makes anybody fetch from elsewhere.
+    Only a directory in the cache is trusted, so that a file inside a dataset cannot redirect a reader to another URL.
     """
     if directory.parent.parent != cache_directory():
         return None
@@ -423,31 +423,31 @@ def origin_of(directory: Path) -> str | None:
 
 
 def natural_order(path: Any) -> list[tuple[bool, int, str]]:
-    """Return a key that sorts paths as people count: `part-2` comes before `part-10`.
+    """Return a sort key that compares numbers by value: `part-2` comes before `part-10`.
 
     >>> sorted(["b1", "a10", "a2"], key=natural_order)
     ['a2', 'a10', 'b1']
     """
-    parts = re.split(r"([0-9]+)", str(path))
-    return [(bool(i % 2), int(part) if i % 2 else 0, part) for i, part in enumerate(parts)]
+    pieces = re.split(r"([0-9]+)", str(path))
+    return [(bool(i % 2), int(part) if i % 2 else 0, part) for i, part in enumerate(pieces)]
 
 
 def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[Path]:
-    """Return the files that a path, a glob or a list of both names.
+    """List the files that a path, a glob, or a list of both names.
 
     Args:
-        path: see above.
-        order: what the files of a glob are sorted by; None is their names.
+        path: a path, a glob, or a list of both.
+        order: sort key for the files of a glob; None sorts by name.
 
     Raises:
-        DatasetNotFoundError: one of them names no file.
-        OptionError: there is a directory among them, or nothing at all.
+        DatasetNotFoundError: a path or glob matches no file.
+        OptionError: one is a directory, or the list is empty.
     """
-    given = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
-    if not given:
+    items = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
+    if not items:
         raise OptionError("expected paths of files, got an empty list")
     paths: list[Path] = []
-    for item in given:
+    for item in items:
         one = local_path(item)
         if one.is_file():
             paths.append(one)
@@ -455,23 +455,23 @@ def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[P
         if one.is_dir():
             raise OptionError(f"{one} is a directory: in a list, name the shards themselves (or a glob)")
         names = glob.glob(local_pattern(item), recursive=True)
-        found = [path for path in sorted(map(Path, names), key=order) if path.is_file()]
-        if not found:
+        matches = [path for path in sorted(map(Path, names), key=order) if path.is_file()]
+        if not matches:
             raise DatasetNotFoundError(
                 f"there is no file {item}" + (" (as a glob)" if glob.has_magic(str(item)) else ""), path=item
             )
-        paths += found
+        paths += matches
     return paths
 
 
 def local_pattern(path: Any) -> str:
-    """Make a path that may be a pattern absolute, for `glob.glob`: as `local_path`, the pattern kept.
+    """Make a glob pattern absolute, for `glob.glob`, as `local_path` does for a path.
 
     >>> local_pattern("/data/a*.tfrecord")
     '/data/a*.tfrecord'
 
     Raises:
-        OptionError: as for `place`.
+        OptionError: as for `local_path`.
     """
     text = _checked(path)
     if text.startswith("~"):
@@ -488,7 +488,7 @@ def _working_directory(path: str) -> Path:
         if os.path.isabs(path):  # noqa: PTH117 - it is text
             return Path(os.sep)
         raise OptionError(
-            f"{path!r}: the working directory is gone, so that a relative path leads nowhere; give an absolute one"
+            f"{path!r}: expected an absolute path, since the working directory was removed; got a relative one"
         ) from error
 
 
@@ -517,15 +517,15 @@ def _checked(path: Any) -> str:
 
 _OPERATIONS = ("mkdir", "lock", "open", "write", "flush", "fsync", "rename", "link", "exchange", "remove")
 FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("before", "after"))
-"""Every place where a test can make a file operation fail, or kill the process."""
+"""Fault points: names of the moments at which a test can make a file operation fail, or kill the process."""
 
 REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
-"""The same of requests to places that are no directories; after a failure, whether it was done is not known."""
+"""Fault points of requests to object stores; after a failure, the request may or may not have taken effect."""
 _hook: Callable[[str, str], object] | None = None
 
 
 def fault_point(name: str, path: str | os.PathLike[str]) -> None:
-    """Do nothing, unless a test has hung something on this place.
+    """Call the action of a test, if one is set; see `on_fault_point`.
 
     >>> fault_point("before_write", "corpus/train/train-00000-of-00001.tfrecord")
 
@@ -548,9 +548,9 @@ def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
     before_write x
 
     Args:
-        action: what to call; what it raises comes out of the file operation.
+        action: callback; the file operation raises what it raises.
     """
-    global _hook  # noqa: PLW0603 - one place for all file operations is the point
+    global _hook  # noqa: PLW0603 - one hook for all file operations
     previous, _hook = _hook, action
     try:
         yield
@@ -560,7 +560,7 @@ def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Put the two fault points of an operation around it.
+    """Pass the fault points before and after an operation.
 
     >>> with on_fault_point(print), faults_around("flush", "x"):
     ...     pass
@@ -568,7 +568,7 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
     after_flush x
 
     Args:
-        operation: what follows "before_" and "after_" in `FAULT_POINTS` or `REQUEST_POINTS`.
+        operation: its name without "before_" and "after_", as in `FAULT_POINTS` or `REQUEST_POINTS`.
         path: the file or directory.
     """
     fault_point(f"before_{operation}", path)
@@ -576,10 +576,10 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
     fault_point(f"after_{operation}", path)
 
 
-def take_after(made: Path, old: Path, deputy: str) -> bool:
-    """Copy modes and owners from an old directory to a new one and all that is in it.
+def take_after(new: Path, old: Path, deputy: str) -> bool:
+    """Copy modes and owners from an old directory to a new one, recursively.
 
-    What has no counterpart in the old directory takes after that directory itself, or after a file of it.
+    A directory without a counterpart copies those of the old root; a file, those of `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -593,18 +593,17 @@ def take_after(made: Path, old: Path, deputy: str) -> bool:
     '700'
 
     Args:
-        made: the new directory, which is ours.
+        new: the new directory.
         old: the old one.
-        deputy: name of a file in it, which stands for all that have no counterpart; where there is none, new files
-            stay as they are.
+        deputy: name of a file in it, the model for files without a counterpart; without it, they stay as they are.
 
     Returns:
-        Whether the owners are the same now, which takes rights.
+        True if the owners are the same now; changing them takes privileges.
     """
     same = True
-    # From within, since a directory that takes after a closed one may be closed to us.
-    for directory, _, names in os.walk(made, topdown=False):
-        inner = os.path.relpath(directory, made)
+    # Bottom up, since a directory may become unreadable for us once it has its mode.
+    for directory, _, names in os.walk(new, topdown=False):
+        inner = os.path.relpath(directory, new)
         for name in names:
             same &= _take(os.path.join(directory, name), [old / inner / name, old / deputy])  # noqa: PTH118 - of os.walk
         same &= _take(directory, [old / inner, old])
@@ -632,13 +631,13 @@ def _take(target: str | int, models: list[Path], directory: int | None = None) -
     return same
 
 
-_BLOCK = 1 << 16  # what is lost around an unreadable byte; smaller blocks slow the search for records down
+_BLOCK = 1 << 16  # bytes lost around an unreadable one; smaller blocks slow down the search for records
 
-_open: Any = open  # in whose place a test puts one that lets reading fail
+_open: Any = open  # tests replace it by one that fails
 
 
 class PlacedFile:
-    """A file that threads read at places of their own; it is closed with the last reference to it.
+    """A file that threads read at any offset; it is closed with its last reference.
 
     Args:
         path: of the file.
@@ -653,13 +652,13 @@ class PlacedFile:
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def read_at(self, start: int, count: int) -> bytes:
-        """Return bytes from a place on, fewer where the file ends.
+        """Read bytes at an offset, fewer at the end of the file.
 
         Raises:
             OSError: they cannot be read.
         """
         data = self._read(count, start)
-        while data and len(data) < count:  # the system reads 2 GiB at a time at most
+        while data and len(data) < count:  # one call reads at most 2 GiB
             more = self._read(count - len(data), start + len(data))
             if not more:
                 break
@@ -667,7 +666,7 @@ class PlacedFile:
         return data
 
     def map(self, start: int, count: int) -> memoryview:
-        """Map bytes into memory: they are read once they are touched; changes stay in this process.
+        """Map bytes into memory: they are read when touched; changes stay private.
 
         Raises:
             OSError: they cannot be mapped.
@@ -685,14 +684,14 @@ class PlacedFile:
             return os.read(self._descriptor, count)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # At the end of the interpreter nothing else may be there any more.
+        # A default argument, since globals may be gone when the interpreter exits.
         descriptor: int | None = getattr(self, "_descriptor", None)
         if descriptor is not None:
             close(descriptor)
 
 
 def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.BufferedReader:
-    """Open a file to be read.
+    """Open a file for reading.
 
     Args:
         path: of the file.
@@ -706,23 +705,24 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
 
 
 def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
-    """Return the system's message, with the first bytes that cannot be read, if any.
+    """Return the system's message, plus the range of the first unreadable bytes, if any.
 
     >>> reason_at(os.devnull, OSError(5, "Input/output error"))
     'Input/output error'
     """
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     try:
         with ReadAround(path) as file:
             while not file.unreadable and file.read(_BLOCK):
                 pass
-            return f"{said} in bytes {file.unreadable[0][0]} to {file.unreadable[0][1]}" if file.unreadable else said
+            ranges = file.unreadable
+            return f"{reason} in bytes {ranges[0][0]} to {ranges[0][1]}" if ranges else reason
     except OSError:
-        return said
+        return reason
 
 
 class ReadAround(io.RawIOBase):
-    """A file in which zeros stand for what the disk cannot read.
+    """A file whose unreadable bytes are replaced by zeros.
 
     >>> with ReadAround(os.devnull) as file:
     ...     file.read(), file.unreadable
@@ -733,7 +733,7 @@ class ReadAround(io.RawIOBase):
 
     Attributes:
         size: in bytes.
-        unreadable: the ranges of bytes that could not be read, in blocks of 64 KiB, in the order of reading.
+        unreadable: ranges of the unreadable bytes, in blocks of 64 KiB, in the order of reading.
 
     Raises:
         OSError: it cannot be opened.
@@ -752,7 +752,7 @@ class ReadAround(io.RawIOBase):
         block = start // _BLOCK * _BLOCK
         stop = min(self.size, block + _BLOCK)
         view = memoryview(buffer).cast("B")[: max(0, stop - start)]
-        if block not in self._bad:  # trying again takes a disk seconds
+        if block not in self._bad:  # a retry takes a disk seconds
             try:
                 self._file.seek(start)
                 count: int = self._file.readinto(view)
@@ -773,21 +773,21 @@ class ReadAround(io.RawIOBase):
         self.unreadable.append((first, stop))
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a byte."""
+        """Move to an offset."""
         base = (0, self._offset, self.size)[whence]
         self._offset = max(0, base + offset)
         return self._offset
 
     def tell(self) -> int:
-        """Return the byte that is read next."""
+        """Return the offset of the next byte."""
         return self._offset
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return that any byte can be gone to."""
+        """Return True: any offset can be read."""
         return True
 
     def close(self) -> None:
@@ -798,15 +798,15 @@ class ReadAround(io.RawIOBase):
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-# Clocks of files advance by 4 ms or more: a file that was written just now may be written again at the same time.
+# Clocks of files advance in ticks of 4 ms or more: a file may change twice in one. A second is safely longer.
 _SETTLED_NS = 1_000_000_000
 
 
 @attrs.frozen
 class FileState:
-    """A file as it is now: what was found out of an equal one is true of it.
+    """The state of a file: results computed from a file hold as long as its state is equal.
 
-    Whoever changes a file can set its size and its time of modification back, but not its time of change.
+    A program can restore the size and time of modification of a file, but not its time of change.
 
     Attributes:
         path: of the file.
@@ -815,7 +815,7 @@ class FileState:
         changed: time of the last change of contents, name or attributes (on Windows: of the contents), in nanoseconds.
         inode: of the file.
         device: that the inode is on.
-        is_settled: whether its last change lies so far back that another one would have another time.
+        is_settled: True if the last change is old enough that another one would get another time.
     """
 
     path: Path
@@ -854,9 +854,7 @@ class FileState:
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Return a decorator: what a function of a file's state returned is returned again while the file stays the same.
-
-    Of a file that changed just now nothing is kept.
+    """Return a decorator that caches a function of a `FileState`; a file that has just changed is not cached.
 
     >>> import os, pathlib
     >>> @remember(most=16)
@@ -866,7 +864,7 @@ def remember(most: int) -> Callable[[F], F]:
     True
 
     Args:
-        most: how many results are kept.
+        most: number of results that are kept.
     """
 
     def decorate(function: F) -> F:
@@ -881,7 +879,7 @@ def remember(most: int) -> Callable[[F], F]:
     return decorate
 
 
-fcntl: Any  # both are missing on Windows; Any, since what they have differs by system
+fcntl: Any  # both are missing on Windows; Any, since their contents differ by system
 resource: Any
 try:
     import fcntl
@@ -893,25 +891,25 @@ _BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
 
 def most_open(most: int) -> int:
-    """Return the number of files that may stay open for later: `most`, or an eighth of the process's limit."""
+    """Return the number of files that may stay open: `most`, or an eighth of the process's limit if that is less."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 
 
 REPLACING = ".replacing-"
-"""Part of the name of a file that is about to replace another one, before 16 digits in hex."""
+"""Infix in the name of a file that is about to replace another one; 16 hex digits follow."""
 
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
 """Errors of calls that the system, or the file system, does not support."""
 
-# Also of a file of somebody else's (`fs.protected_hardlinks` of Linux), and of one that has too many names.
+# EPERM also for another user's file (`fs.protected_hardlinks` on Linux), EMLINK for one with too many names.
 _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, *UNSUPPORTED])
 
 
 def error_at(
     kind: type[DatasetError], doing: str, path: str | os.PathLike[str], error: OSError, advice: str = ""
 ) -> DatasetError:
-    """Return an error of ours that says what the system said and keeps its errno.
+    """Return an error of seqrecorder with the message and errno of an OSError.
 
     >>> error = error_at(ShardWriteError, "write shard", "x", OSError(errno.EIO, "Input/output error"))
     >>> str(error), error.errno == errno.EIO
@@ -919,18 +917,18 @@ def error_at(
 
     Args:
         kind: the class.
-        doing: what failed, as in "cannot ...".
+        doing: the failed operation, as in "cannot ...".
         path: the file or directory.
-        error: what the system said.
-        advice: what to do next.
+        error: from the system.
+        advice: the next step for the user.
 
     Returns:
         The error, to be raised from `error`.
     """
-    said = error.strerror or str(error) or type(error).__name__
-    ours = kind(f"cannot {doing} {os.fspath(path)!r}: {said}{advice and '; '}{advice}", path=path)
+    reason = error.strerror or str(error) or type(error).__name__
+    ours = kind(f"cannot {doing} {os.fspath(path)!r}: {reason}{advice and '; '}{advice}", path=path)
     ours.errno = error.errno
-    ours.strerror = said
+    ours.strerror = reason
     return ours
 
 
@@ -942,11 +940,11 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
     ...     pass
 
     Args:
-        doing: what is done, as in "cannot ...".
+        doing: the operation, as in "cannot ...".
         path: the file or directory.
 
     Raises:
-        ShardWriteError: the block raised an OSError that is not ours.
+        ShardWriteError: the block raised an OSError.
     """
     try:
         yield
@@ -957,20 +955,20 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def advice_on(number: int | None) -> str:
-    """Return advice on a failed operation, for the end of a message; empty where there is none.
+    """Return advice on a failed operation, for the end of a message; empty if there is none.
 
     >>> advice_on(errno.ENOSPC)
     'free some space or write elsewhere'
 
     Args:
-        number: what the system says, as in `errno`.
+        number: the errno.
     """
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "free some space or write elsewhere"
     if number in (errno.EMFILE, errno.ENFILE):
         limit = f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]} " if resource is not None else ""
         return (
-            f"the limit is {limit}open files to a process (`ulimit -n`), or one of the whole system: raise it, close "
+            f"the limit is {limit}open files per process (`ulimit -n`), or one of the whole system: raise it, close "
             "others, or use fewer `shards` and workers"
         )
     return ""
@@ -1007,17 +1005,17 @@ def start_sync(path: str | os.PathLike[str]) -> None:
         path: the file.
 
     Raises:
-        OSError: it cannot be opened or written. The system may not tell that again: the file is lost.
+        OSError: it cannot be opened or written. The system may report that only once: the file is lost.
     """
     with _syncable(path) as descriptor:
         call = _call_to_write()
-        if call is None or call(descriptor, 0, 0, 2):  # SYNC_FILE_RANGE_WRITE; a failure is told by the other call
+        if call is None or call(descriptor, 0, 0, 2):  # SYNC_FILE_RANGE_WRITE; fsync reports a failure
             os.fsync(descriptor)
 
 
 @functools.cache
 def _call_to_write() -> Any:
-    """Return the call of Linux that has bytes written and waits for no disk; None where there is none."""
+    """Return `sync_file_range` of Linux, which starts writing without waiting for the disk; None elsewhere."""
     call = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -1041,7 +1039,7 @@ def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = Non
 
     Args:
         path: the directory.
-        descriptor: of the directory, wherever it is by now; None opens `path`.
+        descriptor: of the directory, even if it was moved; None opens `path`.
 
     Raises:
         ShardWriteError: it cannot be opened or synced.
@@ -1053,7 +1051,7 @@ def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = Non
         try:
             _fsync(opened, path)
         except OSError as error:
-            # Some network and user-space file systems cannot; they order renames themselves.
+            # Some network and user-space file systems cannot sync a directory; they order renames themselves.
             if error.errno not in UNSUPPORTED:
                 raise
         finally:
@@ -1072,7 +1070,7 @@ def _fsync(descriptor: int, path: str | os.PathLike[str]) -> None:
 
 
 def sync_tree(root: str | os.PathLike[str]) -> None:
-    """Wait until a directory with all that is in it is on the disk: files first, then directories, bottom up.
+    """Wait until a directory tree is on the disk: files first, then directories, bottom up.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1082,7 +1080,7 @@ def sync_tree(root: str | os.PathLike[str]) -> None:
         root: the directory. Symbolic links in it are not followed.
 
     Raises:
-        ShardWriteError: something cannot be listed, opened or synced.
+        ShardWriteError: an entry cannot be listed, opened or synced.
     """
 
     def fail(error: OSError) -> None:
@@ -1101,7 +1099,7 @@ def sync_tree(root: str | os.PathLike[str]) -> None:
 
 
 def write_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file whose directory nobody reads yet; whoever publishes the directory syncs it.
+    """Write a file in an unpublished directory; publishing the directory syncs it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1128,7 +1126,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Link a file that never changes under a second name; copy it where the system has no hard links.
+    """Hard-link a file that never changes; copy it where that is not possible.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1139,10 +1137,10 @@ def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) ->
 
     Args:
         source: the file.
-        target: its second name, which is free.
+        target: its second name, which must not exist.
 
     Raises:
-        ShardWriteError: it cannot be linked, nor copied.
+        ShardWriteError: it can be neither linked nor copied.
     """
     with writing("take over", target), faults_around("link", target):
         try:
@@ -1161,10 +1159,10 @@ def replace_file(
     descriptor: int | None = None,
     like: str | None = None,
 ) -> None:
-    """Replace a file, or create it, so that a reader and a crash leave the old bytes or the new ones.
+    """Replace or create a file atomically: readers, and a crash, see either the old bytes or the new ones.
 
-    The new file has the mode of the old one, and its owner where that is permitted. In a dataset that is published
-    already, call it inside `exclusive`.
+    The new file keeps the mode of the old one, and its owner where permitted. In a published dataset, call it inside
+    `exclusive`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1175,25 +1173,25 @@ def replace_file(
     Args:
         path: the file.
         data: all of its new bytes.
-        ready: what is called with the new file once it is synced, before it takes the old one's place. Whatever it
-            raises is raised, and the old file is as it was.
-        descriptor: of the directory in which the file is, wherever that directory is by now; None finds it by `path`.
-        like: name of a file beside it, which gives mode and owner where there is no old one.
+        ready: called with the new file once it is synced, before it replaces the old one. If it raises, the old file
+            stays.
+        descriptor: of the file's directory, even if that was moved; None finds it by `path`.
+        like: name of a file beside it, the model for mode and owner if there is no old file.
 
     Raises:
-        ShardWriteError: it could not be written; the old file is as it was.
+        ShardWriteError: it could not be written; the old file stays.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}{REPLACING}{secrets.token_hex(8)}")
-    made, final = (temporary, path) if descriptor is None else (Path(temporary.name), Path(path.name))
+    source, target = (temporary, path) if descriptor is None else (Path(temporary.name), Path(path.name))
     with writing(f"write {len(data):,} bytes to", path):
         try:
             fault_point("before_open", temporary)
-            opened = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666, dir_fd=descriptor)
+            opened = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666, dir_fd=descriptor)
             with os.fdopen(opened, "wb") as file:
                 fault_point("after_open", temporary)
-                with contextlib.suppress(OSError, TypeError):  # as far as that is permitted, and Windows knows it
-                    _take(file.fileno(), [final, *([final.with_name(like)] if like else [])], descriptor)
+                with contextlib.suppress(OSError, TypeError):  # where permitted, and not on Windows
+                    _take(file.fileno(), [target, *([target.with_name(like)] if like else [])], descriptor)
                 with faults_around("write", temporary):
                     file.write(data)
                 with faults_around("flush", temporary):
@@ -1201,10 +1199,10 @@ def replace_file(
                 _fsync(file.fileno(), temporary)
                 ready(temporary)
             with faults_around("rename", path):
-                os.replace(made, final, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                os.replace(source, target, src_dir_fd=descriptor, dst_dir_fd=descriptor)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(made, dir_fd=descriptor)
+                os.unlink(source, dir_fd=descriptor)
             raise
         sync_directory(path.parent, descriptor=descriptor)
 
@@ -1212,11 +1210,11 @@ def replace_file(
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 STDIN = "-"
 UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""Errors of a file that is not packed as its name says, or fails."""
+"""Errors of a file that is not compressed as its name says, or cannot be read."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
-    r"""Yield the lines of a text in UTF-8 with their numbers, from 1 on, without their ends.
+    r"""Yield the lines of a UTF-8 text with their numbers, from 1 on, without line ends.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
@@ -1225,11 +1223,11 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
     [(1, 'one'), (2, 'two')]
 
     Args:
-        path: of the file, packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+        path: of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
 
     Raises:
         DatasetNotFoundError: there is no such file.
-        SourceError: it is not packed as its name says; the line is named. Bytes that are no UTF-8 are left to
+        SourceError: it is not compressed as its name says; the message names the line. Invalid UTF-8 is left to
             `check_utf8`, so that the other lines can be read.
     """
     number = 0
@@ -1243,7 +1241,7 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
 
 
 def check_utf8(text: str, encoding: str = "UTF-8") -> None:
-    """Raise `SourceError` for a text of a file with bytes that its encoding does not know."""
+    """Raise `SourceError` for a text with bytes that are invalid in its encoding."""
     if not text.isascii():
         try:
             text.encode()
@@ -1254,7 +1252,7 @@ def check_utf8(text: str, encoding: str = "UTF-8") -> None:
 
 @contextlib.contextmanager
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
-    """Open a text for reading; see `lines_of` and `check_utf8`, and `open` for the encoding and ends of lines.
+    """Open a text for reading; see `lines_of` and `check_utf8`, and `open` for `encoding` and `newline`.
 
     Raises:
         DatasetNotFoundError: there is no such file.
@@ -1268,7 +1266,7 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
                 raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
             binary = stack.enter_context(_open_packed(file, "rb"))
         text = io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline=newline)
-        stack.callback(text.detach)  # which would close the standard input
+        stack.callback(text.detach)  # else the wrapper closes the standard input
         yield text
 
 
@@ -1279,16 +1277,16 @@ def name_of(path: Any) -> str:
 
 @contextlib.contextmanager
 def replaced_file(path: Any) -> Iterator[Path]:
-    """Write a file that replaces another one once it is complete: yield its temporary path.
+    """Yield a temporary path, whose file replaces another one once the block ends.
 
     Args:
-        path: of the file that is made or replaced.
+        path: of the file to create or replace.
 
     Raises:
-        ShardWriteError: the disk is full, or failed; what was there stays.
+        ShardWriteError: the disk is full, or failed; the old file stays.
     """
     file = local_path(path)
-    # The ending stays, which may tell how it is packed.
+    # The suffix stays, since it selects the compression.
     part = file.with_name(f".{os.getpid()}-{threading.get_ident()}.{file.name}")
     with writing("write", file):
         try:
@@ -1299,7 +1297,7 @@ def replaced_file(path: Any) -> Iterator[Path]:
 
 
 def open_text(path: Path) -> IO[str]:
-    """Return a new text file in UTF-8, packed as its ending says."""
+    """Create a text file in UTF-8, compressed as its suffix says."""
     return io.TextIOWrapper(_open_packed(path, "wb"), encoding="utf-8", newline="\n", write_through=False)
 
 
@@ -1315,12 +1313,12 @@ def _open_packed(path: Path, mode: str) -> Any:
     return _OPENERS[ending](path, mode) if ending in _OPENERS else path.open(mode)
 
 
-_PIECE = 1 << 20  # bytes read at once
-_STEP = 8 << 20  # bytes that are worth a pass
+_PIECE = 1 << 20  # bytes read at once: larger buffers gain nothing, since hashing is the limit
+_STEP = 8 << 20  # bytes between two passes, each of which starts a thread
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON document with the SHA-256 of its contents, whatever its layout, as its last item.
+    """Add the SHA-256 of a JSON document, independent of its layout, as its last item.
 
     >>> sealed({"a": 1})["sha256"][:8]
     'f9d86028'
@@ -1330,23 +1328,23 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(document: Any) -> dict[str, Any]:
-    """Return a sealed document without its seal, once the seal is checked.
+    """Check the seal of a document, and return the document without it.
 
     Raises:
-        ValueError: it is no such document, or has changed.
+        ValueError: it is not sealed, or has changed.
     """
     if isinstance(document, dict) and "sha256" in document:
         contents = {name: value for name, value in document.items() if name != "sha256"}
         if document == sealed(contents):
             return contents
-    raise ValueError("its contents are not those of its sha256: it was changed, or cut")
+    raise ValueError("its contents do not match its sha256: it was changed, or truncated")
 
 
 class FileDigest:
-    """The SHA-256 of a file, also while bytes are appended to it: each pass of a thread takes in what came since.
+    """SHA-256 of a growing file: a thread hashes, pass by pass, the bytes appended since the last one.
 
-    The bytes are read back, so that the digest is that of what the system gives to others. The same passes have them
-    written to the disk; a failure there, which the system tells only once, is kept for the writer.
+    The bytes are read back, so that the digest covers what other readers get. Each pass also starts the sync to the
+    disk; a failure there, which the system reports only once, is kept for the writer.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1371,29 +1369,29 @@ class FileDigest:
         self._failure: OSError | None = None
 
     def follow(self, written: int) -> None:
-        """Begin a pass, once enough bytes for it were written and the last one is over.
+        """Start a pass if enough bytes were written and the last pass is over.
 
         Args:
-            written: about how many bytes were written so far.
+            written: approximate number of bytes written so far.
 
         Raises:
-            ShardWriteError: what was written before did not reach the disk.
+            ShardWriteError: earlier bytes did not reach the disk.
         """
         self._check()
         if written - self._followed < _STEP or (self._thread is not None and self._thread.is_alive()):
             return
         self._followed = written
         thread = threading.Thread(target=self._pass, name="seqrecorder-digest", daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter ends, and starts none: `finish` does it all
+        with contextlib.suppress(RuntimeError):  # at exit no thread starts: `finish` does it all
             thread.start()
             self._thread = thread
 
     def _pass(self) -> None:
-        with contextlib.suppress(OSError):  # `finish` meets it again
+        with contextlib.suppress(OSError):  # `finish` raises it again
             self._read_on()
         try:
             start_sync(self._path)
-        except FileNotFoundError:  # `finish` meets that as well
+        except FileNotFoundError:  # `finish` raises that as well
             return
         except OSError as error:
             self._failure = error
@@ -1412,11 +1410,11 @@ class FileDigest:
                 raise self._failure
 
     def finish(self) -> str:
-        """Return the 64 hexadecimal digits of the whole file, which is complete now.
+        """Hash the rest of the file, which is complete now, and return the 64 hexadecimal digits.
 
         Raises:
             ShardReadError: it is missing or cannot be read.
-            ShardWriteError: what was written before did not reach the disk.
+            ShardWriteError: earlier bytes did not reach the disk.
         """
         self.wait()
         self._check()
@@ -1428,14 +1426,14 @@ class FileDigest:
         return self._state.hexdigest()
 
     def wait(self) -> None:
-        """Wait until nothing reads the file."""
+        """Wait until the thread has stopped reading the file."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file in hexadecimal, reading it in pieces.
+    """Compute the SHA-256 of a file in hexadecimal, reading it in pieces.
 
     >>> import os
     >>> sha256(os.devnull)[:8]

@@ -1,7 +1,7 @@
-"""Locks on datasets, and the directory of one that is locked.
+"""Locks on datasets, and file operations in a locked directory.
 
-A lock is an flock on a directory itself: the system drops it when the process dies, so it tells a live writer
-from what a killed one left, and it lasts through a rename of the directory.
+A lock is an flock on the directory itself: the system releases it when the process dies, so it tells a live writer
+from the remains of a killed one, and it survives a rename of the directory.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _LEFT_OF_REPLACING = re.compile(re.escape(REPLACING).join([r"\..+", "[0-9a-f]{16
 
 @attrs.frozen
 class Held:
-    """A dataset's directory that nobody else changes now.
+    """A dataset's directory that is locked against other writers.
 
-    Names are looked up in the directory that was locked, also where somebody who asks for no locks has put another one
-    in its place meanwhile; on Windows, at its path. No name is followed through a symbolic link.
+    Names are looked up in the locked directory, even if its path leads to another one by now; on Windows, at its path.
+    No symbolic link is followed.
 
     >>> with exclusive(".") as held:
     ...     held.read("no such file") is None
     True
 
     Attributes:
-        path: where it was found, for messages.
+        path: at the time of locking, for messages.
         descriptor: of the directory; None on Windows.
     """
 
@@ -58,15 +58,15 @@ class Held:
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """Return the names in a directory, and what each is; none where there is no such directory."""
+        """List a directory, as a kind by name; empty if there is no such directory."""
         try:
-            with self._opened(_parts(relative)) as directory, os.scandir(directory) as found:
-                return {entry.name: _kind(entry) for entry in found}
+            with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
+                return {entry.name: _kind(entry) for entry in entries}
         except (FileNotFoundError, NotADirectoryError):
             return {}
 
     def finds(self, relative: str) -> bool:
-        """Check whether the file system finds something under a name, which it may list under another spelling."""
+        """Check whether a name exists, perhaps listed under another spelling (case, Unicode form)."""
         try:
             with self._named(relative) as (name, at):
                 os.stat(name, dir_fd=at, follow_symlinks=False)
@@ -75,10 +75,10 @@ class Held:
         return True
 
     def read(self, relative: str, size: int = -1) -> bytes | None:
-        """Return the bytes of a file, at most `size` of them; None where there is none.
+        """Read a file, at most `size` bytes of it; None if it does not exist.
 
         Raises:
-            DatasetError: it is there and cannot be read.
+            DatasetError: it exists and cannot be read.
         """
         try:
             with self._named(relative) as (name, at), os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
@@ -92,32 +92,32 @@ class Held:
         """Make a directory.
 
         Raises:
-            ShardWriteError: it cannot be made, or is there.
+            ShardWriteError: it cannot be created, or exists already.
         """
-        place = self.path / relative
-        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("mkdir", place):
+        path = self.path / relative
+        with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("mkdir", path):
             os.mkdir(name, dir_fd=at)
 
     def take(self, source: Path, relative: str) -> None:
-        """Move a file to here; nothing stands there.
+        """Move a file into the directory, under a free name.
 
         Raises:
             ShardWriteError: it cannot be moved.
         """
-        place = self.path / relative
-        with writing("add to dataset", place), self._named(relative) as (name, at), faults_around("rename", place):
+        path = self.path / relative
+        with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("rename", path):
             os.replace(source, name, dst_dir_fd=at)
 
     def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         """Replace a file of the directory itself, or create it, as `replace_file` does.
 
         Raises:
-            ShardWriteError: it could not be written; the old file is as it was.
+            ShardWriteError: it could not be written; the old file stays.
         """
         replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
     def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
-        """Remove files, and their and other directories that are empty then; return the files that are left."""
+        """Remove files, and the directories that become empty; return the files that could not be removed."""
         waiting, left = deque(sorted(paths)), []
         parents = {path.rpartition("/")[0] for path in waiting}
         parents |= {path.rpartition("/")[0] for path in parents}.union(directories)
@@ -126,7 +126,7 @@ class Held:
                 with contextlib.suppress(OSError), faults_around("remove", self.path / waiting[0]):
                     path = waiting.popleft()
                     left += [] if self._is_removed(path, os.unlink) else [path]
-        finally:  # neither a failure nor an interrupt is a reason to leave the rest
+        finally:  # remove the rest even after a failure or an interrupt
             left += [path for path in waiting if not self._is_removed(path, os.unlink)]
             for parent in sorted(parents - {""}, reverse=True):
                 self._is_removed(parent, os.rmdir)
@@ -138,7 +138,7 @@ class Held:
                 remove(name, dir_fd=at)
         except (FileNotFoundError, NotADirectoryError):
             return True
-        except OSError:  # a directory that is not empty, or none of ours to change
+        except OSError:  # a directory that is not empty, or no permission
             return False
         return True
 
@@ -148,19 +148,19 @@ class Held:
         Raises:
             ShardWriteError: it cannot be opened or synced.
         """
-        place = self.path / relative
-        with writing("sync directory", place), self._opened(_parts(relative)) as directory:
-            sync_directory(place, descriptor=directory if isinstance(directory, int) else None)
+        path = self.path / relative
+        with writing("sync directory", path), self._opened(_components(relative)) as directory:
+            sync_directory(path, descriptor=directory if isinstance(directory, int) else None)
 
     @property
     def is_in_place(self) -> bool:
-        """Check whether the directory still stands where it was found."""
+        """Check whether the directory is still at its path."""
         return self.descriptor is None or is_at(self.descriptor, self.path)
 
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
         """Yield the last name of a path, and a descriptor of its directory; on Windows a path, and None."""
-        *parents, name = _parts(relative)
+        *parents, name = _components(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
                 yield name, directory
@@ -168,18 +168,18 @@ class Held:
                 yield str(directory / name), None
 
     @contextlib.contextmanager
-    def _opened(self, parts: Sequence[str]) -> Iterator[int | Path]:
+    def _opened(self, names: Sequence[str]) -> Iterator[int | Path]:
         """Yield a descriptor of a directory inside this one; on Windows its path."""
         if self.descriptor is None:
-            directory = self.path.joinpath(*parts)
-            if parts and directory.is_symlink():
+            directory = self.path.joinpath(*names)
+            if names and directory.is_symlink():
                 raise NotADirectoryError(errno.ENOTDIR, "a symbolic link", str(directory))
             yield directory
             return
-        # Opened anew, since a duplicate would share the place up to which its names were listed.
+        # Opened anew, since a duplicate would share the position of a listing.
         opened = os.open(".", _DIRECTORY, dir_fd=self.descriptor)
         try:
-            for part in parts:
+            for part in names:
                 inner = os.open(part, _DIRECTORY, dir_fd=opened)
                 os.close(opened)
                 opened = inner
@@ -189,10 +189,10 @@ class Held:
 
 
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe is not waited for
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # do not block on a pipe
 
 
-def _parts(relative: str) -> list[str]:
+def _components(relative: str) -> list[str]:
     return relative.split("/") if relative else []
 
 
@@ -206,10 +206,10 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 
 @contextlib.contextmanager
 def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
-    """Wait for, and hold, the only right to change a dataset that exists: for append and overwrite in place.
+    """Lock an existing dataset for append or overwrite in place; wait until the lock is free.
 
-    `Staging.publish` takes it by itself where it overwrites, so do not call that inside. Where the system or
-    the file system has no locks, nobody is kept out.
+    `Staging.publish` locks by itself if it overwrites, so do not call it inside the block. If the system or the file
+    system has no locks, there is no protection.
 
     >>> with exclusive(".") as held:
     ...     held.path
@@ -217,7 +217,7 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
 
     Args:
         directory: the dataset.
-        outer: what an outer block of this function gave for the dataset, which is given again; None for no such block.
+        outer: yielded by an outer block for the same dataset, and reused; None if there is no outer block.
 
     Yields:
         The directory.
@@ -229,31 +229,31 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
         yield outer
         return
     directory = Path(directory)
-    if directory.is_symlink():  # which is never the directory that is locked
+    if directory.is_symlink():  # lock its target
         directory = Path(os.path.realpath(directory))
     process = os.getpid()
     descriptor, is_locked = _lock_published(directory)
-    held = Held(directory, descriptor)
+    locked = Held(directory, descriptor)
     try:
-        # Nobody else replaces files here now, so what is left of replacing was left by a killed process.
-        for name in held.entries():
+        # Nobody else replaces files here now, so temporary files are the remains of a killed process.
+        for name in locked.entries():
             if is_locked and _LEFT_OF_REPLACING.fullmatch(name):
-                held.remove([name])
-        yield held
+                locked.remove([name])
+        yield locked
     finally:
         if process == os.getpid():  # else a forked child, whose parent still works
             unlock(descriptor)
 
 
 def _lock_published(directory: Path) -> tuple[int | None, bool]:
-    """Return a descriptor of the directory (None on Windows), and whether it holds a lock."""
+    """Lock a published directory: return a descriptor (None on Windows), and whether it holds a lock."""
     while True:
         descriptor = None
         try:
             with faults_around("lock", directory):
                 descriptor = lock(directory, wait=True)
         except BaseException as error:
-            # Else this process would hold the lock for ever, and wait for itself the next time.
+            # Else this process would keep the lock, and deadlock with itself the next time.
             unlock(descriptor)
             if isinstance(error, DatasetError) or not isinstance(error, OSError):
                 raise
@@ -271,15 +271,15 @@ def lock(directory: Path, *, wait: bool) -> int | None:
     """Take the lock of a directory.
 
     Args:
-        directory: what to lock.
-        wait: whether to wait until nobody else holds it.
+        directory: the directory.
+        wait: wait until the lock is free.
 
     Returns:
-        A descriptor that holds the lock, for `unlock`; None where there are no locks.
+        A descriptor that holds the lock, for `unlock`; None if there are no locks.
 
     Raises:
-        BlockingIOError: somebody holds it, and we do not wait.
-        OSError: it is missing, or no directory.
+        BlockingIOError: the lock is taken, and `wait` is False.
+        OSError: it is missing, or not a directory.
     """
     if fcntl is None:
         directory.stat()  # a missing directory is an error on every system
@@ -296,12 +296,12 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Release a lock of `lock`. That never fails: the directory may be published by now."""
+    """Release a lock of `lock`, ignoring errors, since the directory may be published by now."""
     if descriptor is None:
         return
     try:
         if fcntl is not None:
-            # Closing alone would leave the lock to forked workers that inherited the descriptor.
+            # Closing alone would keep the lock in forked workers, which inherited the descriptor.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
@@ -310,13 +310,13 @@ def unlock(descriptor: int | None) -> None:
 
 
 def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
-    """Make a directory and lock it, so that `remove_abandoned` knows its owner to live.
+    """Create a directory and lock it, so that `remove_abandoned` leaves it alone.
 
     Args:
-        new: makes a directory and returns its path.
+        new: creates a directory and returns its path.
 
     Returns:
-        The directory, and what `lock` gave.
+        The directory, and the descriptor of `lock`.
     """
     while True:
         directory = new()
@@ -324,18 +324,18 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
             with faults_around("lock", directory):
                 descriptor = lock(directory, wait=False)
         except (FileNotFoundError, BlockingIOError):
-            continue  # somebody took it for abandoned in the moment before it was locked
+            continue  # taken for abandoned just before it was locked
         if descriptor is None or is_at(descriptor, directory):
             return directory, descriptor
         unlock(descriptor)
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
-    """Remove a directory whose owner has ended without doing so: its lock can be had. Without locks nobody can tell."""
+    """Remove a directory whose owner was killed, which shows in a free lock; without locks, do nothing."""
     try:
         descriptor = lock(directory, wait=False)
     except OSError:
-        return  # its owner lives, or has just renamed or removed it
+        return  # its owner is alive, or has just renamed or removed it
     if descriptor is not None:
         try:
             if is_at(descriptor, directory):
@@ -345,7 +345,7 @@ def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
 
 
 def is_at(directory: int | os.stat_result, path: Path) -> bool:
-    """Check whether a directory, given by descriptor or status, is what stands at a path now."""
+    """Check whether a path leads to a directory, given by descriptor or status."""
     try:
         status = os.fstat(directory) if isinstance(directory, int) else directory
         return os.path.samestat(status, path.lstat())

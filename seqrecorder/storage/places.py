@@ -1,8 +1,8 @@
-"""Places that are no directories: object stores and the like, by their URLs, through fsspec.
+"""Object stores and other remote places, by URL, through fsspec.
 
-A place has objects under names. Each is written whole, and there whole or not at all; there is no rename. One object,
-the manifest, is replaced only where it still is what was read before. Whatever is asked of a place goes past a fault
-point, as file operations do, so that tests can make it fail before or after it was done.
+A place has named objects. Each is written atomically; there is no rename. One object, the manifest, is replaced only if
+it is unchanged since it was read. Every request passes fault points, as file operations do, so that tests can make it
+fail before or after it takes effect.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class TensorFlowFiles:
         self._files, self._missing = tf.io.gfile, tf.errors.NotFoundError
 
     def invalidate_cache(self) -> None:
-        """Do nothing: nothing is kept."""
+        """Do nothing: there is no cache."""
 
     def find(self, root: str, *, detail: bool) -> dict[str, dict[str, Any]]:
-        """Return the files under a root, by path."""
+        """List the files under a root, by path."""
         del detail
         paths = [f"{directory}/{name}" for directory, _, names in self._files.walk(root) for name in names]
-        # TensorFlow takes the end of `ram://corpus2` for a file of `ram://corpus`.
+        # TensorFlow lists the suffix of `ram://corpus2` as a file of `ram://corpus`.
         return {path: self.info(path) for path in paths if self._files.exists(path)}
 
     def info(self, path: str) -> dict[str, Any]:
-        """Return the size of a file; when it was written is not known."""
+        """Return the size and type of a path; the time of writing is unknown."""
         with self._errors():
             return {
                 "size": self._files.stat(path).length,
@@ -58,7 +58,7 @@ class TensorFlowFiles:
             }
 
     def cat_file(self, path: str) -> bytes:
-        """Return a file's bytes."""
+        """Read a file."""
         with self._errors(), self._files.GFile(path, "rb") as file:
             data: bytes = file.read()
         return data
@@ -69,19 +69,19 @@ class TensorFlowFiles:
             self._files.copy(path, target, overwrite=True)
 
     def put_file(self, source: str, path: str) -> None:
-        """Copy a file in; it is there whole, or as it was."""
+        """Copy a file in, atomically."""
         with self._replacing(path) as part:
             self._files.copy(source, part)
 
     def pipe_file(self, path: str, data: bytes) -> None:
-        """Write a file; it is there whole, or as it was."""
+        """Write a file, atomically."""
         with self._replacing(path) as part, self._files.GFile(part, "wb") as file:
             file.write(data)
 
     @contextlib.contextmanager
     def _replacing(self, path: str) -> Iterator[str]:
-        """Yield a temporary name, and rename the file over another one, to which TensorFlow would append."""
-        self._files.makedirs(path.rpartition("/")[0])  # else it does not list what is in there
+        """Yield a temporary path, and rename its file to `path`; TensorFlow would append to an existing file."""
+        self._files.makedirs(path.rpartition("/")[0])  # else its files are not listed
         part = f"{path}.{secrets.token_hex(8)}"
         yield part
         self._files.rename(part, path, overwrite=True)
@@ -99,7 +99,7 @@ class TensorFlowFiles:
             raise FileNotFoundError(str(error)) from error
 
 
-_PUBLISHING = threading.Lock()  # of places without conditions: between the threads of a process there is one anyway
+_PUBLISHING = threading.Lock()  # for stores without conditional writes: excludes at least the threads of a process
 _VERSIONS = ("generation", "ETag", "etag")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 
@@ -110,7 +110,7 @@ class Item:
 
     Attributes:
         bytes: its size.
-        modified: when it was written; None where the place does not say.
+        modified: time of writing; None if the store does not report it.
     """
 
     bytes: int
@@ -131,7 +131,7 @@ class Place:
     >>> place.remove(["manifest.json"])
 
     Attributes:
-        url: without a slash at its end.
+        url: without a trailing slash.
         files: the file system of fsspec; TensorFlow's for `ram://`.
         root: the path in it.
     """
@@ -142,7 +142,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Return the place of a URL, of which nothing need be there yet; that of a manifest is that of its dataset.
+        """Return the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or a package for it is not installed.
@@ -156,17 +156,17 @@ class Place:
             raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
-        except Exception as error:  # whatever the clients of stores raise
+        except Exception as error:  # clients of stores raise their own errors here as well
             raise OptionError(f"{url!r}: cannot be opened: {error}") from error
         if not plain.partition("://")[2].strip("/"):
-            raise OptionError(f"{url!r}: expected the URL of a dataset, got that of everything there; add a name")
+            raise OptionError(f"{url!r}: expected the URL of a dataset, got a bucket or root; append a name")
         return cls(plain, files, str(root).rstrip("/"))
 
     def __str__(self) -> str:
         return self.url
 
     def is_same(self, other: Place) -> bool:
-        """Check whether two URLs name one place: those of one store may have several schemes."""
+        """Check whether two URLs name one place: one store may have several schemes."""
         return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:
@@ -174,7 +174,7 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """Return the objects by name: those that the place lists, which may be late to list what was just written.
+        """List the objects by name; some stores list a new object only after a delay.
 
         Raises:
             DatasetError: it cannot be listed.
@@ -182,14 +182,14 @@ class Place:
         with self._asking("list", "", DatasetError, "list"):
             self.files.invalidate_cache()
             try:
-                found = self.files.find(self.root, detail=True)
+                infos = self.files.find(self.root, detail=True)
             except FileNotFoundError:
                 return {}
         skipped = len(self.root) + 1
-        return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in found.items()}
+        return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in infos.items()}
 
     def read(self, name: str) -> bytes | None:
-        """Return an object, None where there is none.
+        """Read an object; None if there is none.
 
         Raises:
             DatasetError: it cannot be read.
@@ -202,28 +202,28 @@ class Place:
         return data
 
     def size(self, name: str) -> int | None:
-        """Return the size of an object, None where there is none; no listing is asked.
+        """Return the size of an object, without a listing; None if there is none.
 
         Raises:
-            DatasetError: it cannot be asked for.
+            DatasetError: the request failed.
         """
         info = self._info(name)
         return None if info is None else int(info["size"])
 
     def version(self, name: str) -> str | None:
-        """Return the version of an object, for `put`; None where there is no object.
+        """Return the version of an object, for `put`; None if there is none.
 
         Raises:
-            DatasetError: it cannot be asked for.
+            DatasetError: the request failed.
         """
         info = self._info(name)
         if info is None:
             return None
-        told = [str(info[key]) for key in _VERSIONS if info.get(key) is not None]
-        return told[0] if told else hashlib.sha256(self.read(name) or b"").hexdigest()
+        versions = [str(info[key]) for key in _VERSIONS if info.get(key) is not None]
+        return versions[0] if versions else hashlib.sha256(self.read(name) or b"").hexdigest()
 
     def download(self, name: str, target: Path) -> None:
-        """Write an object into a file, which may be there in part where this fails.
+        """Download an object to a file, which may be incomplete after an error.
 
         Raises:
             ShardReadError: there is none, or it cannot be read.
@@ -232,28 +232,28 @@ class Place:
             self.files.get_file(self._path(name), str(target))
 
     def upload(self, source: Path, name: str) -> None:
-        """Write a file as an object.
+        """Upload a file as an object.
 
         Raises:
-            ShardWriteError: it cannot be written; it may be there all the same, if only the answer was lost.
+            ShardWriteError: it cannot be written; it may exist all the same, if only the response was lost.
         """
         with self._asking("put", name, ShardWriteError, "write"):
             self.files.put_file(str(source), self._path(name))
 
     def put(self, name: str, data: bytes, *, expected: str | None) -> bool:
-        """Write an object where it still is what it was; return False where somebody else has changed it.
+        """Write an object if its version is unchanged; return False if another writer has changed it.
 
-        S3 and Google's store decide that themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`), also between
-        machines. Elsewhere a new object is created exclusively where the file system of fsspec knows that, and an old
-        one is looked at just before.
+        S3 and Google's store check that themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`), also between
+        machines. Elsewhere a new object is created exclusively if fsspec supports it, and the version of an old one
+        is checked just before.
 
         Args:
             name: of the object.
             data: all of its bytes.
-            expected: what `version` gave before; None where there was none.
+            expected: the version that `version` returned; None if there was no object.
 
         Raises:
-            ShardWriteError: it cannot be written, or nobody knows whether it was.
+            ShardWriteError: it cannot be written, or the outcome is unknown.
         """
         path = self._path(name)
         with _PUBLISHING:
@@ -263,7 +263,7 @@ class Place:
                 with self._asking("put", name, ShardWriteError, "write"):
                     self._write_where(path, data, expected)
             except ShardWriteError:
-                # The answer may be lost, or refuse what an earlier try of the library has done: so we look.
+                # The response may be lost, or be that to a retry of the client after a success: so read the object.
                 if self.read(name) == data:
                     return True
                 if self.version(name) != expected:
@@ -272,17 +272,17 @@ class Place:
         return True
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that are gone already are no error.
+        """Remove objects; missing ones are ignored.
 
         Raises:
-            DatasetError: one cannot be removed.
+            DatasetError: an object cannot be removed.
         """
         for name in names:
             with self._asking("delete", name, DatasetError, "remove"), contextlib.suppress(FileNotFoundError):
                 self.files.rm_file(self._path(name))
 
     def _write_where(self, path: str, data: bytes, expected: str | None) -> None:
-        """Write an object on the condition of the store itself, where it has one."""
+        """Write an object, with the store's own condition if it has one."""
         protocol = self.files.protocol
         protocols = [protocol] if isinstance(protocol, str) else protocol
         if "s3" in protocols:
@@ -295,7 +295,7 @@ class Place:
             self.files.pipe_file(path, data)
 
     def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
-        """Write an object of Google's store, which gcsfs can do on no condition but that there is none."""
+        """Write an object of Google's store at a generation; gcsfs itself only supports exclusive creation."""
         bucket, name, _ = self.files.split_path(path)
         seam = secrets.token_hex(16)
         head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"
@@ -324,26 +324,26 @@ class Place:
 
     @contextlib.contextmanager
     def _asking(self, operation: str, name: str, kind: type[DatasetError], doing: str) -> Iterator[None]:
-        """Put fault points around an operation, and name the object where it fails, in whatever way."""
+        """Put fault points around an operation, and name the object in any error."""
         where = self.at(name) if name else self.url
         try:
             with faults_around(operation, where):
                 yield
         except DatasetError:
             raise
-        except Exception as error:  # clients of stores raise errors of their own
-            said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise kind(f"cannot {doing} {where}: {said}", path=where) from error
+        except Exception as error:  # clients of stores raise their own errors
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise kind(f"cannot {doing} {where}: {reason}", path=where) from error
 
 
 def _modified(info: dict[str, Any]) -> dt.datetime | None:
     import datetime as dt
 
-    found = next((info[key] for key in _TIMES if info.get(key) is not None), None)
-    if isinstance(found, (int, float)):
-        found = dt.datetime.fromtimestamp(found, dt.timezone.utc)
-    if isinstance(found, str):
-        found = dt.datetime.fromisoformat(found.replace("Z", "+00:00"))
-    if isinstance(found, dt.datetime):
-        return found if found.tzinfo is not None else found.replace(tzinfo=dt.timezone.utc)
+    value = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(value, (int, float)):
+        value = dt.datetime.fromtimestamp(value, dt.timezone.utc)
+    if isinstance(value, str):
+        value = dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    if isinstance(value, dt.datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return None

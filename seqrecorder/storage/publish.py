@@ -1,7 +1,7 @@
-"""A dataset's directory is complete or absent: it is made beside its destination and takes its place at once.
+"""Atomic publication: a dataset's directory is complete or absent.
 
-Everything is written into a hidden staging directory, synced, and published by one rename that refuses to
-replace, or by an exchange of directories where a dataset is overwritten.
+Everything is written into a hidden staging directory beside the destination, synced, and published by one rename that
+refuses to replace, or by an exchange of directories if a dataset is overwritten.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# And where a directory cannot be moved or replaced, though files can be in it: a mount point, a directory of a lower
-# layer of an overlay (every image of a container has such), one in a parent that is not ours.
+# Errors for a directory that cannot be moved or replaced, though its files can: a mount point, a directory of a lower
+# layer of an overlay (in every container image), one in a parent directory of another user.
 NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
 
 
 def exchange_now(one: Path, other: Path) -> int:
-    """Exchange two directories in one step, so that no moment is without either; return an errno, 0 for success.
+    """Exchange two directories atomically; return an errno, 0 for success.
 
     Linux does it by renameat2, macOS by renamex_np, if both are on one file system that can.
     """
@@ -85,7 +85,7 @@ class PartsDirectory:
 
     Attributes:
         destination: the directory of the dataset that shall be, absolute, symbolic links resolved.
-        only: the part whose attempts count, and those whose names begin like its; None for all.
+        only: the part whose attempts count, or the common prefix of several; None for all.
     """
 
     destination: Path
@@ -93,23 +93,23 @@ class PartsDirectory:
 
     @classmethod
     def of(cls, destination: str | os.PathLike[str], only: int | str | None = None) -> PartsDirectory:
-        """Return that of a destination as it was given."""
+        """Return the directory of parts for a destination, resolving its path."""
         return cls(Path(os.path.realpath(local_path(destination))), only)
 
     @property
     def path(self) -> Path:
-        """The directory, which need not be there."""
+        """The directory, which need not exist."""
         return self.destination.with_name(f"{self.destination.name}.parts")
 
     def new_attempt(self, part: int | str) -> Path:
-        """Return a path for another attempt at a part, that nobody else has."""
+        """Return a unique path for another attempt at a part."""
         return self.path / f"{_label(part)}{secrets.token_hex(8)}"
 
     @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
-        """The attempts that are complete, and when each was: nanoseconds of its file system's clock.
+        """The complete attempts with their times of completion, in nanoseconds of the file system's clock.
 
-        They are listed once, so that one that is completed later is neither committed nor removed.
+        They are listed once, so that one completed later is neither committed nor removed.
         """
         begin = "" if self.only is None else _label(self.only)
         complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
@@ -126,7 +126,7 @@ class PartsDirectory:
             yield
 
     def note(self, identity: str) -> None:
-        """Remember what is about to be published, and of which attempts, durably.
+        """Record durably the identity of the dataset to be published, and its attempts.
 
         Raises:
             ShardWriteError: it cannot be written.
@@ -139,10 +139,10 @@ class PartsDirectory:
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove the attempts that were noted, and all that were killed or are still going on: these get an error.
+        """Remove the noted attempts, and all unfinished ones: those that are still running get an error.
 
-        The note goes last, so that a later commit goes on where this is killed. An attempt that was completed since the
-        note stays, and a warning names it.
+        The note is removed last, so that a later commit resumes if this process is killed. An attempt completed after
+        the note stays, and a warning names it.
 
         Raises:
             ShardWriteError: an attempt cannot be moved out of the way.
@@ -167,7 +167,7 @@ class PartsDirectory:
                 self.path.rmdir()
 
     def _remove(self, path: Path) -> None:
-        away = self.path / f".removed-{secrets.token_hex(8)}"  # at once, so that nobody completes it meanwhile
+        away = self.path / f".removed-{secrets.token_hex(8)}"  # atomically, so that it cannot be completed meanwhile
         with writing("remove", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
             path.rename(away)
         with faults_around("remove", away), contextlib.suppress(OSError):
@@ -177,26 +177,26 @@ class PartsDirectory:
                 away.unlink()
 
 
-def _complete(parts: Path) -> list[Path]:
-    return [path.parent for path in sorted(parts.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
+def _complete(directory: Path) -> list[Path]:
+    return [path.parent for path in sorted(directory.glob(f"*/{MANIFEST}")) if not path.parent.name.startswith(".")]
 
 
-def _recorded(parts: Path) -> list[str]:
+def _recorded(directory: Path) -> list[str]:
     try:
-        return (parts / _RECORD).read_text(encoding="utf-8").splitlines()
+        return (directory / _RECORD).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return []
 
 
 _INCOMPLETE, _REPLACED = ".incomplete-", ".replaced-"
-# What rename(2) says on the systems we know when there is something at the destination already.
+# Errors of rename(2), on the known systems, for a destination that exists already.
 _EXISTS = frozenset([errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR])
 _NOT_WRITABLE = frozenset([errno.EPERM, errno.EACCES, errno.EROFS])
 _LOG = logging.getLogger("seqrecorder")
 
 
 class Staging:
-    """A hidden directory beside the destination, which becomes the destination at once or never.
+    """A hidden directory beside the destination, which becomes the destination atomically, or never.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -208,30 +208,30 @@ class Staging:
     ['corpus', 'corpus/manifest.json']
 
     Leaving the block without `publish`, by an exception or not, removes the staging directory and nothing
-    else. What a killed process left is removed by the next `Staging` of the same destination; where there are
-    no locks, it cannot tell and leaves it.
+    else. The remains of a killed process are removed by the next `Staging` of the same destination; without locks,
+    they stay.
 
     Args:
-        destination: where the dataset shall be; an empty directory there is fine. A symbolic link to a
+        destination: path of the new dataset; an empty directory there is fine. A symbolic link to a
             directory stands for that directory.
-        overwrite: whether a dataset there, a directory with a manifest, may be replaced.
+        overwrite: True to replace a dataset there, that is a directory with a manifest.
 
     Attributes:
         destination: the absolute path, symbolic links resolved.
         path: the staging directory, once the block is entered.
 
     Raises:
-        DatasetExistsError: on entering the block, when something is at the destination already.
+        DatasetExistsError: on entering the block, if the destination exists already.
         ShardWriteError: on entering the block, when the directory cannot be created.
     """
 
     def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self._given = os.fspath(destination)
+        self._spelling = os.fspath(destination)
         self._overwrite = overwrite
         self._descriptor: int | None = None
         self._process = os.getpid()
         self._is_published = self._is_inside = False
-        # A link that dangles stays, to be refused; one to a directory is replaced there, not as a link.
+        # A dangling link is kept, and refused later; for a link to a directory, that directory is replaced.
         absolute = local_path(destination)
         dangles = absolute.is_symlink() and not os.path.exists(absolute)  # noqa: PTH110 - takes any OSError for no
         self.destination = absolute if dangles else Path(os.path.realpath(absolute))
@@ -253,33 +253,32 @@ class Staging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        # A forked child that runs into the end of the block must not take its parent's work with it.
+        # A forked child that reaches the end of the block must not remove its parent's work.
         if self._process == os.getpid():
             self._discard()
         return False
 
     def publish(self, over: Callable[[Held], Collection[str] | None] = lambda _: None) -> bool:
-        """Sync everything, and let the staging directory become the destination.
+        """Sync everything, and move the staging directory to the destination.
 
         Args:
-            over: asked where a dataset at the destination is to be overwritten, with its directory locked: which of
-                the files there may go, all being known. None where there are others, that must stay. What it raises is
-                raised.
+            over: called before a dataset is overwritten, with its locked directory. Returns the names of the files that
+                may be removed, or None if there are foreign files, which must stay. Its errors are raised.
 
         Returns:
-            True: the dataset is at the destination, durably. False: no directory can take the place of the one at the
-            destination, since the system cannot exchange them, or files there must stay, or it is a mount point, or
-            its owner would change; nothing has changed, and the files in `path` are synced, for the caller to move.
+            True: the dataset is at the destination, durably. False: the directory there cannot be replaced, since the
+            system cannot exchange directories, or files there must stay, or it is a mount point, or its owner would
+            change; nothing has changed, and the files in `path` are synced, for the caller to move.
 
         Raises:
-            DatasetExistsError: something has come to the destination meanwhile.
-            ShardWriteError: a sync or the rename failed; the destination is as it was.
+            DatasetExistsError: the destination was filled meanwhile.
+            ShardWriteError: a sync or the rename failed; the destination is unchanged.
             OptionError: the block is not entered.
         """
         if self.path == self.destination:
-            raise OptionError(f"destination {self._given!r}: expected publish inside `with Staging(...)`")
+            raise OptionError(f"destination {self._spelling!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
-            # A directory that we may write into keeps its owner; another can only be replaced.
+            # A writable directory keeps its owner; any other can only be replaced.
             same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
             if not same or self._is_inside:
@@ -291,7 +290,7 @@ class Staging:
         return published
 
     def take_after(self) -> bool:
-        """Copy modes and owners from the destination; return whether the owners are the same then."""
+        """Copy modes and owners from the destination; return True if the owners are the same now."""
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
@@ -303,8 +302,8 @@ class Staging:
                 self.path.rename(self.destination)
             sync_directory(self.destination.parent)
         except BaseException as failure:
-            # A caller that gets an error must not find a dataset. No flag could tell whether there is one: an
-            # interrupt may come between the rename and its setting.
+            # After an error there must be no dataset. A flag could not tell, since an interrupt may come between the
+            # rename and its assignment.
             if is_at(ours, self.destination):
                 with contextlib.suppress(OSError):
                     self.destination.rename(self.path)
@@ -320,9 +319,9 @@ class Staging:
     def _publish_over(self, over: Callable[[Held], Collection[str] | None]) -> bool:
         self._check_destination()
         ours = self.path.stat()
-        # Against an append that is going on: it would continue in the new dataset.
-        with exclusive(self.destination) as held:
-            known = over(held)
+        # Wait for a running append, which would continue in the new dataset.
+        with exclusive(self.destination) as locked:
+            known = over(locked)
             if known is None:
                 return False
             try:
@@ -332,8 +331,8 @@ class Staging:
                         raise OSError(code, os.strerror(code), str(self.path), None, str(self.destination))
                 if code:
                     return False
-                old = Held(self.path, held.descriptor)
-                if over(old) is None:  # something has come since; or it raises, where another directory has
+                old = Held(self.path, locked.descriptor)
+                if over(old) is None:  # a foreign file was added meanwhile; raises for another directory
                     exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
@@ -341,13 +340,13 @@ class Staging:
                 if is_at(ours, self.destination):
                     exchange_now(self.path, self.destination)
                 raise
-            # The new dataset is there whatever becomes of the old one.
+            # The new dataset is published, even if the old one cannot be removed.
             self._is_published = True
             self._remove_replaced(old, known)
         return True
 
     def _remove_replaced(self, old: Held, known: Collection[str]) -> None:
-        """Remove what was overwritten, and say where it is if that cannot be done."""
+        """Remove the overwritten dataset; if that fails, log where it is."""
         try:
             old.remove([*known, MANIFEST])
         finally:
@@ -364,22 +363,22 @@ class Staging:
         )
 
     def _check_destination(self) -> None:
-        place = self.destination
-        if not os.path.lexists(place):
+        path = self.destination
+        if not os.path.lexists(path):
             return
-        if not place.is_dir():
-            what = "is a dangling symbolic link" if place.is_symlink() else "is not a directory"
+        if not path.is_dir():
+            what = "is a dangling symbolic link" if path.is_symlink() else "is not a directory"
             raise self._exists_error(what)
-        if is_at(Path().stat(), place):
+        if is_at(Path().stat(), path):
             raise OptionError(
-                f"destination {self._given!r}: expected a directory that can be replaced, got the working"
+                f"destination {self._spelling!r}: expected a directory that can be replaced, got the working"
                 " directory of this process; give one inside it"
             )
         if not self._occupied():
             return
         if not self._overwrite:
             raise self._exists_error("is not empty")
-        if not (place / MANIFEST).is_file():
+        if not (path / MANIFEST).is_file():
             raise self._exists_error(f"holds files but no {MANIFEST}, so it is no dataset to overwrite")
 
     def _occupied(self) -> bool:
@@ -392,9 +391,9 @@ class Staging:
     def _exists_error(self, what: str) -> DatasetExistsError:
         advice = "" if self._overwrite else ", or pass overwrite=True to replace a dataset"
         error = DatasetExistsError(
-            f"destination {self._given!r}: expected nothing there or an empty directory, but it {what};"
+            f"destination {self._spelling!r}: expected nothing there or an empty directory, but it {what};"
             f" choose another{advice}",
-            path=self._given,
+            path=self._spelling,
         )
         error.errno = errno.EEXIST
         return error
@@ -417,7 +416,7 @@ class Staging:
         return f".{name}{_INCOMPLETE}"
 
     def _create(self) -> None:
-        """Make the staging directory beside the destination; or inside, where no file comes from beside to there."""
+        """Create the staging directory beside the destination, or inside it if files cannot be moved there."""
         homes = [self.destination.parent]
         if self.destination.is_dir():
             homes.append(self.destination)
@@ -432,7 +431,7 @@ class Staging:
             if self._is_inside or not self.destination.is_dir() or self._reaches():
                 break
             self._discard()
-        self.take_after()  # what is made is no more open to others than what it shall replace
+        self.take_after()  # no more open to others than the dataset that it replaces
         self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
 
     def _make_in(self, home: Path) -> Path:
@@ -442,7 +441,7 @@ class Staging:
         return self.path
 
     def _reaches(self) -> bool:
-        """Check by an empty file whether the staging directory and the destination share a file system."""
+        """Check with an empty file whether the staging directory and the destination share a file system."""
         probe, name = self.path / "probe", f".{MANIFEST}{REPLACING}{secrets.token_hex(8)}"
         try:
             probe.touch()
@@ -458,15 +457,15 @@ class Staging:
         return re.fullmatch(re.escape(self._prefix()) + "[0-9a-f]{16}", entry.name) is not None
 
     def _remove_left_over(self) -> None:
-        found: list[Path] = []
+        left_over: list[Path] = []
         for home in (self.destination.parent, self.destination):
             with contextlib.suppress(OSError), os.scandir(home) as entries:
-                found += [Path(entry.path) for entry in entries if self._is_staging(entry)]
-        for path in found:
+                left_over += [Path(entry.path) for entry in entries if self._is_staging(entry)]
+        for path in left_over:
             remove_abandoned(path, _remove_tree)
 
     def _discard(self) -> None:
-        # After publishing there is nothing at that path, or a rest of what was overwritten, which may not be ours.
+        # After publishing, the path is free, or has the remains of the old dataset, which may not be ours.
         if self.path != self.destination and not self._is_published:
             with contextlib.suppress(OSError):
                 _remove_tree(self.path)
@@ -481,6 +480,6 @@ def _remove_tree(path: Path) -> None:
     if os.path.lexists(path):
         try:
             fault_point("before_remove", path)
-        finally:  # a failure, or a second interrupt, is no reason to leave it
+        finally:  # remove it even after a failure or a second interrupt
             shutil.rmtree(path, ignore_errors=True)
         fault_point("after_remove", path)

@@ -1,6 +1,6 @@
-"""One shard: a TFRecord file, and the lengths of its records beside it.
+"""One shard: a TFRecord file, and a sidecar file with the lengths of its records.
 
-The lengths file holds little-endian int64, a row a record and a column an alignment group, so that batches
+The lengths file holds little-endian int64, one row per record and one column per alignment group, so that batches
 can be planned without parsing.
 """
 
@@ -69,16 +69,16 @@ if TYPE_CHECKING:
 
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
-_MANY = 2048  # records that are worth a thread
-_SHORT = 128  # mean bytes of records whose frames are made in numpy as fast as by TensorFlow
+_MANY = 2048  # records from which framing is worth a thread
+_SHORT = 128  # mean bytes up to which numpy frames records as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
-_MOST_OPEN = 32
-_MOST_WAITING = 32 << 20  # bytes
-_OBJECTS = 200  # bytes that a record takes beside its own: the object, its places in lists, the array of its lengths
+_MOST_OPEN = 32  # shards; the others are opened to append, so that many shards stay below the limit of open files
+_MOST_WAITING = 32 << 20  # bytes buffered for shards that do not stay open
+_OBJECTS = 200  # bytes of overhead per record: the object, its references in lists, the array of its lengths
 
 
 class OpenShards:
-    """Decides which shards of a writer stay open, and when what waits for the others is written."""
+    """Open files of a writer, and the records that are buffered for its other shards."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -86,22 +86,22 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Check whether one more file may stay open; whoever closes it calls `give_place`."""
+        """Reserve an open file, and return whether there was one left; release it with `give_place`."""
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1
         return True
 
     def give_place(self) -> None:
-        """Say that a file was closed."""
+        """Release an open file."""
         self._open -= 1
 
     def wait(self, shard: ShardWriter, records: int, size: int) -> None:
-        """Count records that wait, and have those of all shards written where they become too many.
+        """Count buffered records, and write those of all shards if they exceed the limit.
 
         Args:
-            shard: that holds them.
-            records: how many.
+            shard: the shard that buffers them.
+            records: their number.
             size: their bytes.
 
         Raises:
@@ -116,21 +116,21 @@ class OpenShards:
 
 
 class FramedFile:
-    """A file whose frames are made in numpy, which stays open or is open only while something is appended to it.
+    """A shard file framed in numpy, which stays open, or is opened for each append.
 
-    Of many records they are made and written in a thread, while the next are encoded. Its errors come out of the next
-    call.
+    Many records are framed and written in a thread, while the next are encoded. Errors of the thread are raised by the
+    next call.
 
     Args:
         path: of the file.
         compression: of the file.
-        stays_open: whether it does.
+        stays_open: False to open it only for each append.
     """
 
     def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
-        # There may be many of those that do not.
+        # None for files that do not stay open: there may be many.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
         self._pending: Future[Any] | None = None
         self._stays_open = stays_open
@@ -148,10 +148,10 @@ class FramedFile:
         else:
             self._pending = submit(self._pool, self._append, framed(data))
 
-    def _append(self, parts: Iterable[Any]) -> None:
+    def _append(self, chunks: Iterable[Any]) -> None:
         if self._file.closed:
             self._file = self._path.open("ab")
-        for octets in parts:
+        for octets in chunks:
             self._file.write(octets if self._packer is None else self._packer.compress(octets))
         self._pause()
 
@@ -161,7 +161,7 @@ class FramedFile:
             pending.result()
 
     def flush(self) -> None:
-        """Write out what is buffered: nothing can be added any more."""
+        """Write out all buffers; no record can be added afterwards."""
         self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
@@ -177,12 +177,12 @@ class FramedFile:
 
 
 def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
-    """Check whether TensorFlow, where it is loaded anyway, makes the CRCs of records faster than they are made here."""
+    """Check whether TensorFlow, if it is loaded already, computes the CRCs of records faster than this package."""
     return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
 
 
 class TensorFlowFile:
-    """A file without compression that stays open, and that TensorFlow writes. Its errors are told as the system's."""
+    """An uncompressed file that TensorFlow writes, and that stays open. It raises the system's errors."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -217,22 +217,22 @@ def _errors_of_the_system() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        said = first_line(error)
-        # TensorFlow has the system's words for it, but not its number.
-        number = next((one for one in _CAUSES if os.strerror(one) in said), errno.EIO)
-        raise OSError(number, said) from error
+        message = first_line(error)
+        # TensorFlow passes on the system's message, but not its errno.
+        number = next((one for one in _CAUSES if os.strerror(one) in message), errno.EIO)
+        raise OSError(number, message) from error
 
 
 _HEADER = struct.Struct("<Q")
 _LENGTH = 8
-_WIDEST = 16  # bytes of a number
-_PACKED = 1 << 16  # bytes of a GZIP stream that are read at a time
+_WIDEST = 16  # bytes of the widest number
+_PACKED = 1 << 16  # compressed bytes read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
 _MANY_RECORDS = 128
 
 ALONE = 1 << 12
-"""A block of so few bytes that large records come one by one; without compression each in a buffer of its own, from
-which numbers at its end are read without a copy, and checked while it is in the caches."""
+"""Size of a block so small that large records are read one by one. Without compression, each gets its own buffer: it is
+checked while in the cache, and the numbers at its end are read without a copy."""
 
 
 class _Plain:
@@ -242,10 +242,10 @@ class _Plain:
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
         """Read the next bytes behind the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
 
-        The buffer begins `ahead` bytes behind a boundary of numbers.
+        The buffer begins `ahead` bytes behind an aligned address.
         """
         with open_source(self._path, buffering=0) as file:
-            left = file.seek(0, 2) - self._offset  # what a forged length asks for is not made room for
+            left = file.seek(0, 2) - self._offset  # so that a forged length cannot ask for more memory
             file.seek(self._offset)
             size = len(rest)
             total = size + max(0, min(count, left))
@@ -267,8 +267,8 @@ class _Packed:
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
-        """Read as `_Plain` does."""
-        parts = [rest]
+        """Read the next unpacked bytes, as `_Plain.read` does."""
+        pieces = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
             while count > 0:
@@ -281,14 +281,14 @@ class _Packed:
                     if not self._tail.startswith(GZIP_MAGIC):
                         break
                     self._unpacker = _new_unpacker()
-                part = self._unpacker.decompress(self._tail, count)
+                piece = self._unpacker.decompress(self._tail, count)
                 self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
-                parts.append(part)
-                count, self._unpacked = count - len(part), self._unpacked + len(part)
+                pieces.append(piece)
+                count, self._unpacked = count - len(piece), self._unpacked + len(piece)
                 if self._unpacked > self._limit:
                     raise zlib.error(f"it unpacks to more than {self._limit} bytes")
-        size = sum(map(len, parts))
-        return np.frombuffer(b"".join([*parts, bytes(ROOM)]), np.uint8), size
+        size = sum(map(len, pieces))
+        return np.frombuffer(b"".join([*pieces, bytes(ROOM)]), np.uint8), size
 
 
 def _new_unpacker() -> zlib._Decompress:
@@ -296,9 +296,9 @@ def _new_unpacker() -> zlib._Decompress:
 
 
 def block_for(mean: int) -> int:
-    """Return the size of the blocks in which records of a mean size are read; small ones stay in the caches.
+    """Choose the size of the blocks for reading records of a mean size; small blocks stay in the cache.
 
-    Many records are decoded with little more to do than one, so large ones come in larger blocks.
+    Decoding has a cost per block, so large records come in larger blocks.
 
     >>> block_for(100), block_for(1 << 30)
     (1048576, 8388608)
@@ -307,7 +307,7 @@ def block_for(mean: int) -> int:
 
 
 def read_blocks(path: Path, compression: Compression, block: int, *, check: bool = True) -> Iterator[Messages]:
-    """Yield the serialized records of one shard, as many as a block of bytes holds.
+    """Yield the serialized records of one shard, block by block.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "three")
@@ -320,11 +320,11 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
     Args:
         path: of the shard.
         compression: of the shard.
-        block: bytes that are read at a time; more where a record has more.
-        check: whether frames are asked if they are damaged; else `whole_records` tells, in whatever thread.
+        block: bytes read at a time; more if a record is larger.
+        check: check the CRCs here; else call `whole_records`, in any thread.
 
     Raises:
-        DamageError: a frame is not what it should be.
+        DamageError: a frame is damaged.
         ShardReadError: the shard cannot be read.
     """
     rest = b""
@@ -349,7 +349,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
                 raise DamageError("the CRC of a record or its length differs")
             if whole:
                 yield messages
-            del messages  # while the next ones are read, none are held: they may be large
+            del messages  # they may be large, so free them before the next are read
     except zlib.error as error:
         raise DamageError(str(error)) from error
     except OSError as error:
@@ -364,15 +364,15 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
             return
         wanted = _missing(head[:size].tobytes())
         stop = wanted - FOOTER
-        # The content ends at a multiple of the width of every number. So does a buffer of numbers that is its last
-        # field, and so it also begins: an array can be a view of it.
+        # Align the end of the content to the widest number. Then a buffer of numbers at its end is aligned as well,
+        # and an array can be a view of it.
         data, got = source.read(b"", wanted, -stop % _WIDEST)
         if size < HEADER or got < wanted:
             raise DamageError("the file ends inside a record")
         if masked_crc32c_of_one(data[:stop]) != int.from_bytes(data[stop:wanted].tobytes(), "little"):
             raise DamageError("the CRC of a record or its length differs")
         yield Messages(data, np.zeros(1, np.int64), np.array([stop]))
-        del data  # while the next one is read, none is held
+        del data  # free it before the next one is read
 
 
 def whole_records(messages: Messages) -> int:
@@ -382,11 +382,11 @@ def whole_records(messages: Messages) -> int:
 
 
 class DamageError(Exception):
-    """A frame is not what it should be."""
+    """A frame is damaged."""
 
 
 def _missing(rest: bytes) -> int:
-    """Return the number of bytes that the first frame lacks, of which some may be there."""
+    """Return the number of bytes that the first frame of `rest` still lacks."""
     if len(rest) < HEADER:
         return HEADER - len(rest)
     crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
@@ -396,17 +396,17 @@ def _missing(rest: bytes) -> int:
 
 
 def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
-    """Return the records whose frames end in a buffer, by their lengths, and where the bytes behind them begin."""
-    ends, place, length_at, view = [], 0, _HEADER.unpack_from, data.data
-    while place + HEADER <= size:
-        end = place + HEADER + length_at(view, place)[0]
+    """Cut a buffer into records, by the lengths of the frames; return them and the offset of the rest."""
+    ends, offset, length_at, view = [], 0, _HEADER.unpack_from, data.data
+    while offset + HEADER <= size:
+        end = offset + HEADER + length_at(view, offset)[0]
         if end + FOOTER > size:
             break
         ends.append(end)
-        place = end + FOOTER
+        offset = end + FOOTER
     last = np.array(ends, np.int64)
     first = np.concatenate([np.zeros(1, np.int64), last[:-1] + FOOTER])[: last.size] + HEADER
-    return Messages(data, first, last), place
+    return Messages(data, first, last), offset
 
 
 _ROWS_WAITING = 8192  # rows of lengths that are kept in memory
@@ -417,18 +417,18 @@ _BITS_KEPT = 5
 
 
 class ShardWriter:
-    """Writes one shard and its lengths.
+    """Writer of one shard and its lengths.
 
     Args:
         path: the shard's file.
         lengths_path: the file of its lengths.
         compression: None or `GZIP`.
-        open_shards: of all shards that are written at a time; None where this is the only one.
+        open_shards: shared by all shards of a writer; None if this is the only one.
 
     Attributes:
-        records: how many were added.
+        records: number of records added.
         payload: their bytes, before compression.
-        digest: of the file; finished once that is closed.
+        digest: of the file; complete once that is closed.
     """
 
     def __init__(
@@ -454,7 +454,7 @@ class ShardWriter:
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
-        """Put fault points around an operation, and name the shard and its bytes when it fails."""
+        """Put fault points around an operation, and name the shard and its size in an error."""
         try:
             with faults_around(operation, path):
                 yield
@@ -494,7 +494,7 @@ class ShardWriter:
             self._opened.write(data)
 
     def write_waiting(self) -> None:
-        """Append the records that wait, and their lengths.
+        """Append the buffered records and their lengths.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -522,7 +522,7 @@ class ShardWriter:
         """Write everything out and return the lengths of all records (records, groups).
 
         Args:
-            groups: columns of the lengths.
+            groups: number of columns of the lengths.
 
         Raises:
             ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
@@ -539,13 +539,13 @@ class ShardWriter:
         return read_lengths(self.lengths_path, groups, self.records)
 
     def abandon(self) -> None:
-        """Close the file without caring for its contents."""
+        """Close the file; its contents may be incomplete."""
         self.digest.wait()
         self._waiting = []
         self._leave()
         file, self._file = self._file, None
         if file is not None:
-            # The staging directory goes, and this file with it.
+            # The staging directory is removed, with this file.
             with contextlib.suppress(OSError):
                 file.close()
 
@@ -556,7 +556,7 @@ class ShardWriter:
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return `(largest length, records)` of each bin, ascending: exact up to 512 distinct lengths.
+    """Count records by length as `(largest length, records)` of ascending bins, exact up to 512 distinct lengths.
 
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
@@ -577,13 +577,13 @@ def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def read_lengths(path: Path, groups: int, records: int, digest: str | None = None) -> NDArray[np.int64]:
-    """Return the lengths file of a shard as int64 (records, groups).
+    """Read the lengths file of a shard as int64 (records, groups).
 
     Args:
         path: of the lengths file.
-        groups: its columns.
-        records: its rows.
-        digest: its SHA-256, in hexadecimal; None to believe whatever is there.
+        groups: number of columns.
+        records: number of rows.
+        digest: expected SHA-256, in hexadecimal; None for no check.
 
     Raises:
         ShardReadError: the file is missing, of another size, or not what was written.
@@ -591,7 +591,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
     expected = records * groups * _LENGTH_BYTES
     try:
         size, data = path.stat().st_size, None
-        if size == expected:  # of a pipe, which would be waited for, it never is
+        if size == expected:  # never of a pipe, which would block
             with open_source(path, buffering=0) as file:
                 data = bytearray(file.read())
     except OSError as error:
@@ -604,12 +604,12 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 
 
 def check_lengths(path: Path, digest: str) -> None:
-    """Raise `ShardReadError` unless a lengths file has a SHA-256; it is looked at once for each state of the file."""
+    """Raise `ShardReadError` unless a lengths file has the given SHA-256, which is cached by the state of the file."""
     try:
-        found = _digest(FileState.of(path))
+        actual = _digest(FileState.of(path))
     except ShardReadError as error:
         raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
-    if found != digest:
+    if actual != digest:
         raise _lengths_error(path, _NOT_AS_WRITTEN)
 
 
@@ -629,13 +629,13 @@ def _lengths_error(path: Path, message: str) -> ShardReadError:
 
 @attrs.frozen
 class RecordReader:
-    """Iterates over the serialized records of one shard, in lists.
+    """Iterable of the serialized records of one shard, in lists.
 
     Args:
         path: the shard's file.
         compression: None or `GZIP`.
-        window: records to a list; the last one may have fewer.
-        block: bytes that are read at a time.
+        window: records per list; the last one may have fewer.
+        block: bytes read at a time.
     """
 
     path: Path
@@ -648,38 +648,38 @@ class RecordReader:
             yield messages.rows()
 
     def read_all(self) -> int:
-        """Return the number of records, all of which have been read: each has the CRC that follows it.
+        """Read all records, checking their CRCs, and count them.
 
         Raises:
-            ShardReadError: one has not; it is named.
+            ShardReadError: a record is damaged; the message names it.
         """
         return sum(map(len, self.blocks()))
 
     def windows(self) -> Iterator[Messages]:
-        """Yield the same as messages in buffers."""
+        """Yield windows of records as messages in one buffer each."""
         return map(Messages.together, self.pieces())
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
-        """Yield the same, each window as one piece or more of records whose frames are side by side; see `blocks`."""
-        held: list[Messages] = []
+        """Yield each window as a list of buffers with consecutive frames; `check` as for `blocks`."""
+        window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):
             first = 0
             while len(messages) - first >= missing:
-                yield [*held, messages.some(slice(first, first + missing))]
+                yield [*window, messages.some(slice(first, first + missing))]
                 first += missing
-                held, missing = [], self.window
+                window, missing = [], self.window
             if first < len(messages):
-                held.append(messages.some(slice(first, None)))
+                window.append(messages.some(slice(first, None)))
                 missing -= len(messages) - first
-        if held:
-            yield held
+        if window:
+            yield window
 
     def blocks(self, *, check: bool = True) -> Iterator[Messages]:
-        """Yield the same, as many as a block of bytes holds.
+        """Yield the records of each block.
 
         Args:
-            check: whether frames are asked if they are damaged; else `whole_records` tells.
+            check: check the CRCs here; else call `whole_records`.
 
         Raises:
             ShardReadError: the shard cannot be read, or is damaged.
@@ -689,23 +689,23 @@ class RecordReader:
             for messages in read_blocks(self.path, self.compression, self.block, check=check):
                 done += len(messages)
                 yield messages
-                del messages  # while the next ones are read, none are held
+                del messages  # free them before the next are read
         except DamageError as error:
             raise damage_error(self.path, self.compression, done, str(error)) from error
 
 
-def damage_error(path: Path, compression: Compression, done: int, said: str) -> ShardReadError:
-    """Return the error for a damaged shard, with the place of the damage.
+def damage_error(path: Path, compression: Compression, done: int, message: str) -> ShardReadError:
+    """Return the error for a damaged shard, with the offset of the damage.
 
     Args:
         path: of the shard.
         compression: of the shard.
-        done: how many records were read before.
-        said: what is said where no damage is found.
+        done: number of records read before.
+        message: the reason, if a second walk finds no damage.
     """
     return ShardReadError(
-        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or said}; "
-        f"`seqrecorder verify {_place(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
+        f"`seqrecorder verify {_path_to_verify(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
         path=path,
     )
 
@@ -722,7 +722,7 @@ def _first_loss(path: Path, compression: Compression) -> str:
         return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
 
 
-def _place(path: Path) -> Path:
+def _path_to_verify(path: Path) -> Path:
     """Return the path to verify: the dataset of a shard, or the shard alone."""
     dataset = path.parent.parent
     return dataset if (dataset / MANIFEST).exists() else path
@@ -734,11 +734,11 @@ def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
 
 
 _GAP = 1 << 14
-"""Bytes that are rather read than sought over: reading one more page costs less than another call."""
+"""Gaps up to so many bytes are read, not skipped: reading a few more pages costs less than another call."""
 _RUN = 16 << 20
-"""Bytes that are read at a time, unless one record has more."""
+"""Bytes read at a time, unless one record has more."""
 _MAPPED = 8 << 20
-"""Bytes of a record that is mapped into memory, not read: who wants a slice of it shall not wait for the whole."""
+"""Bytes from which a record is mapped into memory, not read: a slice of it need not wait for the whole."""
 _SHORT_STREAM = 1024
 
 
@@ -748,11 +748,11 @@ def _is_framed_at(state: FileState, start: int, stop: int) -> bool:
 
 
 class SoughtShard:
-    """The records of one plain shard.
+    """The records of one plain shard, by random access.
 
     Args:
         path: of the shard.
-        records: how many it holds.
+        records: their number.
         size: of the file, in bytes.
         dataset: whose shard it is, for the advice in errors.
     """
@@ -762,7 +762,7 @@ class SoughtShard:
         self.path, self.records, self.size, self.dataset = path, records, size, dataset
         try:
             self._file = PlacedFile(path)
-        except OSError as error:  # it went since
+        except OSError as error:  # removed meanwhile
             raise unreadable(self.path, error) from error
 
     @functools.cached_property
@@ -786,17 +786,17 @@ class SoughtShard:
         return starts
 
     def read_one(self, row: int) -> bytes | memoryview:
-        """Read one record; a long one is mapped, and its CRC computed once while the file stays the same.
+        """Read one record; a long one is mapped, and its CRC is cached by the state of the file.
 
         Raises:
             ShardReadError: it is damaged.
         """
         start, stop = self.starts[row : row + 2].tolist()
-        if stop - start < _MAPPED or not self.path.exists():  # others may have removed it since
+        if stop - start < _MAPPED or not self.path.exists():  # it may be removed meanwhile
             frame: bytes | memoryview = self._bytes(start, stop - start)
             is_whole = is_framed(frame)
         else:
-            check_size(self.path, self.size, self.dataset)  # beyond the end of a file, a map has no memory
+            check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file crashes
             is_whole = _is_framed_at(FileState.of(self.path), start, stop)
             frame = self._file.map(start, stop - start)
         if not is_whole:
@@ -816,7 +816,7 @@ class SoughtShard:
         return Messages.together(runs)
 
     def _checked(self, rows: NDArray[np.int64], frames: Messages) -> Messages:
-        """Return frames, once their CRCs were found to be right."""
+        """Check the CRCs of frames, and return the frames."""
         data, starts, stops = frames.data, frames.starts + HEADER, frames.stops - FOOTER
         lengths = data[starts[:, None] + np.arange(-HEADER, -HEADER + _LENGTH)].view("<i8")[:, 0]
         whole = lengths == stops - starts
@@ -829,11 +829,11 @@ class SoughtShard:
         return frames
 
     def _runs(self, rows: NDArray[np.int64]) -> Iterator[Messages]:
-        """Yield the frames of some records, which are checked as many at a time as are read into one buffer."""
+        """Yield the checked frames of records, one buffer at a time."""
         begins, ends = self.starts[rows], self.starts[rows + 1]
         gaps = begins[1:] - ends[:-1]
         left_out = np.concatenate([[0], np.cumsum(np.where(gaps > _GAP, gaps, 0))])
-        places, first = begins - left_out, 0  # where frames would be in a file without what is sought over
+        places, first = begins - left_out, 0  # offsets of the frames in a file without the skipped gaps
         while first < rows.size:
             last = int(np.searchsorted(ends - left_out, places[first] + _RUN, side="right"))
             last = max(first + 1, last)
@@ -873,7 +873,7 @@ class StreamedShard:
     Args:
         path: of the shard.
         compression: of the shard.
-        records: how many it holds.
+        records: their number.
         size: of the file, in bytes.
         dataset: whose shard it is, for the advice in errors.
     """
@@ -886,7 +886,7 @@ class StreamedShard:
         self._windows = iter(RecordReader(path, compression, _SHORT_STREAM))
 
     def read_one(self, row: int) -> bytes:
-        """Raise `OptionError`."""
+        """Raise `OptionError`: a GZIP stream has no random access."""
         del row
         raise cannot_be_sought(self.path)
 
@@ -894,11 +894,11 @@ class StreamedShard:
         """Return some records in a buffer.
 
         Args:
-            rows: their numbers in the shard, ascending, none before one that was read.
+            rows: their numbers in the shard, ascending, also from call to call.
 
         Raises:
             ShardReadError: the shard is damaged.
-            OptionError: a number before one that was read.
+            OptionError: a record lies before one that was read already.
         """
         out = []
         for row in rows.tolist():
@@ -915,7 +915,7 @@ class StreamedShard:
 
 
 def cannot_be_sought(path: Path) -> OptionError:
-    """Return the error of a record in the midst of a GZIP shard."""
+    """Return the error for random access to a GZIP shard."""
     return OptionError(
         f"{path} is packed with GZIP, so that records can be read in their written order only, and not by position or "
         "key; write the dataset again without compression"

@@ -1,8 +1,8 @@
-"""TFRecord files: frames, their CRCs, and the search for records in damaged files.
+"""TFRecord files: frames, their CRCs, and recovery of records from damaged files.
 
 Source: tensorflow/core/lib/io/record_writer.h; a frame is a uint64 length, its CRC, the data and
-their CRC, all little-endian. TensorFlow reads the frames and checks the data; this module looks at the lengths first,
-because TensorFlow takes a cut inside a header for a normal end, and a forged length with a valid CRC can kill its
+their CRC, all little-endian. TensorFlow reads the frames and checks the data; this module checks the lengths first,
+because TensorFlow takes a truncated header for a normal end, and a forged length with a valid CRC can crash its
 process.
 """
 
@@ -41,7 +41,7 @@ _other: Any = None
 _extend: Any = None
 with contextlib.suppress(ImportError, RuntimeWarning):  # an optional extra
     _package = importlib.import_module("google_crc32c")
-    if _package.implementation == "c":  # else it is slower than what is here
+    if _package.implementation == "c":  # else it is slower than this module
         _other, _extend = _package.value, _package.extend
 
 IS_COMPILED = _other is not None
@@ -54,17 +54,18 @@ _OCTETS = 256
 _START = 4  # bytes of a span that a register of ones inverts
 
 _FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
-"""To how many bytes behind its place a byte may be moved: the exponent of each multiple less its smaller ones."""
+"""Distances, in bytes, by which a byte may be moved: for each sparse multiple of the polynomial, its largest exponent
+minus each of the others."""
 _LEAST_SCALE = 2
-_LONG = 4096  # bytes from which on a span is folded
-_BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT, and of fewer than _SMALL as a mean
+_LONG = 4096  # bytes; longer spans are folded
+_BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT bytes and a mean below _SMALL
 _BLOCK, _SHORT, _SMALL = _BLOCKS[0], 1024, 96
-_GROUP_BYTES = 1 << 20  # of spans that are folded together: they stay in the cache
-_PIECE_BYTES = 1 << 22  # of one span that are folded at a time: the longer, the fewer operations a byte
-_SPREAD = 1.25  # longest of them over shortest
-_LOOKED_UP = 1 << 19  # bytes that are looked up at once, likewise
+_GROUP_BYTES = 1 << 20  # folded together, so that they stay in the cache
+_PIECE_BYTES = 1 << 22  # of one span, folded at a time: longer pieces need fewer operations per byte
+_SPREAD = 1.25  # longest over shortest span of a group
+_LOOKED_UP = 1 << 19  # bytes looked up at once, so that they stay in the cache
 _LEAST_TABLE = 512
-_ROW = 256  # bytes of one span that are looked up as one of several rows: what they are looked up in stays in the cache
+_ROW = 256  # bytes of one span per row of a lookup, so that the table stays in the cache
 _MOST_OF_ONE = 1 << 15
 
 
@@ -76,11 +77,11 @@ def _crc_table() -> NDArray[np.uint32]:
 
 
 OCTET_TABLE = _crc_table()
-"""The register after each byte, from zero before it."""
+"""The CRC register after each byte, starting from zero."""
 
 
 def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return the masked CRC-32C of each row of a uint8 matrix (rows are short: the work is per column).
+    """Compute the masked CRC-32C of each row of a uint8 matrix, column by column: rows should be short.
 
     >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
     >>> hex(masked_crc32c(rows)[0])
@@ -101,7 +102,7 @@ def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
 def masked_crc32c_of_spans(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.uint32]:
-    """Return the masked CRC-32C of each span of a buffer.
+    """Compute the masked CRC-32C of each span of a buffer.
 
     >>> spans = np.array([0, 3]), np.array([3, 0])
     >>> [hex(crc) for crc in masked_crc32c_of_spans(np.frombuffer(b"abc", np.uint8), *spans)]
@@ -109,8 +110,8 @@ def masked_crc32c_of_spans(
 
     Args:
         data: the buffer, uint8.
-        starts: where each span begins.
-        lengths: its bytes; spans may overlap.
+        starts: offset of each span.
+        lengths: bytes of each span; spans may overlap.
     """
     if _other is not None:
         data = np.ascontiguousarray(data)
@@ -130,7 +131,7 @@ def masked_crc32c_of_spans(
 
 
 def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
-    """Return the masked CRC-32C of some bytes, in less time than of many spans.
+    """Compute the masked CRC-32C of one buffer, faster than `masked_crc32c_of_spans` would.
 
     >>> hex(masked_crc32c_of_one(np.frombuffer(b"abc", np.uint8)))
     '0x21f1576e'
@@ -148,7 +149,7 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     first: int
     first, *rest = np.bitwise_xor.reduce(_table(_ROW).take(entries), axis=1).tolist()
     one, two, three, four = _behind_row()
-    for row in rest:  # each register goes on over the zeros of a row
+    for row in rest:  # advance the register over the zeros of a row
         first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
     return _masked_int(first ^ _ONES)
 
@@ -158,7 +159,7 @@ def _masked_int(crc: int) -> int:
 
 
 def register_over(octets: NDArray[np.uint8]) -> int:
-    """Return the register after some bytes, from zero before them; they may be overwritten.
+    """Compute the CRC register after a buffer, starting from zero; the buffer may be overwritten.
 
     >>> register_over(np.zeros(5, np.uint8))
     0
@@ -171,7 +172,7 @@ def register_over(octets: NDArray[np.uint8]) -> int:
 
 
 def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the registers that masked CRCs were made of.
+    """Unmask CRCs: return their registers.
 
     >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
     '0x1bf6b23f'
@@ -182,19 +183,19 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _descending() -> NDArray[np.int64]:
-    """Return 256 times how many bytes follow each of a row."""
+    """Return 256 times the number of bytes behind each byte of a row."""
     return _OCTETS * np.arange(_ROW)[::-1]
 
 
 @functools.cache
 def _behind_row() -> list[list[int]]:
-    """Return for each byte of a register, the lowest first, a table of its value after a row of zeros."""
+    """Return a table per byte of a register, lowest first: its value after a row of zeros."""
     table = _table(_ROW).reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
 
 def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the masked CRC of each register."""
+    """Mask the CRC of each register."""
     crc = registers ^ np.uint32(_ONES)
     masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
     return masked
@@ -202,8 +203,8 @@ def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _table_of_pairs() -> NDArray[np.uint32]:
-    """Return the register after each pair of bytes, from zero before it."""
-    first = np.tile(OCTET_TABLE, _OCTETS)  # of the byte that is lower, and so comes first
+    """Return the register after each pair of bytes, starting from zero."""
+    first = np.tile(OCTET_TABLE, _OCTETS)  # of the lower byte, which comes first
     second = np.repeat(np.arange(_OCTETS, dtype=np.uint32), _OCTETS)
     return np.asarray(OCTET_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
 
@@ -214,17 +215,17 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
     """Return the register after each span."""
     out = np.empty(lengths.size, np.uint32)
-    parts = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
-    cuts = (np.flatnonzero(np.diff(parts)) + 1).tolist()
+    group_of = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
+    cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
     for first, last in itertools.pairwise([0, *cuts, lengths.size]):
         out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
     return out ^ _after_ones(_width(int(lengths.max())))[lengths]
 
 
 def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the register after each span, from zero before it.
+    """Compute the register after each span, starting from zero.
 
-    A span is cut into blocks from its end on, before which zeros are put, as these change nothing.
+    A span is cut into blocks from its end; the first block is padded with leading zeros, which change nothing.
     """
     longest = int(lengths.max(initial=0))
     block = _BLOCKS[longest <= _SHORT and int(lengths.sum()) < _SMALL * lengths.size]
@@ -255,7 +256,7 @@ def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDAr
 
 
 def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the register after each row of a matrix of words, from zero before it."""
+    """Compute the register after each row of a matrix of words, starting from zero."""
     first, last = _first_pairs(), _table_of_pairs()
     registers = np.zeros(len(words), np.uint32)
     for column in words.T:
@@ -267,7 +268,7 @@ def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _first_pairs() -> NDArray[np.uint32]:
-    """Return the register after each pair of bytes with two zeros behind it."""
+    """Return the register after each pair of bytes and two zeros."""
     return _with_zeros(_table_of_pairs(), 2)
 
 
@@ -287,25 +288,25 @@ def _moved(block: int) -> NDArray[np.uint32]:
     for number in range(2, len(table)):
         before = table[number - 1]
         table[number] = 0
-        for place in range(_START):
-            table[number] ^= table[1, place][(before >> np.uint32(8 * place)) & 0xFF]
+        for octet in range(_START):
+            table[number] ^= table[1, octet][(before >> np.uint32(8 * octet)) & 0xFF]
     return table.reshape(-1)
 
 
 @functools.cache
 def _after_zeros(block: int) -> NDArray[np.void]:
-    """Return masks of a block that leave nothing of its first bytes, by how many they are."""
+    """Return masks of a block by the number of leading bytes that they clear."""
     masks = np.where(np.arange(block) < np.arange(block + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
     return masks.view(f"V{block}")[:, 0]
 
 
 @functools.cache
 def _after_ones(width: int) -> NDArray[np.uint32]:
-    """Return the registers of up to `width` zeros after ones."""
-    table, found = OCTET_TABLE.tolist(), [_ONES]
+    """Return the registers after 0 to `width` zeros, starting from ones."""
+    table, registers = OCTET_TABLE.tolist(), [_ONES]
     for _ in range(width):
-        found.append(table[found[-1] & 0xFF] ^ (found[-1] >> 8))
-    return np.array(found, np.uint32)
+        registers.append(table[registers[-1] & 0xFF] ^ (registers[-1] >> 8))
+    return np.array(registers, np.uint32)
 
 
 def _width(longest: int) -> int:
@@ -314,7 +315,7 @@ def _width(longest: int) -> int:
 
 @functools.cache
 def _table(width: int) -> NDArray[np.uint32]:
-    """Return the registers of each byte with up to `width - 1` zeros behind."""
+    """Return the registers of each byte followed by 0 to `width - 1` zeros."""
     table = np.empty((width, _OCTETS), np.uint32)
     table[0] = OCTET_TABLE
     for zeros in range(1, width):
@@ -326,7 +327,7 @@ def _table(width: int) -> NDArray[np.uint32]:
 
 
 def _groups(numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield spans that are folded together: about equally long ones."""
+    """Yield groups of spans of about equal length, which are folded together."""
     numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
     sizes = lengths[numbers]
     first = 0
@@ -341,7 +342,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
     """Return the register after each span."""
     width = int(lengths.max())
     rest = np.zeros((lengths.size, 0), np.uint8)
-    # Very long ones are folded piece by piece, behind what is left of those before.
+    # Very long spans are folded piece by piece, each behind the rest of the last one.
     for first in range(0, width, _PIECE_BYTES):
         last = min(width, first + _PIECE_BYTES)
         before = rest.shape[1]
@@ -360,7 +361,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
 
 
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return the ends of rows, after all before them was moved there."""
+    """Fold rows into their ends, and return the ends."""
     first, width = 0, rows.shape[1]
     for fold in _FOLDS:
         scale, near, far = _LEAST_SCALE, fold[0], fold[-1]
@@ -381,7 +382,7 @@ _BUFFER_BYTES = 1 << 18
 
 
 def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
-    """Return a `tf.data.Dataset` of the records of one TFRecord file, or of a span of a plain one on.
+    """Return a `tf.data.Dataset` of the records of one TFRecord file, or of a span of a plain one.
 
     >>> import tempfile, tensorflow as tf
     >>> path = f"{tempfile.mkdtemp()}/two.tfrecord"
@@ -394,14 +395,13 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
     Args:
         path: of the file: a string, or a string scalar.
         compression: None, `GZIP` or `ZLIB`.
-        span: the bytes, int64 scalars, at which the first record begins and the last one that is wanted ends; others
-            come behind it.
+        span: int64 scalars: the offset of the first record, and the end of the last wanted one; more records follow it.
     """
     import tensorflow as tf
 
     if span is not None:
         records = tf.raw_ops.TFRecordDatasetV2(
-            filenames=tf.reshape(path, [1]),  # of each offset one
+            filenames=tf.reshape(path, [1]),  # one per offset
             compression_type="",
             buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
             byte_offsets=span[0][tf.newaxis],
@@ -416,7 +416,7 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
 
 def checked_path(path: Any) -> Any:
-    """Return the path of a file; where there is none, one that says so, which TensorFlow's error will name.
+    """Return the path of a file; if it is missing, a text that says so, which TensorFlow's error will name.
 
     >>> checked_path("/no/file").numpy().decode()
     '/no/file is gone: if its dataset was replaced, read that again'
@@ -426,15 +426,15 @@ def checked_path(path: Any) -> Any:
     """
     import tensorflow as tf
 
-    # Of a path without wildcards, TensorFlow asks only whether it is there.
-    found = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
+    # For a path without wildcards, TensorFlow only checks that it exists.
+    matches = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
     return tf.where(
-        tf.size(found) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
+        tf.size(matches) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
     )
 
 
 def opened(path: Any) -> Any:
-    """Return a `tf.data.Dataset` of no text, which opens a file and fails, naming it, where that cannot be done.
+    """Return an empty `tf.data.Dataset` of strings that fails if a file cannot be opened, naming it.
 
     >>> import os
     >>> list(opened(os.devnull))
@@ -467,25 +467,25 @@ GZIP_MAGIC = b"\x1f\x8b\x08"
 _ZLIB_START = 1 << 10
 _RECORD_LIMIT = 2**31 - 1
 
-# GZIP packs zeros up to 1,032 to 1, at level 1, which is what seqrecorder writes, 230 to 1. So a large record that is
-# 256 times the whole file was made to fill memories.
+# GZIP compresses zeros up to 1,032 to 1, and up to 230 to 1 at level 1, which seqrecorder uses. So a large record
+# of 256 times the size of the file is a bomb.
 _BOMB_RATIO = 256
 _BOMB_BYTES = 16 << 20
 
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
-_KNOWN = 4096  # lengths whose headers are looked up
-_LARGE = 64 << 10  # mean bytes of records that are written one by one
+_KNOWN = 4096  # lengths below this one have cached headers
+_LARGE = 64 << 10  # mean bytes above which records are written one by one, without a copy
 
 
 def unpacked_limit(size: int) -> int:
-    """Return to how many bytes a GZIP shard of `size` bytes may unpack before it is taken for a bomb."""
+    """Return the number of bytes to which a GZIP shard of `size` bytes may unpack; beyond, it is a bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
 def check_compression(compression: str | None) -> Compression:
-    """Return the compression, or raise `OptionError`: None and `GZIP` are known."""
+    """Check that a compression is None or `GZIP`, and normalize it; else raise `OptionError`."""
     if compression in (None, "", "NONE"):
         return None
     if isinstance(compression, str) and compression.upper() == "GZIP":
@@ -494,9 +494,9 @@ def check_compression(compression: str | None) -> Compression:
 
 
 def detect_compression(path: Path) -> Compression:
-    """Return the compression of a shard by its first bytes.
+    """Detect the compression of a shard by its first bytes.
 
-    A plain shard could begin with gzip's magic only if its first record had one certain length; its CRC tells.
+    A plain shard begins with gzip's magic only if its first record has one certain length; the CRC decides.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -522,7 +522,7 @@ def is_packed_with_zlib(path: Path) -> bool:
 
 
 def unreadable(path: Path, error: OSError) -> ShardReadError:
-    """Return the error of a shard that the system does not read, with the first bytes that it does not."""
+    """Return the error for a shard that the system cannot read, with the range of its first unreadable bytes."""
     return ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path)
 
 
@@ -543,9 +543,9 @@ class Walk:
     """Result of a walk over the frames of a shard.
 
     Attributes:
-        lengths: data bytes of each whole record.
-        problem: what is wrong at the end of the walk, empty where the shard ends as it should.
-        offset: where in the (uncompressed) shard the walk ended.
+        lengths: data bytes of each intact record.
+        problem: the damage at the end of the walk; empty if the shard is intact.
+        offset: end of the walk in the (uncompressed) shard.
     """
 
     lengths: NDArray[np.int64] = attrs.field(eq=False)
@@ -557,47 +557,48 @@ class Walk:
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
-    """Return the offsets of all frames of a plain shard, and of its end, by the lengths of the frames.
+    """Find the offsets of all frames of a plain shard, and of its end, by the lengths of the frames.
 
     Args:
         path: of the shard.
 
     Returns:
-        int64, `(records + 1,)`; None where the lengths do not lead to the last byte of the file.
+        int64, `(records + 1,)`; None if the lengths do not lead to the end of the file.
 
     Raises:
         OSError: the file cannot be read.
     """
-    parts: list[NDArray[np.int64]] = []
+    starts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
-        for start, _, places, end in _hops(file, size, 0):
-            if not places or end > size:
+        for start, _, offsets, end in _hops(file, size, 0):
+            if not offsets or end > size:
                 return None
-            parts.append(start + np.array(places, np.int64))
-    return np.concatenate([*parts, np.array([size], np.int64)])
+            starts.append(start + np.array(offsets, np.int64))
+    return np.concatenate([*starts, np.array([size], np.int64)])
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
-    """Go from frame to frame by their lengths, as far as whole headers are there.
+    """Follow the lengths from frame to frame, as far as there are whole headers.
 
     Yields:
-        Where a block of the file begins, its bytes, where in it frames begin, and in the file the one behind them.
+        The offset of a block in the file, its bytes, the offsets of frames in it, and the offset of the next frame in
+        the file.
     """
     unpack, margin, block = _LENGTH.unpack_from, HEADER + FOOTER, _LONGEST_BLOCK
     while start < size:
         file.seek(start)
         data = file.read(min(block, size - start))
-        place, last, places = 0, len(data) - HEADER, list[int]()
-        while place <= last:
-            places.append(place)
-            place += unpack(data, place)[0] + margin
-        yield start, data, places, start + place
-        if not places:
+        offset, last, offsets = 0, len(data) - HEADER, list[int]()
+        while offset <= last:
+            offsets.append(offset)
+            offset += unpack(data, offset)[0] + margin
+        yield start, data, offsets, start + offset
+        if not offsets:
             return
-        # Where frames are far longer than a block, reading nothing but headers is faster, on disks too.
-        block = HEADER if place > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
-        start += place
+        # If frames are far longer than a block, reading only their headers is faster, on disks too.
+        block = HEADER if offset > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
+        start += offset
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
@@ -614,7 +615,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
             if size == 0:
                 return Walk(
                     np.empty(0, np.int64),
-                    "the file is empty, where even a GZIP stream of no record has bytes",
+                    "is empty, where even a GZIP stream without records has bytes",
                     0,
                 )
             with gzip.GzipFile(fileobj=file) as stream:
@@ -624,37 +625,37 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
-    """Walk over the frames of an open file without compression, from an offset on."""
-    parts: list[NDArray[np.int64]] = []
+    """Walk over the frames of an open, uncompressed file from an offset."""
+    lengths: list[NDArray[np.int64]] = []
     problem = ""
-    for start, data, places, end in _hops(file, size, offset):
-        # The last frame of a block may end anywhere: its length is looked at by itself.
-        whole = len(places) if end <= size else len(places) - 1
-        bounds = np.array([*places[:whole], end - start if end <= size else places[-1]], np.int64)
-        headers = np.frombuffer(data, np.uint8)[np.array(places, np.int64)[:, None] + np.arange(HEADER)]
+    for start, data, offsets, end in _hops(file, size, offset):
+        # The last frame of a block may end outside the file, so its length is checked separately.
+        whole = len(offsets) if end <= size else len(offsets) - 1
+        bounds = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
+        headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
         forged = np.flatnonzero(~_are_genuine(headers))
         if forged.size:
             whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
         elif end > size:
-            problem = f"ends inside a record of {end - start - places[-1] - HEADER - FOOTER} bytes"
-        elif not places:
+            problem = f"ends inside a record of {end - start - offsets[-1] - HEADER - FOOTER} bytes"
+        elif not offsets:
             problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
-        parts.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
+        lengths.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
         offset = start + int(bounds[whole])
         if problem:
             break
-    return Walk(np.concatenate([np.empty(0, np.int64), *parts]), problem, offset)
+    return Walk(np.concatenate([np.empty(0, np.int64), *lengths]), problem, offset)
 
 
 def _are_genuine(headers: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Check whether the length in each header has its CRC."""
+    """Check the CRC of the length in each header."""
     stored = np.ascontiguousarray(headers[:, _LENGTH.size :]).view("<u4").reshape(-1)
     genuine: NDArray[np.bool_] = masked_crc32c(headers[:, : _LENGTH.size]) == stored
     return genuine
 
 
 def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
-    """Walk over the frames of a GZIP stream, of which nobody knows the end before it is there."""
+    """Walk over the frames of a GZIP stream, whose size is unknown until its end."""
     offset, lengths = 0, list[int]()
     problem = ""
     try:
@@ -679,7 +680,7 @@ def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
 
 
 def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Return records with their frames, one behind the other.
+    """Frame records, and concatenate them.
 
     >>> frames([b"abc", b""]).tobytes().hex(" ", -8)
     '0300000000000000 b099490e6162636e 57f1210000000000 00000029039807d8 ea82a2'
@@ -694,7 +695,7 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
 
 
 def framed(data: Sequence[bytes]) -> Iterator[Any]:
-    """Yield the bytes of records with their frames, in pieces: of large ones no copies are made."""
+    """Yield the bytes of framed records in pieces, without copying large records."""
     if not len(data):
         return
     if int(sizes(data).sum()) <= _LARGE * len(data):
@@ -707,7 +708,7 @@ def framed(data: Sequence[bytes]) -> Iterator[Any]:
 
 
 def is_framed(frame: bytes | memoryview) -> bool:
-    """Check whether bytes are one record with its frame, both of whose CRCs are right.
+    """Check whether bytes are one framed record with two valid CRCs.
 
     >>> is_framed(frames([b"abc"]).tobytes()), is_framed(bytes(19))
     (True, False)
@@ -739,22 +740,22 @@ def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])
 
 
-_TOGETHER = 1 << 22  # bytes: the more, the fewer operations a byte
-_COMPILED_FROM = 4096  # mean bytes from which on compiled code is faster on each than on a copy of all
+_TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte
+_COMPILED_FROM = 4096  # mean bytes above which compiled code is faster frame by frame than on a copy of all
 _ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the mask of frames whose length or content does not have its CRC.
+    """Return the mask of frames with a wrong CRC of length or content.
 
     >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
     >>> damaged_frames(frame, np.array([12]), np.array([15]))
     array([False])
 
     Args:
-        data: uint8, the frames, one behind the other.
-        starts: where the content of each begins.
-        stops: where it ends.
+        data: uint8, the concatenated frames.
+        starts: offset of the content of each.
+        stops: end of the content of each.
     """
     damaged = np.zeros(starts.size, bool)
     first = 0
@@ -776,13 +777,13 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
     starts, stops = starts - begin, stops - begin
     for crcs in (starts - FOOTER, stops):
         words[crcs] = unmasked(words[crcs])
-    for begins in (starts - HEADER, starts):  # of what a register goes over, which holds ones before it
+    for begins in (starts - HEADER, starts):  # the register starts with ones at each
         words[begins] ^= _ALL_ONES
     return not register_over(octets)
 
 
 def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the same of frames that need not be side by side."""
+    """Return the mask of damaged frames, as `damaged_frames`, of frames that need not be adjacent."""
 
     def stored(places: Places) -> NDArray[np.uint32]:
         return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
@@ -794,13 +795,13 @@ def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -
     return damaged
 
 
-def advice(place: Path | str) -> str:
-    """Return advice on a damaged shard, for the end of a message."""
-    return f"`seqrecorder verify {place}` lists what is damaged, `seqrecorder salvage` saves what is whole"
+def advice(path: Path | str) -> str:
+    """Return advice on a damaged shard, for the end of an error message."""
+    return f"`seqrecorder verify {path}` lists what is damaged, `seqrecorder salvage` saves what is whole"
 
 
 def check_size(path: Path, size: int, dataset: Path) -> None:
-    """Raise `ShardReadError` unless a dataset has a shard, and of that size."""
+    """Raise `ShardReadError` unless a shard exists and has the given size."""
     try:
         got = path.stat().st_size
     except OSError as error:
@@ -814,15 +815,15 @@ def check_size(path: Path, size: int, dataset: Path) -> None:
 
 
 def check_frames(path: Path, compression: Compression, hint: Path | str) -> None:
-    """Raise `ShardReadError` where the lengths of a shard's frames lead TensorFlow out of the file.
+    """Raise `ShardReadError` if the lengths of a shard's frames lead TensorFlow out of the file.
 
-    It costs a tenth of a walk, since no CRC is looked at: what they are for, TensorFlow does while reading. A GZIP
-    stream has no bytes to be led out of.
+    This costs a tenth of a walk, since it checks no CRC; TensorFlow does, while reading. A GZIP stream is not checked:
+    its lengths cannot lead out of the file.
 
     Args:
         path: of the shard.
         compression: of the shard.
-        hint: what to verify.
+        hint: the path that the error advises to verify.
     """
     if compression is None and not _lengths_lead_to_end(FileState.of(path)):
         check_walk(path, compression, -1, hint)
@@ -838,13 +839,13 @@ def _lengths_lead_to_end(state: FileState) -> bool:
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
-    """Walk over the frames of a shard, whatever is known of it, and return what was found.
+    """Walk over the frames of a shard, uncached, and raise an error for any damage.
 
     Args:
         path: of the shard.
         compression: of the shard.
-        records: how many it should have, -1 where nothing says so.
-        hint: what to verify.
+        records: expected number; -1 if unknown.
+        hint: the path that the error advises to verify.
 
     Raises:
         ShardReadError: it is damaged, or has another number of records than expected.
@@ -858,7 +859,7 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
 
 
 def count_records(path: Path, compression: Compression) -> int:
-    """Count the records of a bare shard by a walk over its frames, once for each state of the file.
+    """Count the records of a bare shard by a walk over its frames, cached by the state of the file.
 
     Raises:
         ShardReadError: it is damaged.
@@ -884,14 +885,14 @@ _FRAME = HEADER + FOOTER
 
 @attrs.frozen
 class Loss:
-    """A range of bytes that holds no whole record.
+    """A range of bytes without an intact record.
 
     Attributes:
-        start: where it begins, in bytes of the (uncompressed) shard.
-        stop: where it ends.
-        record: number, in the shard, of the first record that is lost; exact where what was lost before is known.
-        records: how many are lost; `UNKNOWN` (-1) where their frames are gone, 0 of what comes twice or is not ours.
-        reason: what is wrong there.
+        start: offset in the (uncompressed) shard.
+        stop: its end.
+        record: number of the first lost record in the shard; exact if the count of earlier losses is known.
+        records: number of lost records; `UNKNOWN` (-1) if their frames are gone, 0 for duplicates and foreign records.
+        reason: the kind of damage.
     """
 
     start: int
@@ -916,9 +917,9 @@ class Findings:
     """Result of the search for records in a shard.
 
     Attributes:
-        starts: where the data of each whole record begin.
-        lengths: their bytes.
-        losses: the ranges that hold no whole record, in order.
+        starts: offset of the data of each intact record.
+        lengths: its bytes.
+        losses: the ranges without an intact record, in order.
     """
 
     starts: NDArray[np.int64] = attrs.field(eq=False)
@@ -932,9 +933,9 @@ class Opened:
 
     Attributes:
         file: the bytes.
-        size: how many there are.
-        problem: why unpacking ended early, "" where it did not.
-        unreadable: the ranges of bytes of the file that the disk cannot read, as far as reading has come.
+        size: their number.
+        problem: why unpacking ended early; "" if it did not.
+        unreadable: ranges of the file that the disk cannot read, as far as it was read.
     """
 
     file: BinaryIO
@@ -945,9 +946,9 @@ class Opened:
 
 @contextlib.contextmanager
 def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
-    """Open a shard as plain bytes that can be searched, a compressed one as far as it can be unpacked.
+    """Open a shard as seekable plain bytes; a compressed one is unpacked as far as possible.
 
-    Zeros stand for what the disk cannot read.
+    Unreadable bytes are replaced by zeros.
 
     >>> import os
     >>> from pathlib import Path
@@ -975,12 +976,12 @@ def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
 
 
 def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
-    """Unpack as far as that goes, and return why it ended early."""
+    """Unpack as far as possible, and return why it ended early."""
     limit = unpacked_limit(size)
     data = file.read(_SCAN_BYTES)
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     if not data.startswith(GZIP_MAGIC):
-        # The header says nothing that is needed: what TensorFlow writes has the usual one of ten bytes.
+        # A damaged header is skipped: TensorFlow writes the usual one of ten bytes.
         data, unpacker = data[_GZIP_HEADER:], zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         while data:
@@ -1001,7 +1002,7 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
 
 
 def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
-    """Find the records of a shard that are whole.
+    """Find the intact records of a shard.
 
     >>> import io
     >>> find_records(io.BytesIO(b"no records"), 10).losses[0].stop
@@ -1009,8 +1010,8 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
 
     Args:
         file: the bytes of the shard, uncompressed.
-        size: how many there are.
-        problem: why they end early, if they do (see `opened`).
+        size: their number.
+        problem: why they end early, if they do (see `open_stream`).
     """
     starts: list[NDArray[np.int64]] = []
     lengths: list[NDArray[np.int64]] = []
@@ -1022,7 +1023,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
         whole = _whole_frames(file, begins, walk.lengths)
         broken_at, reason, doubtful = walk.offset, walk.problem, bool(whole.size) and not whole[-1]
         if doubtful:
-            # No frame follows where its length says, so that the length, or what it spans, is not to be trusted.
+            # No frame follows at the end that its length gives, so neither the length nor the data can be trusted.
             broken_at, reason = int(begins[-1]) - HEADER, "the CRC of a record differs, and no other follows it"
             begins, whole = begins[:-1], whole[:-1]
         sizes = walk.lengths[: whole.size]
@@ -1037,7 +1038,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
         offset = _next_frame(file, size, broken_at + (HEADER if doubtful else 1))
         between = offset - broken_at - _FRAME
         if not doubtful and 0 <= between <= _REBUILT_BYTES and _is_whole(file, broken_at + HEADER, between):
-            # The header alone is damaged: what lies between it and the next one is a record that its CRC vouches for.
+            # Only the header is damaged: the bytes up to the next frame are a record with a valid CRC.
             starts.append(np.array([broken_at + HEADER]))
             lengths.append(np.array([between]))
             number += 1
@@ -1048,14 +1049,14 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
     if problem:
         start = size
         if losses and losses[-1].stop == size and losses[-1].records == UNKNOWN:
-            start = losses.pop().start  # the bytes of a record that was cut
+            start = losses.pop().start  # the bytes of a truncated record
         losses.append(Loss(start, size, number, UNKNOWN, problem))
     nothing = np.empty(0, np.int64)
     return Findings(np.concatenate([nothing, *starts]), np.concatenate([nothing, *lengths]), tuple(losses))
 
 
 def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the mask of the intact records, of consecutive ones."""
+    """Return the mask of intact records among consecutive frames."""
     whole = np.zeros(starts.size, bool)
     stops = starts + lengths
     first = 0
@@ -1070,27 +1071,27 @@ def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
-    """Check whether a record has the CRC that follows it, whatever stands before it."""
+    """Check the CRC of a record's data, whatever its header says."""
     file.seek(start)
     data = np.frombuffer(file.read(length + FOOTER), np.uint8)
     return masked_crc32c_of_one(data[:length]) == int.from_bytes(data[length:].tobytes(), "little")
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Return the offset of the next frame whose length has its CRC, and whose data or successor are sound."""
+    """Find the offset of the next frame with a valid length whose data or successor is intact."""
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)
-        places = block.size - HEADER + 1
+        candidates = block.size - HEADER + 1
         rows = np.lib.stride_tricks.sliding_window_view(block, HEADER)
         stored = np.ascontiguousarray(rows[:, 8:]).view("<u4").reshape(-1)
         genuine: list[int] = np.flatnonzero(masked_crc32c(rows[:, :8]) == stored).tolist()
-        for place in genuine:
-            length = int.from_bytes(block[place : place + 8].tobytes(), "little")
-            end = offset + place + _FRAME + length
-            if end <= size and _is_sound(file, size, offset + place + HEADER, length, end):
-                return offset + place
-        offset += places
+        for start in genuine:
+            length = int.from_bytes(block[start : start + 8].tobytes(), "little")
+            end = offset + start + _FRAME + length
+            if end <= size and _is_sound(file, size, offset + start + HEADER, length, end):
+                return offset + start
+        offset += candidates
     return size
 
 
@@ -1102,18 +1103,18 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
     return header.size == HEADER and int(masked_crc32c(header[None, :8])[0]) == int.from_bytes(header[8:], "little")
 
 
-def read_found(
+def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Yield the data of records that were found, in lists of about so many bytes."""
+    """Yield the data of records at these offsets, in lists of at least `most_bytes` each but the last."""
     batch: list[bytes] = []
-    held = 0
+    batch_bytes = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         file.seek(start)
         batch.append(file.read(length))
-        held += length
-        if held >= most_bytes:
+        batch_bytes += length
+        if batch_bytes >= most_bytes:
             yield batch
-            batch, held = [], 0
+            batch, batch_bytes = [], 0
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""Threads, child processes, scratch directories and progress bars: what long work needs beside its files."""
+"""Threads, child processes, scratch directories and progress bars."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_LARGE = 32 << 20  # bytes of an item that is worked on alone
-_TOGETHER = 64 << 20  # of all that are worked on at a time
+_LARGE = 32 << 20  # bytes; a larger item is processed alone, to bound the memory
+_TOGETHER = 64 << 20  # bytes of all items in flight, to bound the memory
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def cores() -> int:
-    """Count the cores that this process may use, as TensorFlow does for its pools."""
+    """Count the cores that this process may use, as TensorFlow does for its thread pools."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
-    """Submit work on an item to a pool; do it at once where the pool takes none any more.
+    """Submit work on an item to a pool; do it at once if the pool is shut down.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(1) as pool:
     ...     submit(pool, abs, -1).result()
     1
 
-    Once the main thread is at its end, Python starts none: what other threads and `atexit` still have to do is done in
-    them then.
+    Once the main thread has ended, Python starts no thread: other threads and `atexit` handlers then do the work
+    themselves.
     """
     try:
         return pool.submit(work, item)
@@ -57,7 +57,7 @@ def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[
 
 
 def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
-    """Work on an item at once, and return a future that is done.
+    """Process an item at once, and return a finished future.
 
     >>> worked_on(abs, -1).result()
     1
@@ -71,7 +71,7 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
 
 
 def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Map a function over items in threads; after an error no more is begun, and it is raised.
+    """Map a function over items in threads; the first error cancels the rest, and is raised.
 
     >>> in_threads(abs, [1, -2])
     [1, 2]
@@ -89,21 +89,21 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 def ahead(
     work: Callable[[T], R], items: Iterable[T], threads: int | None = None, size: Callable[[T], int] = lambda _: 0
 ) -> Iterator[tuple[T, Future[R]]]:
-    """Yield each item and what work on it gives, which is done for the next ones meanwhile.
+    """Map a function over items in order, with prefetching: yield each item and the future of its result.
 
     >>> [(item, done.result()) for item, done in ahead(abs, [1, -2], threads=2)]
     [(1, 1), (-2, 2)]
 
     Args:
-        work: what is called in a thread; it gains where most of it needs no lock of Python's.
-        items: taken one by one here, as many ahead as there are threads. An error of theirs comes in its turn, behind
-            the items before it.
-        threads: how many; 0 works on each item when it is asked for. None is one for each core.
-        size: gives the bytes of an item: so few are taken ahead that they do not fill the memory, and a large one is
-            worked on when it is asked for.
+        work: the function, called in threads; it is faster only if most of it releases the GIL.
+        items: read in this thread, one item ahead per thread. An error of the iterator is raised after the items
+            before it.
+        threads: their number; 0 processes each item on demand. None means one per core.
+        size: returns the bytes of an item, to bound the memory of the items in flight; a large item is processed on
+            demand.
 
     Returns:
-        An iterator; whoever leaves it early waits for what is in work.
+        An iterator; closing it early waits for running work.
     """
     threads = cores() if threads is None else threads
     waiting: collections.deque[tuple[T, Future[R]]] = collections.deque()
@@ -117,7 +117,7 @@ def ahead(
                     item = next(source)
                 except StopIteration:
                     break
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+                except Exception as error:  # noqa: BLE001 - raised below
                     failure = error
                     continue
                 sizes.append(size(item))
@@ -130,7 +130,7 @@ def ahead(
                 if alone:
                     sizes.clear()
                     yield item, worked_on(work, item)
-                del item  # while the next one is taken, none is held
+                del item  # free it before the next one is read
             while waiting:
                 yield waiting.popleft()
         finally:
@@ -139,21 +139,21 @@ def ahead(
         raise failure
 
 
-_directories = set[Path]()  # whose files are this process's alone
+_directories = set[Path]()  # directories that forked children must not write to
 _DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
 
 
 @contextlib.contextmanager
 def cleanup_when_terminated() -> Iterator[None]:
-    """Turn SIGTERM, which would end the process on the spot, into a SystemExit that cleans up on its way.
+    """Turn SIGTERM, which would kill the process at once, into a SystemExit, so that cleanup runs.
 
-    Only in the main thread, and only where the program has no handler of its own.
+    Only in the main thread, and only if the program has no handler of its own.
 
     >>> with cleanup_when_terminated():
     ...     pass
 
     Raises:
-        SystemExit: SIGTERM came; the code is 128 and its number, as shells have it.
+        SystemExit: on SIGTERM; the code is 128 plus its number, as in shells.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -177,9 +177,9 @@ def cleanup_when_terminated() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_from_children(directory: Path) -> Iterator[None]:
-    """Let no process that is forked inside the block write into the open files of a directory, or hold its lock.
+    """Keep processes forked inside the block from writing to open files of a directory, and from holding its lock.
 
-    What such a child has in the buffers of the files, and writes out when it ends, would stand in them twice.
+    Such a child inherits unflushed buffers, and would write them a second time when it exits.
     """
     _directories.add(directory)
     try:
@@ -197,12 +197,12 @@ def _begin_child() -> None:
 
 
 def _let_go(directory: Path) -> None:
-    """Point every descriptor of this process that is open in a directory nowhere."""
+    """Redirect every open descriptor in a directory to the null device."""
     ours = {_identity(path.stat()) for path in (directory, *directory.rglob("*"))}
     nowhere = os.open(os.devnull, os.O_RDWR)
-    found = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
-    for number in [int(path.name) for path in found.iterdir()]:
-        with contextlib.suppress(OSError):  # that of the listing itself is closed by now
+    descriptors = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
+    for number in [int(path.name) for path in descriptors.iterdir()]:
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed by now
             if _identity(os.fstat(number)) in ours:
                 os.dup2(nowhere, number, inheritable=False)
     os.close(nowhere)
@@ -218,17 +218,17 @@ if hasattr(os, "register_at_fork"):
 
 _PREFIX = "seqrecorder-scratch-"
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
-"""Of what `mkdtemp` makes with the prefix: other directories of like names are somebody's data."""
+"""Names that `mkdtemp` makes with the prefix; other directories of similar names may be a user's data."""
 
 
 def scratch() -> Path:
-    """Return a new directory in this process's own temporary one.
+    """Create a directory inside this process's own temporary one.
 
     >>> scratch().is_dir()
     True
 
     Raises:
-        ShardWriteError: the place of temporary files is full, or cannot be written to.
+        ShardWriteError: the directory for temporary files is full, or not writable.
     """
     with writing("make a directory for temporary files in", tempfile.gettempdir()):
         return Path(tempfile.mkdtemp(dir=_of_process(os.getpid())))
@@ -251,25 +251,25 @@ def _of_process(process: int) -> Path:
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not _NAME.fullmatch(path.name):
-            continue  # somebody else's, as those of other users are
-        with contextlib.suppress(OSError):  # it is removed meanwhile
+            continue  # not created here
+        with contextlib.suppress(OSError):  # removed meanwhile
             if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
                 remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))
 
 
 def _is_seen() -> bool:
-    """Check whether stderr is a terminal, or the output of a notebook's cell."""
+    """Check whether stderr is a terminal, or the output of a notebook cell."""
     return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
 
 
 class Progress:
-    """Counts records, or something else, on stderr through tqdm.
+    """Progress bar on stderr, through tqdm.
 
     Args:
         show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
             the output of a notebook.
-        label: what is done.
-        unit: what is counted.
+        label: name of the task.
+        unit: of the count.
 
     Raises:
         OptionError: `show` is none of the three, or True without tqdm.
@@ -291,7 +291,7 @@ class Progress:
                 self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
 
     def expect(self, count: int) -> None:
-        """Learn that some more records will come."""
+        """Raise the expected total by `count`."""
 
         def draw(bar: Any) -> None:
             bar.total = (bar.total or 0) + count
@@ -300,19 +300,19 @@ class Progress:
         self._draw(draw)
 
     def reach(self, count: int) -> None:
-        """Learn how many records are through by now."""
+        """Set the count of finished records."""
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Learn how many more records are through."""
+        """Add to the count of finished records."""
         self._draw(lambda bar: bar.update(count))
 
     def close(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop the bar; its last state stays visible."""
         self._draw(lambda bar: bar.close())
 
     def _draw(self, draw: Callable[[Any], object]) -> None:
-        """Change the bar, if there is one, and go on without it where nobody reads it any more."""
+        """Update the bar, if there is one; drop it if stderr is closed."""
         try:
             if self._bar is not None:
                 draw(self._bar)

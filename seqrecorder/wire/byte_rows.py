@@ -174,36 +174,36 @@ def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
 
-def total_lengths(parts: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
+def total_lengths(blobs: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
     """Return the lengths of the rows of all parts, side by side."""
-    total: NDArray[np.int64] = parts[0].lengths.copy()
-    for part in parts[1:]:
-        total += part.lengths
+    total: NDArray[np.int64] = blobs[0].lengths.copy()
+    for blob in blobs[1:]:
+        total += blob.lengths
     return total
 
 
-def interleave(parts: Sequence[Blob]) -> Blob:
+def interleave(blobs: Sequence[Blob]) -> Blob:
     """Return rows made of the rows of all parts, side by side.
 
     >>> split_rows(interleave([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
     [b'a', b'bcdEF']
     """
-    lengths = np.stack([part.lengths for part in parts], 1)
+    lengths = np.stack([blob.lengths for blob in blobs], 1)
     size = int(lengths.sum())
-    data = _copied_in_blocks(parts, lengths, size)
-    return Blob(data, total_lengths(parts))  # faster than `lengths.sum(1)`
+    data = _copied_in_blocks(blobs, lengths, size)
+    return Blob(data, total_lengths(blobs))  # faster than `lengths.sum(1)`
 
 
-def joined(parts: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
+def joined(fields: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
     """Join the rows of all parts, side by side; large rows as bytes objects, which saves a copy of them.
 
     >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
     """
-    blobs = [part for part in parts if isinstance(part, Blob)]
-    if len(blobs) == len(parts) and sum(part.data.size for part in blobs) <= _LARGE_ROW * len(parts[0]) * len(parts):
+    blobs = [part for part in fields if isinstance(part, Blob)]
+    if len(blobs) == len(fields) and sum(part.data.size for part in blobs) <= _LARGE_ROW * len(fields[0]) * len(fields):
         return interleave(blobs)
-    pieces = [zip(_views(part)) if isinstance(part, Blob) else part.buffers for part in parts]
+    pieces = [zip(_views(part)) if isinstance(part, Blob) else part.buffers for part in fields]
     return [b"".join(itertools.chain.from_iterable(row)) for row in zip(*pieces, strict=True)]
 
 
@@ -212,11 +212,11 @@ def _views(blob: Blob) -> list[memoryview]:
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def _copied_in_blocks(parts: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    source = np.concatenate([*[part.data for part in parts], np.zeros(_BLOCK, np.uint8)])
-    bases = np.cumsum([0, *[part.data.size for part in parts[:-1]]]).tolist()
+def _copied_in_blocks(blobs: Sequence[Blob], lengths: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+    source = np.concatenate([*[blob.data for blob in blobs], np.zeros(_BLOCK, np.uint8)])
+    bases = np.cumsum([0, *[blob.data.size for blob in blobs[:-1]]]).tolist()
     begins = np.stack(
-        [np.cumsum(part.lengths) - part.lengths + base for part, base in zip(parts, bases, strict=True)], 1
+        [np.cumsum(blob.lengths) - blob.lengths + base for blob, base in zip(blobs, bases, strict=True)], 1
     ).reshape(-1)
     every = lengths.reshape(-1)
     out = np.empty(size + _BLOCK, np.uint8)
@@ -327,11 +327,11 @@ class Messages:
         if len(several) == 1:
             return several[0]
         bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
-        parts = list(zip(several, bases, strict=True))
+        shifted = list(zip(several, bases, strict=True))
         return Messages(
             np.concatenate([np.empty(0, np.uint8), *(one.data for one in several), np.zeros(ROOM, np.uint8)]),
-            np.concatenate([np.empty(0, np.int64), *(one.starts + base for one, base in parts)]),
-            np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in parts)]),
+            np.concatenate([np.empty(0, np.int64), *(one.starts + base for one, base in shifted)]),
+            np.concatenate([np.empty(0, np.int64), *(one.stops + base for one, base in shifted)]),
         )
 
     def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
@@ -375,8 +375,8 @@ class Spans:
             return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
         if int(sizes.sum()) > LARGE_SPAN * sizes.size:
             view = self.data.data
-            parts = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-            return np.frombuffer(bytearray().join([*parts, bytes(ROOM)]), np.uint8)
+            pieces = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+            return np.frombuffer(bytearray().join([*pieces, bytes(ROOM)]), np.uint8)
         return copied_rows(self.data, self.starts, sizes, ROOM)
 
 
@@ -557,8 +557,8 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
     first = np.append(0, last + 1)[:-1]
     lengths = last - first + 1
     longest = int(lengths.max(initial=1))
-    some = words_of(octets, min(longest, WORD))[first]
-    words = _compact(some & MASKS.astype(some.dtype)[np.minimum(lengths, WORD)]).view(np.uint64)
+    raw = words_of(octets, min(longest, WORD))[first]
+    words = _compact(raw & MASKS.astype(raw.dtype)[np.minimum(lengths, WORD)]).view(np.uint64)
     for more in range(WORD, min(longest, _NUMBER_BYTES)):
         longer = np.flatnonzero(lengths > more)
         words[longer] |= (octets[first[longer] + more] & 0x7F).astype(np.uint64) << np.uint64(7 * more)

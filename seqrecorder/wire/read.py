@@ -156,15 +156,15 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     fits = (data[features.starts] == FEATURE_TAG[kind]) & (inner + sizes == stops)
     first = np.where(empty | ~fits, stops, inner)
     if kind != "bytes":
-        some = first < stops
+        nonempty = first < stops
         sizes, inside = _sizes(data, first + 1)
         whole = (data[first] == _ONE) & (inside + sizes == stops)
-        fits &= whole | ~some
-        first = np.where(some & whole, inside, stops)
+        fits &= whole | ~nonempty
+        first = np.where(nonempty & whole, inside, stops)
     return Spans(data, first, stops), ~(fits | empty)
 
 
-def parts(spans: Spans) -> tuple[Spans, Offsets, Flags]:
+def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     """Find the length-delimited fields 1 that spans consist of.
 
     Returns:
@@ -175,13 +175,13 @@ def parts(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     sizes, first = _sizes(spans.data, begins + 1)
     is_whole = (spans.data[begins] == _ONE) & (first + sizes == stops)
     if not is_whole.all():
-        return _several_parts(spans)
+        return _find_several_entries(spans)
     counts = np.zeros(len(spans), np.int64)
     counts[filled] = 1
     return Spans(spans.data, first, stops), counts, np.zeros(len(spans), bool)
 
 
-def _several_parts(spans: Spans) -> tuple[Spans, Offsets, Flags]:
+def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     """Find parts among all offsets where one could begin: those that the first one of a span leads to.
 
     Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until all are at an end.
@@ -264,12 +264,12 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     is_short = at_edges[:-1] & at_edges[1:]
     is_short[owners[~leads]] = False
     others = np.flatnonzero(~is_short)
-    features, counts[others], unusual = parts(Spans(data, edges[others], edges[others + 1]))
+    features, counts[others], unusual = find_entries(Spans(data, edges[others], edges[others + 1]))
     values, strange = payloads(features, kind)
     if unusual.any() or strange.any():
         return None
     if kind == "bytes":
-        values, each, unusual = parts(values)
+        values, each, unusual = find_entries(values)
         if unusual.any() or (each != 1).any():
             return None
     chosen = is_short[owners]

@@ -108,12 +108,12 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     if starts.size != len(texts):
         return None
     lengths = np.diff(starts, append=octets.size)
-    made = scattered(octets, _short_headers(room).take(lengths, axis=0, mode="clip"), starts)
+    rows = scattered(octets, _short_headers(room).take(lengths, axis=0, mode="clip"), starts)
     longest = int(lengths.max())
     if longest - 2 <= LARGEST_IN_A_BYTE:
-        return Blob(made, lengths)
+        return Blob(rows, lengths)
     long = np.flatnonzero(lengths - 2 > LARGEST_IN_A_BYTE)
-    return _with_longer_headers(Blob(made, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
+    return _with_longer_headers(Blob(rows, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
 
 
 def features_of_texts(texts: Blob, *, wrapped: bool) -> Blob | None:
@@ -138,13 +138,13 @@ def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np
     """Return the features of texts, of which some are too long for the room that was left before them."""
     room = _ROOM[wrapped]
     lengths = rows.lengths.copy()
-    parts, done = [], 0
+    pieces, done = [], 0
     for number, start, length in zip(long.tolist(), starts[long].tolist(), lengths[long].tolist(), strict=True):
         header = feature_header(length - room, "bytes", wrapped=wrapped)
-        parts += [rows.data[done:start], np.frombuffer(header, np.uint8)]
+        pieces += [rows.data[done:start], np.frombuffer(header, np.uint8)]
         lengths[number] += len(header) - room
         done = start + room
-    return Blob(np.concatenate([*parts, rows.data[done:]]), lengths)
+    return Blob(np.concatenate([*pieces, rows.data[done:]]), lengths)
 
 
 @functools.cache
@@ -203,17 +203,17 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
         return of_list([])
     context = [part for leaf in leaves if leaf.layout == "context" for part in _entry(leaf, size)]
     lists = [part for leaf in leaves if leaf.layout != "context" for part in _entry(leaf, size)]
-    parts: list[Blob | Unjoined] = []
+    blobs: list[Blob | Unjoined] = []
     for tag, entries in ((0x0A, context), (0x12, lists)):
         if entries:
             total = total_lengths(entries)
             check_limit(total)
-            parts += [_header([bytes([tag]), total]), *entries]
-    if not parts:
+            blobs += [_header([bytes([tag]), total]), *entries]
+    if not blobs:
         return of_list([b""] * size)
-    total = total_lengths(parts)
+    total = total_lengths(blobs)
     check_limit(total)
-    return joined(parts)
+    return joined(blobs)
 
 
 def check_limit(total: NDArray[np.int64]) -> None:
@@ -276,10 +276,10 @@ def _how_many(leaf: Leaf, present: int) -> int:
 def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
     """Return the bytes before the payload of a float or int64 Feature."""
     packed = np.where(payload > 0, 1 + varint_lengths(payload) + payload, 0)
-    parts: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
+    fields: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
     if wrapped:
-        parts = [b"\x0a", 1 + varint_lengths(packed) + packed, *parts]
-    header = _header(parts)
+        fields = [b"\x0a", 1 + varint_lengths(packed) + packed, *fields]
+    header = _header(fields)
     if payload.all():
         return interleave([header, _header([b"\x0a", payload])])
     return interleave([header, _header([b"\x0a", payload[payload > 0]]).spread(payload > 0)])
@@ -306,10 +306,10 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
     items = [b"\x0a" + varint(len(value)) + value for value in map(_as_bytes, leaf.values)]
     rows = in_groups(of_list(items), _counts(leaf, present))
     tag = bytes([FEATURE_TAG["bytes"]])
-    parts: list[Any] = [tag, rows.lengths]
+    fields: list[Any] = [tag, rows.lengths]
     if wrapped:
-        parts = [b"\x0a", 1 + varint_lengths(rows.lengths) + rows.lengths, *parts]
-    return interleave([_header(parts), rows])
+        fields = [b"\x0a", 1 + varint_lengths(rows.lengths) + rows.lengths, *fields]
+    return interleave([_header(fields), rows])
 
 
 def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
@@ -331,25 +331,25 @@ def _as_bytes(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
-def _header(parts: Sequence[bytes | NDArray[np.int64]]) -> Blob:
+def _header(cells: Sequence[bytes | NDArray[np.int64]]) -> Blob:
     """Return rows made of constant bytes and of varints, one per row."""
-    rows = next(part.size for part in parts if isinstance(part, np.ndarray))
+    rows = next(cell.size for cell in cells if isinstance(cell, np.ndarray))
     if rows <= _FEW:
-        columns = [map(varint, part.tolist()) if isinstance(part, np.ndarray) else [part] * rows for part in parts]
+        columns = [map(varint, cell.tolist()) if isinstance(cell, np.ndarray) else [cell] * rows for cell in cells]
         return of_list(list(map(b"".join, zip(*columns, strict=True))))
     sized: list[tuple[Any, Any, int]] = [
-        (part, *widths(part)) if isinstance(part, np.ndarray) else (part, len(part), len(part)) for part in parts
+        (cell, *widths(cell)) if isinstance(cell, np.ndarray) else (cell, len(cell), len(cell)) for cell in cells
     ]
     out = np.empty((rows, sum(width for _, _, width in sized)), np.uint8)
     keep = np.ones(out.shape, bool)
     total = np.zeros(rows, np.int64)
     stop = 0
-    for part, lengths, width in sized:
+    for cell, lengths, width in sized:
         start, stop = stop, stop + width
         total += lengths
-        if isinstance(part, bytes):
-            out[:, start:stop] = np.frombuffer(part, np.uint8)
+        if isinstance(cell, bytes):
+            out[:, start:stop] = np.frombuffer(cell, np.uint8)
         else:
-            fill_varints(out[:, start:stop], part, lengths)
+            fill_varints(out[:, start:stop], cell, lengths)
             keep[:, start:stop] = np.arange(width) < lengths[:, None]
     return of_matrix(out) if int(total.min()) == stop else Blob(out[keep], total)

@@ -456,7 +456,7 @@ def test_mutated_manifests(pristine, mutants, random, figure):
 @pytest.mark.parametrize("trials", [400, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_salvage_after_a_hole(trials, tmp_path, random, figure):
     """After one hole of up to 4 KiB, headers included, at least 99 % of the records outside it are recovered."""
-    from seqrecorder.storage.tfrecord import find_records, read_found
+    from seqrecorder.storage.tfrecord import find_records, read_batches
 
     records = [random.bytes(int(random.integers(0, 300))) for _ in range(150)]
     shard = tmp_path / "shard"
@@ -473,7 +473,7 @@ def test_salvage_after_a_hole(trials, tmp_path, random, figure):
         shard.write_bytes(data[:start] + filling + data[start + size :])
         with shard.open("rb") as file:
             findings = find_records(file, shard.stat().st_size)
-            found = [record for batch in read_found(file, findings.starts, findings.lengths) for record in batch]
+            found = [record for batch in read_batches(file, findings.starts, findings.lengths) for record in batch]
         untouched = [r for r, a, b in zip(records, ends, ends[1:], strict=False) if b <= start or a >= start + size]
         left = iter(records)
         assert all(record in left for record in found)  # in their order, and each of them once

@@ -104,7 +104,7 @@ def test_what_was_used_longest_ago_goes(place, monkeypatch):
     fetch_cached(place, directory, files[:3])
     for age, file in enumerate(files[:3]):
         os.utime(directory / file.name, (0, [200, 100, 300][age]))
-    with pytest.raises(sr.ShardWriteError, match=r"may hold 30 bytes; all .* takes 40: raise .*shard="):
+    with pytest.raises(sr.ShardWriteError, match=r"of at most 30 bytes, got 40 bytes .*raise .*shard="):
         fetch_cached(place, directory, files[3:])
     let_go()
     fetch_cached(
@@ -128,7 +128,7 @@ def test_files_of_other_processes_stay(place, monkeypatch):
     file = put(other, "train/b", b"y" * 10)
     with subprocess.Popen([sys.executable, "-c", code, let_go()], stdout=subprocess.PIPE) as reader:
         reader.stdout.readline()
-        with pytest.raises(sr.ShardWriteError, match="takes 20"):
+        with pytest.raises(sr.ShardWriteError, match="got 20 bytes"):
             fetch_cached(other, cached(other, b"{}"), [file])
         assert (directory / "train" / "a").exists()
         reader.kill()

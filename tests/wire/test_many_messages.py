@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seqrecorder.wire.byte_rows import ROOM, Spans, varint
-from seqrecorder.wire.read import WireError, feature_values, parts
+from seqrecorder.wire.read import WireError, feature_values, find_entries
 
 
 def message(random: np.random.Generator, largest: int, low: int, high: int) -> bytes:
@@ -40,7 +40,7 @@ def test_parts_of_long_messages_are_those_found_one_by_one(random, largest, low,
     for some in ([0, *range(1, 21)], *([number] for number in range(21))):
         octets = np.frombuffer(b"xx".join([b"", *(messages[i] for i in some), bytes(ROOM)]), np.uint8)
         stops = np.cumsum([len(messages[i]) + 2 for i in some])
-        found, counts, broken = parts(Spans(octets, stops - [len(messages[i]) for i in some], stops))
+        found, counts, broken = find_entries(Spans(octets, stops - [len(messages[i]) for i in some], stops))
         assert broken.tolist() == [expected[i] is None for i in some]
         assert counts.tolist() == [len(expected[i] or ()) for i in some]
         inside = [octets[i:j].tobytes() for i, j in zip(found.starts.tolist(), found.stops.tolist(), strict=True)]

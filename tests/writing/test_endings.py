@@ -64,12 +64,12 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(sr.OptionError, match="the working directory is gone"):
+    with pytest.raises(sr.OptionError, match="the working directory was removed"):
         sr.write([Point(1)], "data")
     sr.write([Point(1)], tmp_path / "data")
     sr.write([Point(2)], tmp_path / "data", overwrite=True)
     assert [record.x for record in sr.read_records(tmp_path / "data")] == [2]
-    with pytest.raises(sr.OptionError, match="the working directory is gone"):
+    with pytest.raises(sr.OptionError, match="the working directory was removed"):
         sr.read_records("data")
 
 

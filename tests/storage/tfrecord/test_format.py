@@ -117,7 +117,7 @@ def test_empty_and_missing_files(tmp_path: Path) -> None:
     path = tmp_path / "shard"
     path.write_bytes(b"")
     assert walk_frames(path, None).problem == ""
-    assert "the file is empty" in walk_frames(path, "GZIP").problem
+    assert "is empty, where even a GZIP" in walk_frames(path, "GZIP").problem
     with pytest.raises(sr.ShardReadError, match="cannot be read"):
         walk_frames(tmp_path / "none", None)
 

@@ -10,7 +10,7 @@ from tfrecord_files import frame
 
 import seqrecorder as sr
 from seqrecorder.storage import tfrecord as scan
-from seqrecorder.storage.tfrecord import find_records, masked_crc32c, open_stream, read_found
+from seqrecorder.storage.tfrecord import find_records, masked_crc32c, open_stream, read_batches
 
 RECORDS = [bytes([number]) * (number * 7 % 40) for number in range(12)]
 
@@ -24,7 +24,7 @@ def found(data):
     file = io.BytesIO(data)
     findings = find_records(file, len(data))
     return [
-        record for batch in read_found(file, findings.starts, findings.lengths) for record in batch
+        record for batch in read_batches(file, findings.starts, findings.lengths) for record in batch
     ], findings.losses
 
 
@@ -116,7 +116,7 @@ def from_gzip(path, data):
     path.write_bytes(data)
     with open_stream(path, "GZIP") as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
-        read = read_found(shard.file, findings.starts, findings.lengths)
+        read = read_batches(shard.file, findings.starts, findings.lengths)
         return [record for batch in read for record in batch], findings.losses
 
 
