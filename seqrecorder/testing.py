@@ -41,7 +41,7 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
         raise OptionError("assert_round_trip: expected at least one record")
     schema = Schema.of(type(sources[0]))
     check_params(schema.record_class, params, ("load", "split"))
-    given = LifeCycle(schema, params).finished(sources)
+    given = LifeCycle(schema, params).run_hooks(sources)
     if not given:
         raise OptionError("assert_round_trip: the hooks of the class left every record out")
     data = schema.encode_batch(given)

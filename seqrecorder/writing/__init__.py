@@ -1,3 +1,3 @@
-"""Records in, a published dataset out: hooks, splits, order on disk, worker processes."""
+"""Writing of datasets: hooks, splits, order on disk, worker processes, publication."""
 
 __all__ = ["columns", "commit", "edits", "intake", "part", "shuffle", "writer"]

@@ -57,7 +57,7 @@ from seqrecorder.storage.tfrecord import advice
 from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces
 from seqrecorder.writing.splits import DEFAULT_SPLIT
-from seqrecorder.writing.writer import KEYS, WriteOptions, tell_missed_shares
+from seqrecorder.writing.writer import KEYS, WriteOptions, warn_of_missed_shares
 
 if TYPE_CHECKING:
     import os
@@ -254,7 +254,7 @@ def _commit(
         manifest = attrs.evolve(_whole(parts, old, options, staging.path), path=staging.destination)
         place.note(_identity(manifest, old.generation))
         published = publish(staging, manifest, old, keep=options.append, outer=held)
-    tell_missed_shares(published)
+    warn_of_missed_shares(published)
     if index is not None and pays(published):
         try:
             index.move(published.path, published.to_json().encode(), parts[0].manifest.metadata[IDENTITY], held)
@@ -279,7 +279,7 @@ def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, opti
         manifest = _whole(parts, old, options, directory, stay=True)
         there = set[str]().union(*(named_files(part.manifest) for part in parts))
         published = place.whole.publish(manifest, directory, overwrite=not late, there=there)
-        tell_missed_shares(published)
+        warn_of_missed_shares(published)
     published = published or read_manifest(place.destination)
     place.remove(_taken(place, published, late=late), published)
     return published

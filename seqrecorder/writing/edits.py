@@ -1,4 +1,4 @@
-"""Records of datasets that stand already: copied as they are encoded, rewritten in place, merged, compacted."""
+"""Edits of existing datasets: rewrite in place, compact, merge. Encoded records are copied where possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rewrite(
     schema: object = None,
     **options: Unpack[WriteKeywords],
 ) -> Manifest:
-    """Write a dataset again in its place, without some of its records, or as another class.
+    """Rewrite a dataset in its directory, without a selection of its records, or as another class.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -50,41 +50,41 @@ def rewrite(
     >>> [record.text for record in sr.read_records(path)]
     ['to', 'or']
 
-    Records stay in their splits and in their written order, encoded as they are. Until the new dataset is complete the
-    old one stands; then its files are removed, so that no byte of a dropped record is left at the path. (Blocks of a
-    disk, snapshots and backups are not what a program can wipe.) The rule of the splits, metadata and assets stay.
+    Records stay in their splits and in their written order, and keep their bytes. The old dataset stays until the new
+    one is complete; then its files are removed, so that no byte of a dropped record is left at the path. (Blocks of the
+    disk, snapshots and backups are beyond the reach of a program.) The rule of the splits, metadata and assets stay.
 
     Args:
         path: the dataset's directory.
-        drop: the records that are left out.
-        keep: the records that stay; all others are left out.
-        schema: the record class to write them as; records are encoded anew then.
-        **options: the fields of `WriteOptions`, but for those of splits, `append` and `overwrite`.
+        drop: the records to drop.
+        keep: the records to keep; all others are dropped.
+        schema: the record class to write them as; records are encoded again then.
+        **options: the fields of `WriteOptions`, except for those of splits, `append` and `overwrite`.
 
     Returns:
-        What stands there now.
+        The manifest of the new dataset.
 
     Raises:
-        OptionError: options make no sense, or a selection is of another dataset.
+        OptionError: an option is invalid, or a selection is of another dataset.
         DatasetError: the dataset was changed since the selection was made, or while it was rewritten.
         DatasetNotFoundError: there is no dataset.
-        ShardReadError: a record that stays is damaged; the dataset stands as it was.
+        ShardReadError: a record that stays is damaged; the dataset is unchanged.
     """
     if drop is not None and keep is not None:
-        raise OptionError("rewrite: name what is dropped or what is kept, not both")
-    given = [name for name in _DECIDED if name in options]
-    if given:
-        raise OptionError(f"rewrite: {given[0]} stays what it is in the dataset; leave it out")
+        raise OptionError("rewrite: pass drop= or keep=, not both")
+    fixed = [name for name in _DECIDED if name in options]
+    if fixed:
+        raise OptionError(f"rewrite: {fixed[0]} cannot be changed in a rewrite; leave it out")
     corpus = open_corpus(path)
     old = corpus.manifest
-    some = keep if drop is None else drop
-    if some is not None and not isinstance(some, Selection):
-        raise OptionError(f"rewrite: expected a selection of the dataset's records, got {some!r:.100}")
-    if some is not None and not rows_of(some).store.manifest.is_at(Place.of(old.url) if old.url else old.path):
-        raise OptionError(f"rewrite: expected a selection of {old.where}, got {some!r}")
-    if some is not None and rows_of(some).store.pieces:
-        raise OptionError(f"rewrite: expected a selection of whole records, got {some!r}")
-    if some is not None and rows_of(some).store.digest != rows_of(corpus.all()).store.digest:
+    chosen = keep if drop is None else drop
+    if chosen is not None and not isinstance(chosen, Selection):
+        raise OptionError(f"rewrite: expected a selection of the dataset's records, got {chosen!r:.100}")
+    if chosen is not None and not rows_of(chosen).store.manifest.is_at(Place.of(old.url) if old.url else old.path):
+        raise OptionError(f"rewrite: expected a selection of {old.where}, got {chosen!r}")
+    if chosen is not None and rows_of(chosen).store.pieces:
+        raise OptionError(f"rewrite: expected a selection of whole records, got {chosen!r}")
+    if chosen is not None and rows_of(chosen).store.digest != rows_of(corpus.all()).store.digest:
         raise DatasetError(f"{old.where} was changed since the selection was made; select again", path=old.where)
     unchanged: WriteKeywords = {"compression": old.compression, "metadata": old.metadata, "assets": old.assets}
     if read_statistics(old.path, old.to_json().encode()) is not None:
@@ -94,15 +94,15 @@ def rewrite(
     writer.keep_splitting(old.splitting)
     with writer:
         for name in old.splits:
-            part = corpus[name]
-            if some is not None:
-                part = part[np.isin(rows_of(part).array(), rows_of(some).array(), invert=drop is not None)]
-            writer.write_all({name: part})
+            kept = corpus[name]
+            if chosen is not None:
+                kept = kept[np.isin(rows_of(kept).array(), rows_of(chosen).array(), invert=drop is not None)]
+            writer.write_all({name: kept})
     return writer.manifest
 
 
 def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> Manifest:
-    """Write a dataset again in its place in few shards: what many appends made of many small ones.
+    """Rewrite a dataset in its directory with few shards, after many appends have left many small ones.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -116,12 +116,12 @@ def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> M
 
     Args:
         path: the dataset's directory.
-        **options: as for `rewrite`; `shards` or `shard_bytes` say how many there are to be.
+        **options: the same as for `rewrite`; `shards` or `shard_bytes` set the number of shards.
 
     Raises:
         DatasetError: the dataset was changed meanwhile.
         DatasetNotFoundError: there is no dataset.
-        ShardReadError: a record is damaged; the dataset stands as it was.
+        ShardReadError: a record is damaged; the dataset is unchanged.
     """
     return rewrite(path, **options)
 
@@ -134,7 +134,7 @@ def merge(
     schema: object = None,
     **options: Unpack[WriteKeywords],
 ) -> Manifest:
-    """Write the records of several datasets as one, each in the split that it is in.
+    """Merge several datasets into one; each record stays in its split.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -147,52 +147,52 @@ def merge(
     2
 
     Args:
-        paths: directories of datasets, or selections; in this order.
-        destination: as for `write`.
+        paths: directories of datasets, or selections, in the order of their records.
+        destination: the same as for `write`.
         schema: the record class to write them as; by default that of the first.
-        **options: the fields of `WriteOptions`; `on_duplicate="first"` leaves out records whose keys came before. With
-            `splits`, records find new splits. Without, the rule that all datasets have (shares, seed, `split_by`,
-            `stratify`, `time`) is that of the new one, so that an append goes on with it.
+        **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
+            `splits`, records are assigned to new splits. Without, the new dataset takes over the rule that all datasets
+            share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
 
     Raises:
-        OptionError: options make no sense, or there is nothing to merge.
+        OptionError: an option is invalid, or there is nothing to merge.
         SchemaMismatchError: a dataset cannot be read as the class.
         DuplicateKeyError: two records have one key.
-        DatasetExistsError: something stands at the destination.
+        DatasetExistsError: the destination exists and is not empty.
     """
     if isinstance(paths, (str, bytes)) or not hasattr(paths, "__len__") or not len(paths):
         raise OptionError(f"merge: expected a list of datasets or selections, got {paths!r:.100}")
-    parts = [rows_of(item if isinstance(item, Selection) else open_corpus(item).all()) for item in paths]
-    wanted = parts[0].store.manifest.schema if schema is None else Schema.of(schema).written
-    parts = [part if part.store.manifest.schema.fields == wanted.fields else part.read_as(wanted) for part in parts]
+    inputs = [rows_of(item if isinstance(item, Selection) else open_corpus(item).all()) for item in paths]
+    wanted = inputs[0].store.manifest.schema if schema is None else Schema.of(schema).written
+    inputs = [rows if rows.store.manifest.schema.fields == wanted.fields else rows.read_as(wanted) for rows in inputs]
     routed = options.get("splits") is not None
     writer = Writer(destination, wanted, **options)
-    rule = None if routed or options.get("append") else _common_rule(parts)
+    rule = None if routed or options.get("append") else _common_rule(inputs)
     if rule is not None:
         writer.keep_splitting(rule)
     with writer:
-        for part in parts:
+        for rows in inputs:
             if routed:
-                writer.write_all(Selection(part))
+                writer.write_all(Selection(rows))
                 continue
-            own = part.by_split()
-            for name, split in part.store.splits.items():
+            own = rows.by_split()
+            for name, split in rows.store.splits.items():
                 if name in own or not split:
-                    writer.write_all({name: Selection(own.get(name, Rows(part.store, split)))})
+                    writer.write_all({name: Selection(own.get(name, Rows(rows.store, split)))})
     return writer.manifest
 
 
-def _common_rule(parts: Sequence[Rows]) -> Splitting | None:
-    """Return the rule by which the records of all datasets found their splits, None where there are several."""
-    rules = list({part.store.digest: part.store.manifest.splitting for part in parts}.values())
+def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
+    """Combine the rules of the splits if all datasets have the same; return None if they differ."""
+    rules = list({rows.store.digest: rows.store.manifest.splitting for rows in inputs}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
     groups, strata = dict[str, set[int]](), dict[int, Stratum]()
     for rule in rules:
         for name, members in (rule.groups or {}).items():
             groups.setdefault(name, set()).update(members)
-        for value, part in (rule.strata or {}).items():
-            counts = strata[value].counts if value in strata else [0] * len(part.counts)
-            strata[value] = Stratum(part.name, [sum(pair) for pair in zip(counts, part.counts, strict=True)])
+        for value, stratum in (rule.strata or {}).items():
+            counts = strata[value].counts if value in strata else [0] * len(stratum.counts)
+            strata[value] = Stratum(stratum.name, [sum(pair) for pair in zip(counts, stratum.counts, strict=True)])
     is_dealt_twice = sum(map(len, groups.values())) > len(set[int]().union(*groups.values()))
     if is_dealt_twice or any(each != plain[0] for each in plain):
         return None

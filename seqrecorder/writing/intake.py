@@ -74,17 +74,17 @@ def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[
 
 
 def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the parameters that a hook takes."""
+    """Select the parameters that a hook takes."""
     names = _parameters(record_class, name)
     return {key: value for key, value in params.items() if names is None or key in names}
 
 
 def _parameters(record_class: type, name: str) -> set[str] | None:
-    """Return the names of the parameters of a hook, None for any name."""
+    """List the names of a hook's parameters; None if it takes any name."""
     hook = getattr(record_class, name, None)
-    if not callable(hook):  # there is none, or a field has that name
+    if not callable(hook):  # the class has no such hook, or a field of that name
         return set()
-    # The first is the record itself, or the row: nobody's parameter.
+    # The first argument is the record or the row, not a parameter.
     parameters = list(inspect.signature(hook).parameters.values())[1:]
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
@@ -92,12 +92,12 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
 
 
 class LifeCycle:
-    """Takes source records to encoded ones, in this process; `PoolEncoder` has others do it.
+    """Hooks and encoding of source records, in this process; `PoolEncoder` runs them in worker processes.
 
     Args:
-        schema: what is written.
-        params: for the hooks.
-        rows: whether a line for the CSV is wanted of each record.
+        schema: the schema to write.
+        params: keyword arguments of the hooks.
+        rows: whether to produce a CSV line for each record.
 
     Attributes:
         has_hooks: whether the class has `load` or `split`.
@@ -124,13 +124,13 @@ class LifeCycle:
     def encode(self, sources: Sources) -> Iterator[Block]:
         """Yield blocks of encoded records, in order.
 
-        A source is written with all of its chunks or, where `SkipRecord` comes in the middle, with none.
+        A source is written with all of its chunks. If a hook raises `SkipRecord` between them, none is written.
 
         Args:
             sources: records whose hooks have not run.
 
         Raises:
-            RecordError: a record cannot be encoded, or a hook failed; the position is that of the source.
+            RecordError: a record cannot be encoded, or a hook failed; its position is that of the source.
         """
         if not self.has_hooks or sources.columns is not None:
             yield self._block(sources, done=len(sources.records))
@@ -148,44 +148,44 @@ class LifeCycle:
                 if size > PIECE_BYTES or len(records) == PIECE_RECORDS:
                     yield self._block(sources.become(origins, records), skipped, 0 if chunks else done)
                     origins, records, skipped, size = [], [], [], 0
-                elif not self._splits:  # others are snapshots already
-                    records[-1] = self._taken(records[-1])
+                elif not self._splits:  # chunks of `split` are snapshots already
+                    records[-1] = self._take_snapshot(records[-1])
         if records or skipped:
             yield self._block(sources.become(origins, records), skipped, len(sources.records))
 
     def drain(self) -> Iterator[Block]:
-        """Yield nothing: all that came is encoded."""
+        """Yield nothing: no record is outstanding."""
         return iter(())
 
     def close(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there is nothing to release."""
 
-    def finished(self, sources: Iterable[Any]) -> list[Any]:
-        """Return the records that sources become: what would be encoded."""
+    def run_hooks(self, sources: Iterable[Any]) -> list[Any]:
+        """Run the hooks of sources, and list the records that would be encoded."""
         return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
 
     def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
-        """Return the records that a source becomes; none where a hook leaves it out."""
+        """Run the hooks of one source; return its records, none if a hook skips it."""
         record = source
         try:
             if self._loads:
-                record = self._taken(record)
+                record = self._take_snapshot(record)
                 loaded = self._call("load", position, record)
                 record = record if loaded is None else loaded
             if not self._splits:
                 return collections.deque([record])
             chunks = self._call("split", position, record)
             self._check_chunks(position, chunks)
-            return collections.deque(map(self._taken, self._guarded(position, chunks)))
+            return collections.deque(map(self._take_snapshot, self._iterate_chunks(position, chunks)))
         except SkipRecord as skip:
             self._reasons.append(str(skip))
             return collections.deque()
 
-    def _taken(self, record: Any) -> Any:
-        """Return a snapshot of a record, before code of the class runs again."""
+    def _take_snapshot(self, record: Any) -> Any:
+        """Take a snapshot of a record, before code of the class runs again."""
         try:
             return self._snapshot(record)
-        except CannotWait:  # its values do not fit, so that encoding refuses them
+        except CannotWait:  # its values do not fit their fields: encoding raises the error
             return record
 
     def _check_chunks(self, position: int, chunks: Any) -> None:
@@ -208,17 +208,17 @@ class LifeCycle:
         except SkipRecord:
             raise
         except Exception as error:
-            raise self._hook_failed(name, position, error) from error
+            raise self._hook_error(name, position, error) from error
 
-    def _guarded(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
+    def _iterate_chunks(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
         try:
             yield from chunks
         except SkipRecord:
             raise
         except Exception as error:
-            raise self._hook_failed("split", position, error) from error
+            raise self._hook_error("split", position, error) from error
 
-    def _hook_failed(self, name: str, position: int, error: Exception) -> RecordError:
+    def _hook_error(self, name: str, position: int, error: Exception) -> RecordError:
         return RecordError(
             f"{self._schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
             " seqrecorder.SkipRecord in load or split to leave the record out)",
@@ -226,14 +226,14 @@ class LifeCycle:
         )
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Return the block of records whose hooks have run, or of columns, of which none runs."""
+        """Encode records whose hooks have run, or columns, which have no hooks."""
         reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
-            given = sources.columns
-            encoded = encoder.encode(sources.records) if given is None else encoder.encode_columns(given, count)
+            batch = sources.columns
+            encoded = encoder.encode(sources.records) if batch is None else encoder.encode_columns(batch, count)
         except RecordError as error:
-            if error.position is not None:  # the source is named, and not the place among others
+            if error.position is not None:  # from the index in this block to the position of the source
                 error.position = int(positions[error.position])
             raise
         columns = rows = None
@@ -246,7 +246,10 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Return the columns, and for each record its `to_csv_row`, or its scalars and plain fields.
+        """Format a CSV line of each record: its `to_csv_row`, or its scalars and plain fields.
+
+        Returns:
+            The names of the columns, and the lines.
 
         Raises:
             RecordError: `to_csv_row` failed, or records have different columns.
@@ -260,7 +263,7 @@ class LifeCycle:
             try:
                 lines.append(csv_line(row.values()))
             except ValueError as error:
-                raise RecordError(f"its line of the CSV: {error}", position=position) from error
+                raise RecordError(f"its CSV line: {error}", position=position) from error
         return columns, lines
 
     def _row(self, position: int, record: Any) -> Mapping[str, Any]:
@@ -269,8 +272,8 @@ class LifeCycle:
         try:
             row = record.to_csv_row()
         except Exception as error:
-            raise self._hook_failed("to_csv_row", position, error) from error
-        if isinstance(row, (list, tuple)) and row:  # without names, columns are numbered
+            raise self._hook_error("to_csv_row", position, error) from error
+        if isinstance(row, (list, tuple)) and row:  # a list has no names: number its columns
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:
             raise RecordError(
@@ -281,7 +284,7 @@ class LifeCycle:
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
-    """Raise `RecordError` where a record's line of the CSV has other columns than the first one's."""
+    """Raise `RecordError` if a record's CSV line has other columns than the first record's."""
     if list(got) != list(expected):
         raise RecordError(
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
@@ -293,101 +296,99 @@ def _is_scalar(field: Field) -> bool:
     return not (field.is_list or field.shape or field.sparse is not None)
 
 
-# With hooks records are made larger later: there, chunks for workers begin with one source and grow as far as the bytes
-# of what came back allow.
+# Hooks may make records much larger. Chunks for workers begin with one source there, and grow while their results stay
+# small.
 _HOOK_RECORDS = 256
-_CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that makes it full fits into the same piece, as a rule
+_CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that fills a chunk usually fits into the same piece
 
-# A block is what is taken from a source at once.
+# A block is taken from a source at once. Records of an iterator exist only once they are taken: their blocks are small.
 _BLOCK, _BLOCK_OF_LIST = 32, 1024
 _BLOCKS_OF_CHUNK = 16
 
-# What is left over of a list is encoded at once if it is so many records, and waits for more if it is fewer.
-_ENOUGH = 1024
+_ENOUGH = 1024  # a remainder of at least this many records is encoded at once; a smaller one waits for more
 
 
 class RecordStream:
-    """Source records in blocks, each with the name of its split, or None where the source does not say.
+    """Source records in blocks, each with the name of its split; None if the source names none.
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
     (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
 
     Args:
-        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping of a split's name
-            to such.
-        schema: what the records are; needed for dictionaries and tables.
+        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping from the name of
+            each split to one of these.
+        schema: the schema of the records; needed for dictionaries and tables.
 
     Attributes:
-        splits: the names, where the source has them.
-        columns: what gives its records in columns, or encoded, each with the name of its split; `take` gives the
-            others.
-        turn: a split and its dictionaries, where they are to be written before more is taken.
-        size: how many records there are; None where the source does not know.
-        skipped: how many rows `from_csv` left out, of the parts that came to their end.
-        reasons: the first texts of what says why.
-        cannot_wait: whether no snapshot could be taken of the record that was taken last.
+        splits: the names of the splits, if the source has them.
+        columns: sources of columns and selections, each with the name of its split; `take` returns all other records.
+        turn: a split and its dictionaries, which must be written before more is taken; None if there are none.
+        size: number of records; None if the source does not know.
+        skipped: number of rows that `from_csv` skipped, in the sources that have ended.
+        reasons: the first few reasons why rows were skipped.
+        cannot_wait: whether the last record that was taken could not be copied.
     """
 
     def __init__(self, records: Any, schema: Schema | None = None) -> None:
         if isinstance(records, RecordStream):
-            raise OptionError("a RecordStream is consumed once: give the records themselves")
+            raise OptionError("a RecordStream is consumed once: pass the records themselves")
         self.splits = check_names(records, "split") if isinstance(records, Mapping) else ()
-        parts = list(records.values()) if isinstance(records, Mapping) else [records]
+        sources = list(records.values()) if isinstance(records, Mapping) else [records]
         self._schema = schema
         self.columns: list[tuple[str | None, ColumnSource | Selection]] = []
-        self._parts: Iterator[tuple[str | None, Any]]
+        self._sources: Iterator[tuple[str | None, Any]]
         rows: list[tuple[str | None, Any]] = []
-        for split, part in zip(self.splits or (None,), parts, strict=True):
-            if isinstance(part, (ColumnSource, Selection)):
-                self.columns.append((split, part))
-            elif is_table(part):
+        for split, source in zip(self.splits or (None,), sources, strict=True):
+            if isinstance(source, (ColumnSource, Selection)):
+                self.columns.append((split, source))
+            elif is_table(source):
                 if schema is None:
-                    raise OptionError(f"a {type(part).__name__} does not say what its records are: pass schema=Class")
-                self.columns.append((split, TableRecords(table_of(part), schema)))
-            elif not isinstance(part, Iterable) or isinstance(part, (type, Mapping)):
+                    raise OptionError(f"a {type(source).__name__} does not say what its records are: pass schema=Class")
+                self.columns.append((split, TableRecords(table_of(source), schema)))
+            elif not isinstance(source, Iterable) or isinstance(source, (type, Mapping)):
                 raise OptionError(
                     "records: expected an iterable of records or dictionaries, a table, or a mapping of names of splits"
-                    f" to such, got {type(part).__name__}"
+                    f" to such, got {type(source).__name__}"
                 )
             else:
-                rows.append((split, part))
-        sizes = [len(part) if isinstance(part, Sized) else None for _, part in rows]
+                rows.append((split, source))
+        sizes = [len(source) if isinstance(source, Sized) else None for _, source in rows]
         self.size = None if None in sizes or self.columns else sum(filter(None, sizes))
         self.turn: tuple[str | None, Dictionaries] | None = None
         self.skipped = 0
         self.reasons: tuple[str, ...] = ()
         self.cannot_wait = False
         self._taken = 0
-        self._parts = iter(rows)
-        self._part: Any = None
+        self._sources = iter(rows)
+        self._source: Any = None
         self._split: str | None = None
-        self._records: Iterator[Any] | None = None  # of the part
-        self._left = 0  # records of the part, if it is a list
+        self._records: Iterator[Any] | None = None  # of the current source
+        self._left = 0  # remaining records of the current source, if it is a list
         self._failure: Exception | None = None
         self._first: tuple[str | None, list[Any]] | None = None
 
     def peek(self) -> Any:
-        """Return the first record, or None if there is none; it still comes with `take`."""
+        """Return the first record without taking it; None if there is none."""
         if self._first is None:
             self._first = self.take(1)
         return next(iter(self._first[1]), None)
 
     @property
-    def held(self) -> bool:
-        """Check whether the next records come from a list, so that no code of the program runs to make them."""
+    def is_in_memory(self) -> bool:
+        """Check whether the next records come from a list, so that taking them runs no code of the caller."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Return the name of a split and its next records, at most so many; no record at the end.
+        """Take the next records of a split; return its name and an empty list at the end.
 
         Args:
-            most: how many at most.
-            snapshot: is called with each record before the next one is asked for, and what it returns takes its place.
-                Where it raises `CannotWait`, the record is the last that is taken.
+            most: the largest number of records to take.
+            snapshot: copies each record before the next one is taken. If it raises `CannotWait`, the block ends with
+                the record itself.
 
         Raises:
-            SourceError: the source failed; the number of the record is named.
+            SourceError: the source failed; the message names the number of the record.
         """
         if self._first is not None:
             first, self._first = self._first, None
@@ -396,10 +397,10 @@ class RecordStream:
         self.cannot_wait = False
         while not block:
             if self._failure is not None:
-                raise self._failed(self._failure)
+                raise self._source_error(self._failure)
             try:
                 if self._records is None:
-                    self._records = self._begin_part()
+                    self._records = self._begin_source()
                 if self._records is None:
                     return self._split, []
                 records = itertools.islice(self._records, most)
@@ -407,45 +408,45 @@ class RecordStream:
                     block.extend(records)
                 else:
                     self._take_snapshots(records, snapshot, block)
-            except Exception as error:  # noqa: BLE001 - what came before it is given first
+            except Exception as error:  # noqa: BLE001 - the records before it are returned first
                 self._failure = error
             else:
                 if len(block) < most and not self.cannot_wait:
-                    self._end_part()
+                    self._end_source()
             self._taken += len(block)
             self._left = max(0, self._left - len(block))
         return self._split, block
 
-    def _begin_part(self) -> Iterator[Any] | None:
-        """Return the records of the next part; None if there is none, or it has dictionaries."""
-        self._split, self._part = next(self._parts, (None, None))
-        return None if self._part is None else self._iterate(self._part)
+    def _begin_source(self) -> Iterator[Any] | None:
+        """Begin the next source; return None if there is none, or it has dictionaries."""
+        self._split, self._source = next(self._sources, (None, None))
+        return None if self._source is None else self._iterate(self._source)
 
-    def _iterate(self, part: Iterable[Any]) -> Iterator[Any] | None:
-        """Return the records of a part; None where they are dictionaries, which come in columns."""
-        held = type(part) in (list, tuple)
-        records = iter(part)
+    def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
+        """Iterate over the records of a source; return None for dictionaries, which are written as columns."""
+        is_list = type(source) in (list, tuple)
+        records = iter(source)
         if self._schema is not None:
-            first = list(itertools.islice(part if held else records, 1))
-            records = records if held else itertools.chain(first, records)
+            first = list(itertools.islice(source if is_list else records, 1))
+            records = records if is_list else itertools.chain(first, records)
             if first and isinstance(first[0], Mapping):
                 if takes_columns(self._schema):
-                    rows = part if held else self._guarded(records)
+                    rows = source if is_list else self._iterate_rows(records)
                     self.turn = self._split, Dictionaries(rows, self._schema)
                     return None
                 make = maker_from_mapping(self._schema)
                 return map(make, records, itertools.count(self._taken))
-        self._left = len(part) if held else 0  # type: ignore[arg-type]  # lists and tuples have a length
+        self._left = len(source) if is_list else 0  # type: ignore[arg-type]  # lists and tuples have a length
         return records
 
-    def _guarded(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Yield rows; raise what says at which of them their source failed."""
+    def _iterate_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Yield rows and count them, so that an error of their source names the row."""
         try:
             for row in rows:
                 yield row
                 self._taken += 1
-        except Exception as error:  # noqa: BLE001 - raised as what the source did
-            failure = self._failed(error)
+        except Exception as error:  # noqa: BLE001 - raised below, as an error of the source
+            failure = self._source_error(error)
         else:
             return
         raise failure
@@ -459,14 +460,14 @@ class RecordStream:
                 block.append(record)
                 return
 
-    def _end_part(self) -> None:
+    def _end_source(self) -> None:
         self._records, self._left = None, 0
-        # What `from_csv` left out, which is known when it has come to its end.
-        if isinstance(self._part, SkippingSource):
-            self.skipped += self._part.skipped
-            self.reasons = first_reasons(self.reasons, self._part.reasons)
+        # `from_csv` knows the number of rows it skipped only at its end.
+        if isinstance(self._source, SkippingSource):
+            self.skipped += self._source.skipped
+            self.reasons = first_reasons(self.reasons, self._source.reasons)
 
-    def _failed(self, error: Exception) -> Exception:
+    def _source_error(self, error: Exception) -> Exception:
         if isinstance(error, (SourceError, DatasetError, OptionError, RecordError)):
             return error
         ours = SourceError(
@@ -478,7 +479,7 @@ class RecordStream:
 
 
 class Waiting:
-    """Records that wait, and the splits that they were given.
+    """Buffer that groups records into chunks, with the split that the caller named for each.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -490,10 +491,10 @@ class Waiting:
     (False, ([Point(name='origin')], ['train']))
 
     Args:
-        schema: what the records are.
-        hooks: whether the class has hooks that make them larger.
+        schema: the schema of the records.
+        hooks: whether the class has hooks, which may make records larger.
         workers: number of processes that may encode them, or `"auto"`.
-        whole: whether attributes that are not stored are looked at, later, too.
+        whole: whether snapshots need the attributes that are not stored.
     """
 
     def __init__(self, schema: Schema, *, hooks: bool, workers: int | Literal["auto"], whole: bool = False) -> None:
@@ -502,106 +503,106 @@ class Waiting:
         self._adapts = hooks and workers != 1
         self._most = (1 if self._adapts else _HOOK_RECORDS) if hooks else PIECE_RECORDS
         self._records: list[Any] = []
-        self._given: list[str | None] = []
+        self._splits: list[str | None] = []
         self._bytes = 0
-        self._settled = 0  # so many of the first are snapshots
-        self._hastens = False  # one of them cannot wait
+        self._settled = 0  # the number of leading records that are snapshots
+        self._hastens = False  # whether a record cannot be copied, so that it must not wait
 
     @property
     def is_full(self) -> bool:
-        """Check whether they are to be encoded now."""
+        """Check whether the records must be encoded before others are added."""
         return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
 
     def add(self, record: Any, split: str | None) -> None:
-        """Add a record, with the split that the caller gives it, if any."""
+        """Add a record, with the split that the caller names for it, if any."""
         self._records.append(record)
-        self._given.append(split)
+        self._splits.append(split)
         self._bytes += self._size([record])
         if not self.is_full:
             self._settle()
 
     def _settle(self) -> None:
-        """Make those that wait snapshots, before code of the program runs; they are full where one cannot be."""
+        """Replace records by snapshots, before code of the caller runs; the buffer is full if one cannot be copied."""
         try:
-            for place in range(self._settled, len(self._records)):
-                self._records[place] = self._snapshot(self._records[place])
-                self._settled = place + 1
+            for index in range(self._settled, len(self._records)):
+                self._records[index] = self._snapshot(self._records[index])
+                self._settled = index + 1
         except CannotWait:
             self._hastens = True
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
-        """Add all records of a source; yield whenever those that wait are to be taken, before any other is added."""
-        # What is taken at once is small beside a chunk, as far as the records before tell, since records of an iterator
-        # come into being as they are taken.
+        """Add all records of a source; yield whenever the buffer must be emptied before more is added."""
+        # A block stays small beside a chunk, by the size of the records before it: records of an iterator exist only
+        # once they are taken.
         most = 1
         while True:
-            held = stream.held
-            if not held:
+            is_in_memory = stream.is_in_memory
+            if not is_in_memory:
                 if len(self._records) - self._settled < _ENOUGH:
                     self._settle()
                 if self._settled < len(self._records):
                     yield
             count = min(most, self._most - len(self._records))
-            # One that comes alone may be large, and fill the chunk: it becomes a snapshot above, if it does not.
-            takes_snapshots = not held and count > 1
+            # A block of one record may fill the chunk, and then needs no copy; else the loop above copies it.
+            takes_snapshots = not is_in_memory and count > 1
             split, block = stream.take(count, self._snapshot if takes_snapshots else None)
             if not block:
                 break
             self._records += block
-            self._given += [split] * len(block)
+            self._splits += [split] * len(block)
             if takes_snapshots:
                 self._hastens = stream.cannot_wait
                 self._settled = len(self._records) - self._hastens
             size = self._size(block)
             self._bytes += size
             fits = _CHUNK_BYTES * len(block) // (_BLOCKS_OF_CHUNK * max(1, size))
-            most = max(1, min(2 * most, fits, _BLOCK_OF_LIST if held else _BLOCK))
+            most = max(1, min(2 * most, fits, _BLOCK_OF_LIST if is_in_memory else _BLOCK))
             if self.is_full:
                 yield
 
     def take(self) -> tuple[list[Any], list[str | None]]:
-        """Return those that wait and the splits that they were given; from now on none wait."""
-        records, given = self._records, self._given
-        self._records, self._given, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
-        return records, given
+        """Empty the buffer; return its records and the splits that were named for them."""
+        records, splits = self._records, self._splits
+        self._records, self._splits, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
+        return records, splits
 
     def adapt(self, block: Block) -> None:
-        """Let chunks grow as far as the bytes of a source allow, where hooks run in workers."""
+        """Let chunks grow while the bytes of a source stay small, if hooks run in workers."""
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
 
 
 class Encoder(Protocol):
-    """Interface of what encodes sources: the life cycle in this process, or a pool of workers."""
+    """Interface of encoders: the life cycle in this process, or a pool of workers."""
 
     def encode(self, sources: Sources) -> Iterable[Block]:
-        """Encode sources, or take them; give what is encoded by now, in order."""
+        """Take sources, and yield the blocks that are encoded by now, in order."""
         ...
 
     def drain(self) -> Iterable[Block]:
-        """Give the rest."""
+        """Yield all outstanding blocks."""
         ...
 
 
 class RecordIntake:
-    """Takes records of every form, has them encoded, and places them in the order in which they came.
+    """Entry of a writer: takes records of every form, encodes them, and places them in order.
 
-    After an error nothing more is taken: records that were held with the bad one are lost, too, so that a caller who
-    goes on must not get a dataset.
+    After an error it takes no more. Records in the buffer with the bad one are lost as well, so that no dataset may
+    come of a caller who goes on.
 
     Args:
-        schema: what the records are.
+        schema: the schema of the records.
         csv: whether each record has a line in a CSV file.
-        workers: how many processes encode, or `"auto"`.
-        life_cycle: of the records.
-        encoder: runs the life cycle.
-        placement: where encoded records go.
-        progress: is told how many records have come.
-        lock: against the end of the interpreter, while records go into files.
+        workers: number of processes that encode, or `"auto"`.
+        life_cycle: the hooks and the encoding.
+        encoder: runs the life cycle, here or in workers.
+        placement: writes encoded records to their splits.
+        progress: the progress bar.
+        lock: held while files are written, so that the end of the interpreter waits.
 
     Attributes:
-        position: how many records have been taken to be encoded.
+        position: number of records taken so far.
     """
 
     def __init__(
@@ -622,30 +623,30 @@ class RecordIntake:
         self._router = router = placement.router
         needs, stored = router.needs, {field.name for field in schema.fields}
         self._lines = csv
-        # Whether splits or lines of the CSV come from more than the stored fields.
+        # Whether splits or CSV lines need more than the stored fields.
         self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
         self._needs = list(dict.fromkeys([*(needs or ()), *placement.keys.needs]))
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)
         self.position = 0
 
     def add(self, record: Any, split: str | None) -> None:
-        """Take a record, with the split that the caller gives it, if any."""
+        """Take a record, with the split that the caller names for it, if any."""
         if self._failure is not None:
             raise self._failure
-        self._placement.check_given(split)
+        self._placement.check_split(split)
         self._waiting.add(record, split)
         if self._waiting.is_full:
             self._flush()
 
     def add_columns(self, columns: Any, split: str | None) -> None:
-        """Take many records, given as columns."""
-        self._placement.check_given(split)
-        self._go_through([columns], lambda given: self._encode_columns(*self._checked(given), split))
+        """Take many records as columns."""
+        self._placement.check_split(split)
+        self._go_through([columns], lambda batch: self._encode_columns(*self._check_columns(batch), split))
 
     def add_all(self, stream: RecordStream) -> None:
-        """Take all records of a source, one by one, or batch by batch where it gives columns."""
+        """Take all records of a source, one by one, or in batches if it has columns."""
         for name in stream.splits:
-            self._placement.check_given(name)
+            self._placement.check_split(name)
             self._placement.open(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
@@ -664,17 +665,17 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Take records that are encoded already, with the split of each; their keys somebody else looks at."""
+        """Take encoded records with the split of each; the caller has checked their keys."""
 
-        def place(data: Sequence[bytes]) -> None:
-            sources = self._numbered([None] * len(data))
-            routed = self._placement.opened().route(sources, splits).splits
-            self._place(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
+        def write_rows(data: Sequence[bytes]) -> None:
+            sources = self._number([None] * len(data))
+            routed = self._placement.require_open().route(sources, splits).splits
+            self._write(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
 
-        self._go_through([data], place)
+        self._go_through([data], write_rows)
 
     def finish(self) -> None:
-        """Place all that is still waiting, or raise what has failed."""
+        """Write all records that still wait; raise the error if one has failed."""
         if self._failure is not None:
             raise self._failure
         self._flush()
@@ -696,61 +697,61 @@ class RecordIntake:
             raise
 
     def _flush(self) -> None:
-        first, (records, given) = self.position, self._waiting.take()
+        first, (records, named) = self.position, self._waiting.take()
         self.position += len(records)
         try:
             with self._lock:
-                self._encode(Sources(np.arange(first, self.position), records), given)
+                self._encode(Sources(np.arange(first, self.position), records), named)
         except BaseException as error:
             self._failure = error
             raise
 
-    def _encode(self, sources: Sources, given: list[str | None]) -> None:
-        placement = self._placement.opened()
+    def _encode(self, sources: Sources, named: list[str | None]) -> None:
+        placement = self._placement.require_open()
         kept = placement.keep(sources)
         if kept is not None:
-            sources, given = sources.only(kept), [given[i] for i in kept]
-        if self._router.cuts:  # nobody names splits then
+            sources, named = sources.only(kept), [named[i] for i in kept]
+        if self._router.cuts:  # the caller names no splits then
             sources = self._router.cut(sources)
-            given = [None] * len(sources.records)
+            named = [None] * len(sources.records)
         if sources.records:
-            for block in self._encoder.encode(placement.route(sources, given)):
-                self._place(block)
+            for block in self._encoder.encode(placement.route(sources, named)):
+                self._write(block)
 
     def _drain(self) -> None:
         for block in self._encoder.drain():
-            self._place(block)
+            self._write(block)
 
-    def _place(self, block: Block) -> None:
+    def _write(self, block: Block) -> None:
         self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
         self._waiting.adapt(block)
-        self._placement.opened().place(block)
+        self._placement.require_open().write(block)
 
     # Many at once ---------------------------------------------------------------------------------------------------
 
-    def _go_through(self, parts: Iterable[Any], encode: Callable[[Any], None]) -> None:
-        """Encode parts of a source behind all records that came before."""
+    def _go_through(self, batches: Iterable[Any], encode: Callable[[Any], None]) -> None:
+        """Encode batches of a source behind all earlier records."""
         self._flush()
         try:
             with self._lock:
                 self._drain()
-            for part in parts:
+            for batch in batches:
                 with self._lock:
-                    encode(part)
+                    encode(batch)
         except BaseException as error:
             self._failure = error
             raise
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Take the records of a source of columns; one by one, where hooks of the class take them so."""
+        """Take the records of a source of columns; one by one if the class has hooks, which need records."""
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
-            self._go_through(self._columns_of(source), lambda part: self._encode_columns(part[0], part[1], split))
+            self._go_through(self._iterate_columns(source), lambda pair: self._encode_columns(pair[0], pair[1], split))
         self._placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Take selected records: as they are encoded, where that is how they would be."""
+        """Take selected records; copy their bytes if encoding them again would give the same."""
         rows = rows_of(selection)
         if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
             schema = self._schema if self._lines else self._schema.with_encoded_images
@@ -759,17 +760,17 @@ class RecordIntake:
         store = rows.store.forward()
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
-    def _checked(self, given: Any) -> tuple[dict[str, Column], int]:
-        with self._numbered_errors():
-            return given_columns(self._schema, given)
+    def _check_columns(self, columns: Any) -> tuple[dict[str, Column], int]:
+        with self._number_errors():
+            return given_columns(self._schema, columns)
 
-    def _columns_of(self, source: ColumnSource) -> Iterator[tuple[dict[str, Column], int]]:
-        with self._numbered_errors():
+    def _iterate_columns(self, source: ColumnSource) -> Iterator[tuple[dict[str, Column], int]]:
+        with self._number_errors():
             yield from source.columns()
 
     @contextlib.contextmanager
-    def _numbered_errors(self) -> Iterator[None]:
-        """Count a record that does not fit among all that were given."""
+    def _number_errors(self) -> Iterator[None]:
+        """Shift the position in an error from the batch to the whole source."""
         first = self.position
         try:
             yield
@@ -779,52 +780,52 @@ class RecordIntake:
 
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
-            sources = self._numbered(self._views(part, count))
+            sources = self._number(self._views(part, count))
             if self._router.cuts:
                 self._encode(sources, [split] * count)
                 continue
-            # Lines of the CSV are made of the records, which are here.
+            # CSV lines need the records, which stay in this process.
             encoder = self._life_cycle if self._lines else self._encoder
-            self._place_kept(attrs.evolve(sources, columns=part), split, encoder.encode)
+            self._write_kept(attrs.evolve(sources, columns=part), split, encoder.encode)
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
         schema, size, messages = self._schema, positions.size, store.messages(positions)
-        looked_at = list[Any]([None] * size)
+        views = list[Any]([None] * size)
         if self._needs or self._whole:
             decoder = RecordDecoder(schema if self._whole else schema.select(self._needs))
-            looked_at = store.records(decoder, positions, messages)
+            views = store.records(decoder, positions, messages)
         lengths = np.zeros((size, max(1, len(schema.groups))), np.int64)
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
-        sources = self._numbered(looked_at)
+        sources = self._number(views)
         block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
-        self._place_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
+        self._write_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
-    def _numbered(self, looked_at: list[Any]) -> Sources:
+    def _number(self, views: list[Any]) -> Sources:
         first = self.position
-        self.position += len(looked_at)
-        return Sources(np.arange(first, self.position), looked_at)
+        self.position += len(views)
+        return Sources(np.arange(first, self.position), views)
 
-    def _place_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Place what is encoded of sources, but for those whose keys came before."""
-        placement = self._placement.opened()
+    def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
+        """Encode and write sources, except for those with a duplicate key."""
+        placement = self._placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
         if left.records:
             splits = np.zeros(len(sources.records), np.int64)
             splits[... if kept is None else kept] = placement.route(left, [split] * len(left.records)).splits
             for block in encode(attrs.evolve(sources, kept=kept, splits=splits)):
-                self._place(block)
+                self._write(block)
 
     def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
-        """Return views of the records, with what decides splits, identifies them, and makes lines of the CSV."""
+        """Make views of the records, with the fields that decide splits, keys and CSV lines."""
         if self._whole:
             return records_of(self._schema, columns)
         return views(self._schema, columns, size, self._needs)
 
 
 def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Sequence[str]) -> list[Any]:
-    """Return an object for each record, with the values of some fields; None for each, if there are no fields.
+    """Make an object of each record with the values of a few fields; None for each if `names` is empty.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -834,10 +835,10 @@ def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Seque
     [3, 4]
 
     Args:
-        schema: what the records are.
-        columns: their columns.
-        size: how many they are.
-        names: of the fields.
+        schema: the schema of the records.
+        columns: the columns of all fields.
+        size: number of records.
+        names: names of the fields to view.
     """
     if not names:
         return [None] * size
@@ -847,29 +848,29 @@ def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Seque
 
 @functools.lru_cache(maxsize=64)
 def _view_class(names: tuple[str, ...]) -> type:
-    """Return a class of some attributes, by position; its objects take a fifth of the time of a SimpleNamespace."""
-    # Their own names may be no names of arguments.
+    """Make a class with these attributes, by position; its objects take a fifth of the time of a SimpleNamespace."""
+    # Names of fields need not be valid names of arguments.
     attributes = {name: attrs.field(alias=f"value_{i}") for i, name in enumerate(names)}
     return attrs.make_class("View", attributes, slots=True, eq=False)
 
 
 class Placement:
-    """Sends records to the files of their splits.
+    """Writers of all splits, and the choice between them.
 
-    Sources are given their splits before they are encoded, which the blocks that they become are placed by.
+    `route` chooses the splits of sources before they are encoded; `write` writes the blocks of encoded records.
 
     Args:
-        schema: what the records are.
-        router: gives records their splits.
-        keys: finds records whose key came before.
-        options: how records become shards.
-        directory: of the dataset that is being made.
+        schema: the schema of the records.
+        router: chooses the split of each record.
+        keys: finds duplicate keys.
+        options: options of the shards.
+        directory: the staging directory of the dataset.
         old: the splits of the dataset that is appended to.
         uploads: takes shards that are full; None for a directory.
 
     Attributes:
-        skipped: how many sources were left out, here or by a hook.
-        reasons: the first texts of what says why.
+        skipped: number of sources that were skipped, here or by a hook.
+        reasons: the first few reasons why sources were skipped.
     """
 
     def __init__(
@@ -891,18 +892,18 @@ class Placement:
         self._columns: list[str] | None = None
         self._is_abandoned = False
 
-    def opened(self) -> Placement:
-        """Return this, while its files are open.
+    def require_open(self) -> Placement:
+        """Check that the files are still open, and return this placement.
 
         Raises:
-            OptionError: they were closed.
+            OptionError: the files were closed.
         """
         if self._is_abandoned:
             raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
         return self
 
     def open(self, name: str) -> SplitWriter:
-        """Return the writer of a split, which is there even without a record from now on."""
+        """Open the writer of a split; from now on the split exists even without a record."""
         if name not in self._writers:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
@@ -922,57 +923,57 @@ class Placement:
         """Check whether there is no split yet."""
         return not self._writers
 
-    def check_given(self, split: str | None) -> None:
-        """Raise `OptionError` for a split that was given with a record and cannot be."""
+    def check_split(self, split: str | None) -> None:
+        """Raise `OptionError` if the caller cannot name this split for a record."""
         if split is not None and (self.router.is_in_time or split not in self._writers):
-            self.router.check_given(split)
+            self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Return the indices of the records whose keys are new, and whose times are of one split, or None for all.
+        """Find the records with new keys that lie in one split in time; return their indices, None for all.
 
         Raises:
-            DuplicateKeyError: a key came before, and that is an error.
+            DuplicateKeyError: a key is there already, and `on_duplicate` is `"error"`.
             RecordError: a record has no time.
         """
         kept = self.keys.keep(sources.records, sources.positions)
         in_time = self.router.keep(sources if kept is None else sources.only(kept))
         if in_time is not None:
-            kept = in_time if kept is None else [kept[place] for place in in_time]
+            kept = in_time if kept is None else [kept[index] for index in in_time]
         if kept is not None:
             self.skipped += len(sources.records) - len(kept)
         return kept
 
-    def route(self, sources: Sources, given: Sequence[str | None]) -> Sources:
-        """Return records with their splits.
+    def route(self, sources: Sources, named: Sequence[str | None]) -> Sources:
+        """Choose the split of each record.
 
         Args:
-            sources: records that are not encoded yet, one at least.
-            given: the split that each was given, if any.
+            sources: records that are not encoded yet, at least one.
+            named: the split that the caller named for each, if any.
 
         Raises:
             RecordError: a record does not say its split.
         """
-        names = self.router.assign(sources, given)
+        names = self.router.assign(sources, named)
         for name in [names] if isinstance(names, str) else dict.fromkeys(names):
             self.open(name)
         numbers = {name: number for number, name in enumerate(self._writers)}
         if isinstance(names, str):
-            splits = np.full(len(given), numbers[names], np.int64)
+            splits = np.full(len(named), numbers[names], np.int64)
         else:
             splits = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
         return attrs.evolve(sources, splits=splits)
 
     def skip(self, count: int, reasons: Iterable[str]) -> None:
-        """Count sources that were left out."""
+        """Count skipped sources."""
         self.skipped += count
         self.reasons = first_reasons(self.reasons, reasons)
 
-    def place(self, block: Block) -> None:
+    def write(self, block: Block) -> None:
         """Write the records of a block into the files of their splits.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
-            RecordError: lines of the CSV have different columns.
+            RecordError: CSV lines have different columns.
         """
         self.skip(len(block.skipped), block.reasons)
         if not block.data:
@@ -990,7 +991,7 @@ class Placement:
             writers[number].add(part.data, part.lengths, part.columns, part.rows)
 
     def finish(self) -> dict[str, SplitInfo]:
-        """Close all files and return what the splits contain.
+        """Close all files, and describe the splits for the manifest.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -998,7 +999,7 @@ class Placement:
         return {name: writer.finish() for name, writer in self._writers.items()}
 
     def abandon(self) -> None:
-        """Close all files without caring for their contents."""
+        """Close all files; their contents are of no use any more."""
         self._is_abandoned = True
         for writer in self._writers.values():
             writer.abandon()

@@ -1,4 +1,4 @@
-"""Any number of items by tags, in a random order too, in bounded memory and one or two passes over the disk."""
+"""External sort of items by tag, or shuffle by random tags, in bounded memory and one or two passes over the disk."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _MASK = (1 << 64) - 1
 _FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
 _BUFFER = 1 << 18
 
-_HEAD = struct.Struct("<QI")  # tag, number of parts; then the length of each part, then the parts
-# What CPython takes for a tuple and its slots, the bytes objects in it, and our tag and order.
-_ITEM_BYTES, _PART_BYTES = 112, 48
+_HEAD = struct.Struct("<QI")  # tag, number of values; then the length of each value, then the values
+# Memory that CPython takes for a tuple with its tag and order, and for each bytes object in it.
+_ITEM_BYTES, _VALUE_BYTES = 112, 48
 
 
 def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
-    """Return tags by which items come in a random order: numbers of the splitmix64 sequence of a seed.
+    """Compute tags that sort items into a random order: numbers of the splitmix64 sequence of a seed.
 
     The sequence (Steele, Lea, Flood 2014) has no number twice. The seed is mixed first, since the sequences of plain
     seeds overlap. So the order depends on the seed and the positions alone.
@@ -42,9 +42,9 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
     [2, 1, 0, 3]
 
     Args:
-        seed: any int, of which the lowest 64 bits count.
+        seed: any int; only its lowest 64 bits count.
         start: position of the first item.
-        count: how many tags.
+        count: number of tags.
 
     Returns:
         uint64, `(count,)`.
@@ -55,10 +55,10 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
 
 
 class SortedSpill:
-    """Takes items with tags, and gives them back by ascending tags; those of one tag in the order of adding.
+    """Stable external sort of items by ascending tags.
 
-    Items stay in memory while they fit. Beyond that they go to 256 files by the top bits of their tags, one
-    file after the other is read, sorted and removed, and one that does not fit is split by the next bits.
+    Items stay in memory while they fit. Beyond that they go to 256 files by the top bits of their tags. Then one file
+    after the other is read, sorted and removed; a file that does not fit into memory is split by the next bits.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -70,10 +70,10 @@ class SortedSpill:
     [(b'c',), (b'a',), (b'b',)]
 
     Args:
-        directory: of its own; made when needed, and then removed.
-        memory_bytes: how much the items in memory may take together, counted with what Python needs for them.
-            A single item may be larger, and so may the items of one tag.
-        bits: the lowest bits of tags, by which they differ.
+        directory: a directory for the files; created when needed, and removed at the end.
+        memory_bytes: limit of the memory of all items, with the overhead of Python. A single item may be larger, and
+            so may the items of one tag.
+        bits: number of low bits of the tags that are sorted by; the others are equal.
     """
 
     def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20, bits: int = 64) -> None:
@@ -83,10 +83,10 @@ class SortedSpill:
         self._buckets: dict[int, _Bucket] = {}
 
     def add(self, tag: int, item: tuple[bytes, ...]) -> None:
-        """Take an item.
+        """Add an item.
 
         Args:
-            tag: 64 bits; evenly spread, for files of equal sizes.
+            tag: 64 bits; files are of equal sizes if tags are evenly distributed.
             item: any number of bytes objects, of any length.
 
         Raises:
@@ -100,13 +100,13 @@ class SortedSpill:
         self._memory += memory
 
     def drain(self) -> Iterator[tuple[bytes, ...]]:
-        """Give all items by their tags, once; each file goes as soon as it is read.
+        """Yield all items in the order of their tags, once; each file is removed after reading.
 
         Yields:
             The items.
 
         Raises:
-            ShardReadError: a file could not be read, or is not as it was written.
+            ShardReadError: a file could not be read, or has changed since it was written.
             ShardWriteError: the disk is full, or failed, while a file was split.
         """
         try:
@@ -120,7 +120,7 @@ class SortedSpill:
 
     def _drain_bucket(self, bucket: _Bucket) -> Iterator[tuple[bytes, ...]]:
         bits = self._bits - self._fan_out_bits
-        memory = self._memory_bytes if bits else bucket.memory  # items of one tag cannot be split
+        memory = self._memory_bytes if bits else bucket.memory  # items of one tag cannot be split further
         inner = SortedSpill(bucket.path.with_name(f"{bucket.path.name}-"), memory_bytes=memory, bits=bits)
         for tag, item in _read(bucket):
             inner.add(tag, item)
@@ -128,7 +128,7 @@ class SortedSpill:
         yield from inner.drain()
 
     def close(self) -> None:
-        """Drop what was not drained, and remove the files; more than once is fine."""
+        """Drop the remaining items and remove the files; may be called more than once."""
         self._tags, self._items, self._buckets = array("Q"), [], {}
         if self._directory.exists():
             with writing("remove", self._directory):
@@ -154,7 +154,7 @@ class SortedSpill:
         self._tags, self._items, self._memory = array("Q"), [], 0
 
     def _append(self, bucket: _Bucket, chosen: Sequence[int]) -> None:
-        with writing("sort through", bucket.path):
+        with writing("sort the file", bucket.path):
             fault_point("before_open", bucket.path)
             with bucket.path.open("ab", buffering=_BUFFER) as file:
                 fault_point("after_open", bucket.path)
@@ -171,7 +171,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """One file, and what it will take in memory."""
+    """A file of items, and the memory that they will take."""
 
     path: Path
     items: int = 0
@@ -181,39 +181,39 @@ class _Bucket:
 def _sorted(tags: array[int], items: list[tuple[bytes, ...]]) -> Iterator[tuple[bytes, ...]]:
     for i in np.argsort(np.array(tags, np.uint64), kind="stable").tolist():
         item = items[i]
-        items[i] = ()  # given away, it is no longer ours to hold
+        items[i] = ()  # free the memory of an item once its consumer is done
         yield item
 
 
 def _memory(item: tuple[bytes, ...]) -> int:
-    return _ITEM_BYTES + _PART_BYTES * len(item) + sum(map(len, item))
+    return _ITEM_BYTES + _VALUE_BYTES * len(item) + sum(map(len, item))
 
 
 def _read(bucket: _Bucket) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     try:
         with bucket.path.open("rb", buffering=_BUFFER) as file:
             for _ in range(bucket.items):
-                tag, parts = _HEAD.unpack(_exactly(file, _HEAD.size))
-                lengths = struct.unpack(f"<{parts}Q", _exactly(file, 8 * parts))
-                yield tag, tuple([_exactly(file, length) for length in lengths])
+                tag, count = _HEAD.unpack(_read_exactly(file, _HEAD.size))
+                lengths = struct.unpack(f"<{count}Q", _read_exactly(file, 8 * count))
+                yield tag, tuple([_read_exactly(file, length) for length in lengths])
     except ShardReadError:
         raise
     except OSError as error:
-        raise error_at(ShardReadError, "sort through", bucket.path, error, "write again") from error
+        raise error_at(ShardReadError, "sort the file", bucket.path, error, "write the dataset again") from error
 
 
-def _exactly(file: IO[bytes], size: int) -> bytes:
+def _read_exactly(file: IO[bytes], size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
         raise ShardReadError(
-            f"cannot sort through {file.name!r}: expected {size} more bytes, got {len(data)};"
-            " keep other programs from that directory, and write again",
+            f"cannot sort the file {file.name!r}: expected {size} more bytes, got {len(data)};"
+            " make sure that no other program writes to its directory, and write the dataset again",
             path=file.name,
         )
     return data
 
 
 def _remove(path: Path) -> None:
-    # The rest goes with the whole directory at the end.
+    # A file that cannot be removed now is removed with the directory at the end.
     with contextlib.suppress(OSError), faults_around("remove", path):
         os.unlink(path)  # noqa: PTH108 - one of very many

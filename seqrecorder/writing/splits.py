@@ -60,26 +60,26 @@ _OF_ALL = key_hash(None)  # the one stratum of what is balanced, and not stratif
 
 
 class Router:
-    """Gives records their splits.
+    """Rule that chooses the split of each record.
 
     Args:
-        schema: what the records are.
+        schema: the schema of the records.
         splits: a share for each split; or the name of an attribute, or a function of the record, that gives the split's
             name; or None for one split.
         split_by: the name of an attribute, or a function of the record, that gives the key to hash; None takes the key
             field, else the position.
-        seed: of the hash.
-        old: the dataset that is appended to, whose records stay where they are, and whose rules hold.
-        part: what the records are a part of, inside of which positions count; None for all there is.
+        seed: seed of the hash.
+        old: the dataset that is appended to, whose rules hold; None for a new one.
+        part: number or name of the part that is written, within which positions count; None for a whole dataset.
         stratify: the name of an attribute, or a function of the record, that gives its stratum; None for no strata.
-        time: which times are of which split; None for splits that have none.
+        time: rule of the splits in time; None for other splits.
 
     Attributes:
-        ratios: the shares, or None where splits are named record by record.
-        seed: of the hash.
+        ratios: the shares; None if splits are named record by record.
+        seed: seed of the hash.
 
     Raises:
-        OptionError: options make no sense, alone or for the old dataset.
+        OptionError: an option is invalid, alone or for the old dataset.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Router:
         self._first, self._old_splits = 0, tuple[str, ...]()
         balanced = isinstance(split_by, Balanced)
         if old is not None:
-            splits, split_by, stratify, time = _continued(old, splits, split_by, stratify, time, seed=seed)
+            splits, split_by, stratify, time = _continue(old, splits, split_by, stratify, time, seed=seed)
             self.seed, self._first, self._old_splits = old.splitting.seed, old.splitting.sources, tuple(old.splits)
             balanced = old.splitting.groups is not None
         split_by = split_by.by if isinstance(split_by, Balanced) else split_by
@@ -110,7 +110,7 @@ class Router:
             raise OptionError("split_by needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
         key = schema.key_field
         by = split_by if split_by is not None else (key and key.name)
-        self._splits_given, self._by_given = splits, by
+        self._splits_option, self._by_option = splits, by
         self._key_of = None if by is None else _getter(by, "split_by", "its key", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
         self._dealer: StratifiedDealer | None = None
@@ -129,15 +129,15 @@ class Router:
 
     @property
     def needs(self) -> list[str] | None:
-        """Names of the attributes that decide splits; None where a function is asked, which may look at any."""
-        if any(map(callable, (self._splits_given, self._by_given, self._stratify))):
+        """Names of the attributes that decide splits; None if a function does, which may read any of them."""
+        if any(map(callable, (self._splits_option, self._by_option, self._stratify))):
             return None
         if self._in_time is not None:
             return self._in_time.needs
         if self._dealer is not None:
-            asked = (self._by_given if self._is_grouped else None, self._stratify)
+            asked = (self._by_option if self._is_grouped else None, self._stratify)
             return [str(name) for name in asked if name]
-        name = self._by_given if self.ratios is not None else self._splits_given
+        name = self._by_option if self.ratios is not None else self._splits_option
         return [] if name is None else [str(name)]
 
     @property
@@ -147,23 +147,23 @@ class Router:
 
     @property
     def names(self) -> list[str]:
-        """Names of the splits that are declared, so that they are there even without a record."""
+        """Names of the declared splits, which exist even without a record."""
         if self._in_time is not None:
             return self._in_time.names
         return [] if self.ratios is None else list(self.ratios.shares)
 
     @property
     def is_in_time(self) -> bool:
-        """Check whether the time of a record decides."""
+        """Check whether the time of a record decides its split."""
         return self._in_time is not None
 
     @property
     def drops(self) -> bool:
-        """Check whether records are left out for their time."""
+        """Check whether records that straddle two splits are dropped."""
         return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
-        """Return the entry of the manifest, after `count` records."""
+        """Describe the rule for the manifest, after `count` records."""
         shares = dict(self.ratios.shares) if self.ratios else None
         groups = self._dealer.groups if self._dealer and self._is_grouped else None
         if self._dealer is None or self._stratify is None:
@@ -172,129 +172,129 @@ class Router:
         stratify = BY_FUNCTION if callable(self._stratify) else str(self._stratify)
         return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
 
-    def check_given(self, split: Any) -> None:
-        """Raise `OptionError` for a split that was given with a record and cannot be."""
+    def check_split(self, split: Any) -> None:
+        """Raise `OptionError` if the caller cannot name this split for a record."""
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
         if self._in_time is not None:
-            raise OptionError("time: the split of a record follows from its time; name none for it")
+            raise OptionError("time: the split of a record follows from its time; do not name one")
         check_name(split, "split")
 
     @property
     def cuts(self) -> bool:
-        """Check whether records are cut at the times at which splits begin."""
+        """Check whether records are cut at the boundaries between splits."""
         return self._in_time is not None and self._in_time.rule.straddling == "cut"
 
     def cut(self, sources: Sources) -> Sources:
-        """Return records in pieces, each of one split.
+        """Cut records at the boundaries between splits.
 
         Raises:
-            RecordError: a record has no times that ascend.
+            RecordError: the times of a record do not ascend.
         """
         if self._in_time is None or not self.cuts:
             return sources
         return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Return the indices of the records that belong to a split, or None for all.
+        """Find the records that belong to a split; return their indices, None for all.
 
         Raises:
             RecordError: a record has no time.
         """
         if self._in_time is None or not self.drops or not len(sources.records):
             return None
-        places = self._in_time.assign(sources.records, sources.positions)
-        return None if (places != DROPPED).all() else np.flatnonzero(places != DROPPED).tolist()
+        splits = self._in_time.assign(sources.records, sources.positions)
+        return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
-    def assign(self, sources: Sources, given: Sequence[str | None]) -> list[str] | str:
-        """Return the name of each record's split; or the one name, where that is known for all.
+    def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
+        """Choose the split of each record; return the names, or a single one if all are equal.
 
         Args:
-            sources: the records, one at least.
-            given: the split that each was given, if any.
+            sources: the records, at least one.
+            named: the split that the caller named for each, if any.
 
         Raises:
-            RecordError: a record has no such attribute, or gives no name.
-            OptionError: nothing says which split of the old dataset a record belongs to.
+            RecordError: a record lacks the attribute, or its value is no name.
+            OptionError: no rule says which split of the old dataset a record belongs to.
         """
-        first = given[0]
-        named = {first} if given.count(first) == len(given) else set(given)  # counting takes a fifth of the time
-        if first is not None and len(named) == 1:
+        first = named[0]
+        distinct = {first} if named.count(first) == len(named) else set(named)  # counting takes a fifth of the time
+        if first is not None and len(distinct) == 1:
             return first
         if self.ratios is not None:
             if self._dealer is not None:
-                return self._dealt(self._dealer, sources, given)
-            hashes = key_hashes(self._keys(sources, given), self.seed)
+                return self._deal(self._dealer, sources, named)
+            hashes = key_hashes(self._keys(sources, named), self.seed)
             names = self.ratios.assign_all(hashes)
             left = iter(names)
-            return names if named == {None} else [split or next(left) for split in given]
+            return names if distinct == {None} else [split or next(left) for split in named]
         if self._in_time is not None:
-            places = self._in_time.assign(sources.records, sources.positions)
-            return [self._in_time.names[place] for place in places.tolist()]
+            numbers = self._in_time.assign(sources.records, sources.positions)
+            return [self._in_time.names[number] for number in numbers.tolist()]
         if self._name_of is not None:
-            rows = zip(sources.records, sources.positions.tolist(), given, strict=True)
+            rows = zip(sources.records, sources.positions.tolist(), named, strict=True)
             return [split or _name_of(self._name_of, record, position) for record, position, split in rows]
-        if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in named:
+        if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in distinct:
             raise OptionError(
                 f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
                 "that no rule is known; say where new records belong: give a mapping of split names to records, "
                 "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
             )
-        return DEFAULT_SPLIT if named == {None} else [split or DEFAULT_SPLIT for split in given]
+        return DEFAULT_SPLIT if distinct == {None} else [split or DEFAULT_SPLIT for split in named]
 
-    def _dealt(self, dealer: StratifiedDealer, sources: Sources, given: Sequence[str | None]) -> list[str]:
-        free = [place for place, split in enumerate(given) if split is None]
-        some = sources.only(free)
+    def _deal(self, dealer: StratifiedDealer, sources: Sources, named: Sequence[str | None]) -> list[str]:
+        free = [index for index, split in enumerate(named) if split is None]
+        rest = sources.only(free)
         values: list[Any] = [None] * len(free)
         if self._stratum_of is not None:
-            values = list(map(self._stratum_of, some.records, some.positions.tolist()))
+            values = list(map(self._stratum_of, rest.records, rest.positions.tolist()))
         groups = None
         if self._is_grouped:
-            groups = key_hashes(self._keys(some, [None] * len(free)), self.seed).tolist()
-        names = [split or "" for split in given]
-        for place, name in zip(free, dealer.assign(values, self._first + some.positions, groups), strict=True):
-            names[place] = name
+            groups = key_hashes(self._keys(rest, [None] * len(free)), self.seed).tolist()
+        names = [split or "" for split in named]
+        for index, name in zip(free, dealer.assign(values, self._first + rest.positions, groups), strict=True):
+            names[index] = name
         return names
 
-    def _keys(self, sources: Sources, given: Sequence[str | None]) -> list[Any]:
-        """Return the keys of the records that were given no split."""
-        rows = zip(sources.positions.tolist(), sources.records, given, strict=True)
+    def _keys(self, sources: Sources, named: Sequence[str | None]) -> list[Any]:
+        """List the keys of the records for which the caller named no split."""
+        rows = zip(sources.positions.tolist(), sources.records, named, strict=True)
         if self._key_of is None:
-            places = [self._first + position for position, _, split in rows if split is None]
-            return places if self._part is None else [(self._part, place) for place in places]
+            positions = [self._first + position for position, _, split in rows if split is None]
+            return positions if self._part is None else [(self._part, position) for position in positions]
         return [self._key_of(record, position) for position, record, split in rows if split is None]
 
 
-def _continued(
+def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Return the rules of splits for an append, which must be those of the old dataset or left out."""
+    """Take the rules of the splits from the old dataset; raise if the append asks for others."""
     was = old.splitting
-    _kept("seed", seed or None, was.seed)
+    _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:
         raise OptionError("append=True: the dataset has other splits in time, or none; leave splits and time out")
     if time is not None:
         splits = None
     elif was.shares is not None:
-        splits = _kept("splits", splits, dict(was.shares))
+        splits = _keep_option("splits", splits, dict(was.shares))
     elif isinstance(splits, Mapping):
         raise OptionError("append=True: the splits of the dataset were named record by record, and have no shares")
     if isinstance(split_by, Balanced):
-        _kept("split_by", "balanced", "by hash" if was.groups is None else "balanced")
+        _keep_option("split_by", "balanced", "by hash" if was.groups is None else "balanced")
         split_by = split_by.by
     if was.shares is not None:
-        split_by = _kept("split_by", split_by, was.by)
+        split_by = _keep_option("split_by", split_by, was.by)
     rule = None if was.time is None else TimeRule(**was.time)
-    return splits, split_by, _kept("stratify", stratify, was.stratify), rule
+    return splits, split_by, _keep_option("stratify", stratify, was.stratify), rule
 
 
-def _kept(option: str, given: Any, known: Any) -> Any:
-    """Return an option as the dataset has it; of a function it knows only that it was one."""
-    if given is None and known == BY_FUNCTION:
+def _keep_option(option: str, value: Any, known: Any) -> Any:
+    """Take an option from the dataset; a function is stored only as a mark, and must be passed again."""
+    if value is None and known == BY_FUNCTION:
         raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
-    if given is not None and (BY_FUNCTION if callable(given) else given) != known:
-        raise OptionError(f"append=True: the dataset was written with {option}={known!r}; leave it out, got {given!r}")
-    return known if given is None else given
+    if value is not None and (BY_FUNCTION if callable(value) else value) != known:
+        raise OptionError(f"append=True: the dataset was written with {option}={known!r}; leave it out, got {value!r}")
+    return known if value is None else value
 
 
 def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
@@ -305,7 +305,7 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Return the function of a record and its position that gives an attribute, or what a function says.
+    """Make a function of a record and its position that reads an attribute, or calls a function of the record.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute.
@@ -326,18 +326,18 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     return ask
 
 
-_AT_ONCE = 4
+_AT_ONCE = 4  # shards that are sent at a time; each takes space on this disk until then
 
 
 @attrs.frozen
 class ShardFiles:
-    """A shard that is complete, and its lengths.
+    """A complete shard and its lengths.
 
     Attributes:
-        name: of its file.
-        bytes: its size.
-        sha256: of the file, in hex.
-        lengths_sha256: of the file of lengths.
+        name: name of its file.
+        bytes: size of its file.
+        sha256: digest of its file, in hex.
+        lengths_sha256: digest of the file of lengths, in hex.
     """
 
     name: str
@@ -347,13 +347,13 @@ class ShardFiles:
 
 
 class EarlyUploads:
-    """Sends shards, some at a time, and removes them from this disk.
+    """Background uploads of shards, which are then removed from this disk.
 
     Args:
-        destination: the URL, and what the names of its shards get.
+        destination: the URL, and the label in the names of its shards.
 
     Attributes:
-        sent: the names of what is there, relative to the dataset.
+        sent: the names of the files at the URL, relative to the dataset.
     """
 
     def __init__(self, destination: Destination) -> None:
@@ -362,11 +362,11 @@ class EarlyUploads:
         self._running: deque[Future[ShardFiles]] = deque()
 
     def send(self, split: str, name: str, shard: ShardWriter) -> Future[ShardFiles]:
-        """Begin to send a shard that is closed; wait for the one before it all where too many are on their way.
+        """Begin to send a closed shard; wait for the oldest one if too many are being sent.
 
         Args:
-            split: whose shard it is.
-            name: of the shard, without its digest.
+            split: name of its split.
+            name: name of the shard, without its digest.
             shard: the files.
 
         Raises:
@@ -377,8 +377,8 @@ class EarlyUploads:
         self._running.append(submit(self._pool, self._send, (split, name, shard)))
         return self._running[-1]
 
-    def _send(self, given: tuple[str, str, ShardWriter]) -> ShardFiles:
-        split, name, shard = given
+    def _send(self, task: tuple[str, str, ShardWriter]) -> ShardFiles:
+        split, name, shard = task
         digests = shard.digest.finish(), sha256(shard.lengths_path)
         name = unique_name(name, *digests, self._destination.label)
         files = ShardFiles(name, shard.path.stat().st_size, *digests)
@@ -389,31 +389,31 @@ class EarlyUploads:
         return files
 
     def close(self) -> None:
-        """Begin no more, and wait for what is on its way."""
+        """Wait for the uploads that have begun; cancel the others."""
         self._pool.shutdown(cancel_futures=True)
 
 
 DEFAULT_SHARD_BYTES = 128 << 20
-"""Shards end once they are this large, where neither their number nor their size is given."""
+"""Default size at which a shard ends, if neither `shards` nor `shard_bytes` is set."""
 
 _FRAME = 16  # bytes around each record
-_LINES_WAITING = 64 << 10  # characters of the CSV, for each split
-_SPILL_BATCH = 1024
+_LINES_WAITING = 64 << 10  # characters of the CSV, for each split: there may be many splits
+_SPILL_BATCH = 1024  # records that are written at once
 _SPILL_BYTES = 64 << 20  # for each split
 _SURROGATES = "surrogatepass"  # plain fields may hold any text
-_PLACE_COLUMNS = ("shard", "index", "steps")
+_LOCATION_COLUMNS = ("shard", "index", "steps")
 
 
 class SplitWriter:
-    """Writes the files of one split into its directory.
+    """Writer of the files of one split into its directory.
 
     Args:
         name: name of the split.
-        directory: of the split; made if it is not there.
-        options: how records become shards.
+        directory: directory of the split; created if it does not exist.
+        options: options of the shards.
         scratch: a directory for temporary files.
-        start: how many records the split has already, in earlier generations.
-        open_shards: of all splits that are written at a time; None where this is the only one.
+        start: number of records that the split has already, in earlier generations.
+        open_shards: the open files of all splits that are written together; None if this is the only one.
         uploads: takes the shards that are full; None keeps them in the directory.
     """
 
@@ -434,7 +434,7 @@ class SplitWriter:
         self._sent: list[Future[ShardFiles]] = []  # of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
-        self._closed: list[ShardInfo] = []  # the first shards, without what their files say
+        self._closed: list[ShardInfo] = []  # the first shards, still without names, sizes and digests
         self._filled = 0
         self._csv: Path | None = None
         self._lines: list[str] = []
@@ -443,7 +443,7 @@ class SplitWriter:
             directory.mkdir(exist_ok=True)
         self._spill = None
         if options.shuffle_seed is not None:
-            # No split has such a name, since none begins with a dot.
+            # The name of a split never begins with a dot.
             self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
         self._spilled = 0
 
@@ -454,7 +454,7 @@ class SplitWriter:
         columns: Sequence[str] | None,
         rows: Sequence[str] | None,
     ) -> None:
-        """Add encoded records, their lengths (records, groups), and their lines of the CSV.
+        """Add encoded records, their lengths (records, groups), and their CSV lines.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -463,7 +463,7 @@ class SplitWriter:
         if columns is not None and self._csv is None:
             self._open_csv(columns)
         if self._spill is None or self.options.shuffle_seed is None:
-            self._place(data, lengths, rows)
+            self._write_rows(data, lengths, rows)
             return
         tags = shuffle_tags(self.options.shuffle_seed, self._spilled, len(data))
         for position, (tag, item) in enumerate(zip(tags.tolist(), data, strict=True)):
@@ -472,7 +472,7 @@ class SplitWriter:
         self._spilled += len(data)
 
     def _open_csv(self, columns: Sequence[str]) -> None:
-        clash = [name for name in _PLACE_COLUMNS if name in columns]
+        clash = [name for name in _LOCATION_COLUMNS if name in columns]
         if clash:
             raise OptionError(
                 f"csv=True: the column {clash[0]!r} says where a record went, and a field has that name too;"
@@ -480,7 +480,7 @@ class SplitWriter:
             )
         path = self.directory / examples_name(self.options.csv_generation)
         try:
-            header = csv_line([*_PLACE_COLUMNS, *columns])
+            header = csv_line([*_LOCATION_COLUMNS, *columns])
         except ValueError as error:
             raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
         with writing("write", path), faults_around("open", path):
@@ -489,7 +489,7 @@ class SplitWriter:
         self._add_lines([header + "\n"])
 
     def _add_lines(self, lines: Iterable[str]) -> None:
-        """Add lines to the CSV, which is open only while some are written: there may be many splits."""
+        """Add lines to the CSV; its file is open only while lines are written, as there may be many splits."""
         before = len(self._lines)
         self._lines += lines
         self._line_characters += sum(map(len, self._lines[before:]))
@@ -503,7 +503,7 @@ class SplitWriter:
                 with self._csv.open("a", encoding="utf-8", errors=_SURROGATES, newline="") as file:
                     file.writelines(lines)
 
-    def _place(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
+    def _write_rows(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         if self.options.shards is None:
             self._fill(data, lengths, rows)
         else:
@@ -530,7 +530,7 @@ class SplitWriter:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
-                if self._filled:  # full: only an empty shard takes a record over the limit
+                if self._filled:  # the shard is full; only an empty one takes a record over the limit
                     self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
@@ -545,7 +545,7 @@ class SplitWriter:
             start = stop
 
     def _new_shard(self) -> ShardWriter:
-        # The number of shards is in their names and not known yet, so they are renamed at the end.
+        # The names of shards contain their number, which is known only at the end: they are renamed then.
         path = self.directory / f"{len(self._shards):05d}.part"
         return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
 
@@ -559,12 +559,12 @@ class SplitWriter:
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
-        """Close the first shard that is open, so that no more files are open than are written to."""
+        """Close the first open shard, so that only files that are being written stay open."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", tuple(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
-        """Close all files and return what the split contains.
+        """Close all files, and describe the split for the manifest.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -572,7 +572,7 @@ class SplitWriter:
         if self._spill is not None:
             items = self._spill.drain()
             while batch := list(itertools.islice(items, _SPILL_BATCH)):
-                self._place_spilled(batch)
+                self._write_spilled(batch)
         while len(self._closed) < len(self._shards):
             self._close_first()
         self._write_lines()
@@ -584,18 +584,18 @@ class SplitWriter:
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[ShardFiles]:
-        """Give all shards their names, and wait for those that are sent."""
+        """Name all shards, and wait for the uploads."""
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
-        paths = [self._name_finally(index) for index in range(len(self._sent), len(self._shards))]
+        paths = [self._rename(index) for index in range(len(self._sent), len(self._shards))]
         kept = [
             ShardFiles(path.name, path.stat().st_size, digest, lengths_digest)
             for path, digest, lengths_digest in zip(paths, digests, lengths_digests, strict=True)
         ]
         return [*(sent.result() for sent in self._sent), *kept]
 
-    def _name_finally(self, index: int) -> Path:
+    def _rename(self, index: int) -> Path:
         shard = self._shards[index]
         name = shard_name(self.name, index, None if self._sent else len(self._shards), self.options.generation)
         for source, final in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
@@ -604,14 +604,14 @@ class SplitWriter:
                 source.rename(target)
         return self.directory / name
 
-    def _place_spilled(self, batch: list[tuple[bytes, ...]]) -> None:
+    def _write_spilled(self, batch: list[tuple[bytes, ...]]) -> None:
         data = [item[0] for item in batch]
         lengths = np.frombuffer(b"".join(item[1] for item in batch), "<i8").reshape(-1, self.options.groups)
         rows = None if self._csv is None else [item[2].decode("utf-8", _SURROGATES) for item in batch]
-        self._place(data, lengths, rows)
+        self._write_rows(data, lengths, rows)
 
     def abandon(self) -> None:
-        """Close all files without caring for their contents."""
+        """Close all files; their contents are of no use any more."""
         for shard in self._shards:
             shard.abandon()
         if self._spill is not None:
@@ -623,13 +623,13 @@ class ShardOptions:
     """Options of the shards of a split.
 
     Attributes:
-        shards: their number; record i goes to shard i mod n.
-        shard_bytes: their size; records fill one shard after the other.
+        shards: number of shards; record i goes to shard i mod n.
+        shard_bytes: size of a shard; records fill one shard after the other.
         compression: None or `GZIP`.
         shuffle_seed: seed of the order on disk; None keeps the order of arrival.
-        generation: which stands in the names of shards.
-        csv_generation: which stands in the name of the CSV.
-        groups: alignment groups of the schema.
+        generation: generation in the names of shards.
+        csv_generation: generation in the name of the CSV.
+        groups: number of alignment groups of the schema.
     """
 
     shards: int | None = None

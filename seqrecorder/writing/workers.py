@@ -45,7 +45,7 @@ _RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the
 _SIZE = struct.Struct("<q")
 _PIPE_BYTES = 1 << 20  # what Linux allows without rights; its default is a sixteenth
 
-# An interrupt reaches the whole group of processes; the parent decides what becomes of it.
+# An interrupt reaches the whole group of processes: workers ignore it, and the parent ends them.
 _PROGRAM = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -59,7 +59,7 @@ _state = {"starts": False}
 
 
 def is_starting() -> bool:
-    """Check whether this is a worker that runs the main script in order to have its classes."""
+    """Check whether this is a worker that runs the main script to import its classes."""
     return _state["starts"]
 
 
@@ -74,26 +74,26 @@ class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never r
 
 
 def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
-    """Return the start messages of a worker: the state of this process, then what to run.
+    """Build the start messages of a worker: the state of this process, then the work.
 
     Args:
-        record_class: of the records, which the worker imports by name.
-        params: for its hooks.
-        rows: whether a line for the CSV is wanted of each record.
+        record_class: class of the records, which the worker imports by name.
+        params: keyword arguments of its hooks.
+        rows: whether to produce a CSV line for each record.
     """
-    likeness = spawn.get_preparation_data("seqrecorder-worker")
-    del likeness["authkey"]  # of multiprocessing's own connections
-    return pickle.dumps(likeness), pickle.dumps((record_class, dict(params), rows))
+    preparation = spawn.get_preparation_data("seqrecorder-worker")
+    del preparation["authkey"]  # needed only for connections of multiprocessing
+    return pickle.dumps(preparation), pickle.dumps((record_class, dict(params), rows))
 
 
 class WorkerProcess:
-    """A worker that is started, seen from the process that writes.
+    """A worker process, as seen from the process that writes.
 
     Args:
-        begin: what `instructions` returns.
+        begin: the start messages from `instructions`.
 
     Raises:
-        SourceError: it cannot start; the message says why.
+        SourceError: the process cannot start; the message says why.
     """
 
     def __init__(self, begin: tuple[bytes, bytes]) -> None:
@@ -108,7 +108,7 @@ class WorkerProcess:
         command = spawn.get_command_line()
         command[command.index("-c") + 1 :] = [_PROGRAM, *map(str, (tasks, theirs, os.getpid())), *sys.path]
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command, stdin=subprocess.DEVNULL, pass_fds=(tasks, theirs)
             )
         finally:
@@ -117,52 +117,52 @@ class WorkerProcess:
         self._begin = begin
 
     def wait_until_ready(self) -> None:
-        """Wait until it can work.
+        """Wait until the worker is ready.
 
         Raises:
-            SourceError: it cannot; the message says why.
+            SourceError: the worker failed to start; the message says why.
         """
         try:
-            for part in self._begin:
-                _send(self._tasks, part)
-            problem = pickle.loads(_receive(self._results))  # noqa: S301 - of our own child
+            for message in self._begin:
+                _send(self._tasks, message)
+            problem = pickle.loads(_receive(self._results))  # noqa: S301 - from our own child
         except (EOFError, OSError) as error:
-            raise SourceError("it ended at once") from error
+            raise SourceError("a worker process ended while it started; see its output above") from error
         if problem:
             raise SourceError(problem)
 
     def work(self, pickled: bytes, start: int) -> tuple[list[Block], int]:
-        """Return the blocks of a chunk from one of its sources on, as far as the memory goes, and where they end.
+        """Encode a chunk from the source `start` on, up to a limit of memory; return its blocks and the next source.
 
         Args:
-            pickled: what `PoolEncoder` hands over.
-            start: the index of the source.
+            pickled: the sources, as `PoolEncoder` pickles them.
+            start: index of the first source to encode.
 
         Raises:
-            EOFError: the process is gone.
-            BaseException: what was raised there.
+            EOFError: the process has ended.
+            BaseException: the error that the worker raised.
         """
         try:
             _send(self._tasks, _SIZE.pack(start) + pickled)
             answer = _receive(self._results)
         except OSError as broken:
             raise EOFError from broken
-        blocks, done, error, trace = pickle.loads(answer)  # noqa: S301 - of our own child
+        blocks, done, error, trace = pickle.loads(answer)  # noqa: S301 - from our own child
         if error is not None:
             raise error from WorkerTraceback(trace)
         return blocks, done
 
     def let_go(self) -> None:
-        """Let it end by itself, since nothing comes any more."""
+        """Let the worker end by itself: it gets no more chunks."""
         with contextlib.suppress(OSError):
             self._tasks.close()
 
     def kill(self) -> None:
-        """End it, whatever it does."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """Wait until it has ended, which it is about to."""
+        """Wait until the process has ended; kill it after a while."""
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -173,8 +173,8 @@ class WorkerProcess:
 
 
 def _send(pipe: IO[bytes], data: bytes) -> None:
-    for part in (_SIZE.pack(len(data)), data):
-        left = memoryview(part)
+    for chunk in (_SIZE.pack(len(data)), data):
+        left = memoryview(chunk)
         while left:
             left = left[pipe.write(left) :]
 
@@ -192,12 +192,12 @@ def _receive(pipe: IO[bytes]) -> bytes:
 
 
 def serve(tasks: int, results: int, parent: int) -> None:
-    """Run the life cycle of what comes, until nothing comes any more.
+    """Encode chunks in a worker process until the parent closes the pipe.
 
     Args:
         tasks: descriptor of the pipe from the parent.
-        results: of the one to it.
-        parent: its process.
+        results: descriptor of the pipe to the parent.
+        parent: process ID of the parent.
     """
     for descriptor in (tasks, results):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
@@ -205,7 +205,7 @@ def serve(tasks: int, results: int, parent: int) -> None:
     source, sink = os.fdopen(tasks, "rb"), os.fdopen(results, "wb", buffering=0)
     try:
         life_cycle = _begin(_receive(source), source)
-    except BaseException as error:  # noqa: BLE001 - the parent says it
+    except BaseException as error:  # noqa: BLE001 - the parent reports it
         _send(sink, pickle.dumps(f"{type(error).__name__}: {error}"))
         return
     _send(sink, pickle.dumps(None))
@@ -222,17 +222,17 @@ def serve(tasks: int, results: int, parent: int) -> None:
         del data, answer
 
 
-def _begin(likeness: bytes, source: IO[bytes]) -> LifeCycle:
+def _begin(preparation: bytes, source: IO[bytes]) -> LifeCycle:
     _state["starts"] = True
     _stand_in_for_tensorflow()
-    spawn.prepare(pickle.loads(likeness))  # noqa: S301 - of the parent
+    spawn.prepare(pickle.loads(preparation))  # noqa: S301 - from the parent
     _state["starts"] = False
     record_class, params, rows = pickle.loads(_receive(source))  # noqa: S301
     return LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
 def _end_with(parent: int) -> None:
-    """End this process, whatever it does, once its parent is gone: killed, that one stops nobody."""
+    """End this process once its parent has ended: a killed parent cannot stop its workers."""
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)
@@ -240,7 +240,7 @@ def _end_with(parent: int) -> None:
 
 def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
     start = _SIZE.unpack_from(data)[0]
-    task: Any = pickle.loads(memoryview(data)[_SIZE.size :])  # noqa: S301 - of the parent
+    task: Any = pickle.loads(memoryview(data)[_SIZE.size :])  # noqa: S301 - from the parent
     blocks, size = list[Any](), 0
     for block in life_cycle.encode(task.between(start, None) if start else task):
         blocks.append(block)
@@ -253,21 +253,21 @@ def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
 def _portable(error: BaseException) -> BaseException:
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
-    except Exception:  # noqa: BLE001 - whatever its class does
+    except Exception:  # noqa: BLE001 - the class of the error may raise any
         return SourceError(f"{type(error).__name__}: {error}")
     return error
 
 
 class _Tensorflow(ModuleType):
-    """Stands where TensorFlow would, until something of it is used."""
+    """Placeholder in `sys.modules` that imports TensorFlow on first use, which takes seconds."""
 
-    _asked = threading.RLock()
+    _importing = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
-        # Python looks modules through for other names of this form, which must not cost seconds.
+        # Python itself reads other names of this form from every module; these must not import TensorFlow.
         if name.startswith("__") and name not in ("__path__", "__all__") and not name.endswith("version__"):
             raise AttributeError(name)
-        with self._asked:
+        with self._importing:
             if sys.modules.get("tensorflow") is self:
                 del sys.modules["tensorflow"]
                 vars(self).update(vars(importlib.import_module("tensorflow")))
@@ -286,14 +286,14 @@ _LOG = logging.getLogger("seqrecorder")
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
-_JUDGED_SECONDS = 0.5  # of encoding, by which workers are judged, and which they must save: starting one takes less
-_SAMPLE = 32  # records whose copy is tried
-_BOTH_SIDES = 2  # what of a copy can be timed here is half of it: the rest are the pipes, and the worker's part
+_JUDGED_SECONDS = 0.5  # workers are judged after this much encoding, and must save as much: starting one takes less
+_SAMPLE = 32  # records that are pickled to estimate the cost of a copy
+_BOTH_SIDES = 2  # only half of a copy can be timed here: the pipes and the worker take the other half
 
 
 @attrs.frozen
 class _Chunk:
-    """A chunk that a worker has: its pickled sources, their positions, and from which of them on."""
+    """A chunk in a worker: its pickled sources, their positions, and the first one to encode."""
 
     pickled: bytes
     positions: NDArray[np.int64]
@@ -302,7 +302,7 @@ class _Chunk:
 
 
 class _Pool:
-    """Worker processes, each with a thread of this one that hands it chunks; they start while this process goes on."""
+    """Worker processes, each fed by a thread of this process; they start in the background."""
 
     def __init__(self, begin: tuple[bytes, bytes], workers: int) -> None:
         self.workers = workers
@@ -320,15 +320,15 @@ class _Pool:
 
     @property
     def is_ready(self) -> bool:
-        """Check whether every worker can work."""
+        """Check whether every worker has started."""
         return self._ready == self.workers
 
     def submit(self, chunk: _Chunk) -> None:
-        """Have some worker work on a chunk."""
+        """Queue a chunk for the next free worker."""
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """End the workers: at once, or after what they are at."""
+        """End the workers: at once, or after their current chunks."""
         with self._lock:
             self._closed = True
         for process in self._processes:
@@ -348,7 +348,7 @@ class _Pool:
                 process = WorkerProcess(begin)
                 self._processes.append(process)
             process.wait_until_ready()
-        except Exception as error:  # noqa: BLE001 - whatever it is, this process goes on alone
+        except Exception as error:  # noqa: BLE001 - after any error this process encodes alone
             self.problem = self.problem or str(error)
             return
         with self._lock:
@@ -356,45 +356,45 @@ class _Pool:
         while (chunk := self._tasks.get()) is not None:
             try:
                 chunk.future.set_result(process.work(chunk.pickled, chunk.start))
-            except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            except BaseException as error:  # noqa: BLE001 - the future raises it to its consumer
                 chunk.future.set_exception(error)
             del chunk
 
 
 class _Costs:
-    """Time of encoding here, and of bringing records to a worker and bytes back.
+    """Time of encoding here, and of copying records to a worker and bytes back.
 
-    Every chunk is timed, and of fewer and fewer the copy is tried. The first chunk does not count among these: what a
-    hook imports, or opens once, would seem to be what records take.
+    Every chunk is timed; the copy is tried for fewer and fewer of them. The first chunk does not count there: its time
+    includes imports of the hooks and files that they open once.
     """
 
     def __init__(self) -> None:
         self._encoding = self._copying = 0.0  # of the chunks whose copy was tried
-        self._seconds, self._chunks = 0.0, 0  # of all
-        # With one core a worker can but wait instead of this process, for files or a network.
+        self._seconds, self._chunks = 0.0, 0  # of all chunks
+        # With one core, a worker saves only the time in which this process waits for files or a network.
         self._clock = time.perf_counter if cores() > 1 else lambda: time.perf_counter() - time.thread_time()
 
     @property
     def wants_sample(self) -> bool:
-        """Check whether the copy of the next chunk is tried."""
+        """Check whether to time the copy of the next chunk."""
         return not self._chunks & (self._chunks - 1)
 
     @property
     def ratio(self) -> float:
-        """Ratio of the time of encoding to that of the copy; 0 where nothing was tried yet."""
+        """Ratio of the time of encoding to that of the copy; 0 before the first trial."""
         return self._encoding / max(self._copying, 1e-9)
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers pay, if as much is still to come as came; None until that is known."""
+        """Check whether workers pay, if as much again is still to come; None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         if self.ratio <= 1:
             return False
         return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
 
-    def measured(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Yield the blocks of a chunk, whose sources took so long to be pickled; None where that was not tried."""
+    def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
+        """Time the encoding of a chunk, and its copy if `pickling` is the time that its sources took to be pickled."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start
@@ -412,20 +412,20 @@ class _Costs:
 
 
 class PoolEncoder:
-    """Runs the life cycle in worker processes, a bounded number of chunks ahead, where that is faster.
+    """Encoder that runs the life cycle in worker processes, with prefetching, if that is faster.
 
-    The first chunks are encoded in this process and timed. Where that takes longer than to bring records to a worker
-    and bytes back, workers start, and take over once they are there; else this process goes on alone, and says so.
+    The first chunks are encoded in this process and timed. If that takes longer than to copy records to a worker and
+    bytes back, workers start in the background and take over. Else this process encodes alone, and logs the reason.
 
     Args:
-        schema: of the records, whose class workers import by name.
-        life_cycle: of the records, for those that are encoded here.
-        params: for the hooks.
-        rows: whether a line for the CSV is wanted of each record.
-        workers: number of processes, or `"auto"` for as many as have work, and cores.
+        schema: schema of the records, whose class workers import by name.
+        life_cycle: the hooks and the encoding, for records that are encoded here.
+        params: keyword arguments of the hooks.
+        rows: whether to produce a CSV line for each record.
+        workers: number of processes; `"auto"` starts as many as pay, at most one per core.
 
     Raises:
-        OptionError: the class, or params, cannot reach other processes.
+        OptionError: the class or `params` cannot be pickled.
     """
 
     def __init__(
@@ -441,7 +441,7 @@ class PoolEncoder:
         self._key = None if schema.key_field is None else schema.key_field.name
         self._pending: collections.deque[_Chunk] = collections.deque()
         self._pool: _Pool | None = None
-        self._begin: tuple[bytes, bytes] | None = None  # None once this process is to go on alone
+        self._begin: tuple[bytes, bytes] | None = None  # None once this process encodes alone
         self._costs = _Costs()
         if is_starting():
             raise OptionError("a script that uses workers= needs `if __name__ == '__main__':` around its work")
@@ -457,7 +457,7 @@ class PoolEncoder:
             self._go_on_alone(f"{reason}: {error}")
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Encode a chunk here, or hand it to a worker and yield the oldest blocks once enough are under way."""
+        """Encode a chunk here, or queue it for a worker and yield the oldest blocks once enough are in flight."""
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None
@@ -465,30 +465,30 @@ class PoolEncoder:
             yield from self._life_cycle.encode(sources)
             return
         try:
-            # Now, and not in a thread: records may change when we are done here.
+            # Pickle now, and not in a thread: the caller may change the records afterwards.
             if pool is not None:
-                self._hand_over(self._pickled(sources), sources.positions, 0)
+                self._hand_over(self._pickle(sources), sources.positions, 0)
             elif self._costs.wants_sample:
-                # Chunks of a list are as large as it likes, as long as they stay here.
-                some = sources if sources.columns is not None else sources.between(0, _SAMPLE)
+                # A chunk of a list may be large here: a sample of it suffices.
+                sample = sources if sources.columns is not None else sources.between(0, _SAMPLE)
                 start = time.perf_counter()
-                self._pickled(some)
-                pickling = (time.perf_counter() - start) * len(sources.positions) / max(1, len(some.positions))
-        except Exception as error:  # noqa: BLE001 - whatever their classes do
+                self._pickle(sample)
+                pickling = (time.perf_counter() - start) * len(sources.positions) / max(1, len(sample.positions))
+        except Exception as error:  # noqa: BLE001 - classes of records may raise any
             yield from self.drain()
             self._go_on_alone(f"records cannot reach other processes: {type(error).__name__}: {error}")
             yield from self._life_cycle.encode(sources)
             return
         if pool is None:
-            yield from self._costs.measured(self._life_cycle.encode(sources), pickling)
+            yield from self._costs.measure(self._life_cycle.encode(sources), pickling)
             self._judge()
         else:
             while len(self._pending) > pool.workers * _AHEAD:
                 yield from self._next()
 
-    def _pickled(self, sources: Sources) -> bytes:
+    def _pickle(self, sources: Sources) -> bytes:
         if sources.columns is not None:
-            # Texts that are encoded already stay here, but for the key, which errors name.
+            # Leave out the values of columns that are encoded already, except for the key, which errors name.
             columns = {
                 name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
                 for name, column in sources.columns.items()
@@ -500,7 +500,7 @@ class PoolEncoder:
         verdict = self._costs.verdict
         if verdict is False:
             self._go_on_alone(
-                "to bring records to other processes, and their bytes back, takes longer than to encode them here"
+                "copying records to other processes and their bytes back takes longer than encoding them here"
             )
         elif verdict and self._begin is not None:
             paying = max(2, min(cores(), math.ceil(self._costs.ratio)))
@@ -522,7 +522,7 @@ class PoolEncoder:
             self._pool.submit(chunk)
 
     def drain(self) -> Iterator[Block]:
-        """Wait for all chunks."""
+        """Wait for all outstanding chunks, and yield their blocks."""
         while self._pending:
             yield from self._next()
 
@@ -546,7 +546,7 @@ class PoolEncoder:
         return blocks
 
     def close(self) -> None:
-        """Stop the workers; what is outstanding is dropped."""
+        """Stop the workers and drop outstanding chunks."""
         if self._pool is not None:
-            # Something failed, or the process is to end: `load` may take as long as it likes, and is not waited for.
+            # Outstanding chunks mean an error or the end of the process: do not wait for `load`, which may be slow.
             self._pool.close(kill=bool(self._pending))

@@ -1,7 +1,7 @@
 """Writing a dataset: records in, complete and published files out, or nothing.
 
-Records are gathered into chunks, given their splits, taken through their life cycle (here or in worker processes), and
-placed into shards inside a staging directory beside the destination, which one rename publishes.
+Records are grouped into chunks and assigned to splits. Their hooks and the encoding run here or in worker processes.
+Shards are written to a staging directory beside the destination, which one rename publishes.
 """
 
 from __future__ import annotations
@@ -109,45 +109,45 @@ class WriteOptions:
             a function of the record, that gives the split's name; or None for one split, `train`. With `time`, the
             time from which on each split is, `...` for the first: `{"train": ..., "eval": "2026-01-01"}`.
         split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
-            never straddle splits. Without it the key field decides, else the position. It is asked before `load`. Few
-            or large groups can miss the shares widely, which is logged as a warning and told by
-            `manifest.missed_shares`; `Balanced(...)` around it deals groups by what is missing.
+            never straddle splits. Without it the key field decides, else the position. It is evaluated before `load`.
+            Few or large groups can miss the shares widely, which is logged as a warning and listed in
+            `manifest.missed_shares`; `Balanced(...)` around it deals groups to the splits that lack most.
         stratify: the name of a field, or a function of the record, that gives its stratum: each split gets its share of
-            every one, within a few records, and of all. Records are dealt as they come, by what is lacking and by
-            chance. Of `split_by`, a group goes where its first record is dealt, so that strata of few or large groups
-            can miss their shares, which is logged as a warning: `selection.split` counts all records first, and comes
-            nearer. `manifest.shares` tells what came out.
-        time: name of the field of a record's time, of a feature list the first step's, for splits in time.
-        end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
-        straddling: what records are that begin in one split and end in another: an `"error"`, left out (`"drop"`), or
-            cut at that time (`"cut"`): `time` is a feature list then. The pieces share their key, numbered by a field
-            that is declared with `chunk=True`.
-        seed: of the hash that decides splits, and of the order on disk.
+            every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
+            splits that lack most. With `split_by`, a group goes where its first record is dealt. Strata of few or large
+            groups can miss their shares then, which is logged as a warning: `selection.split` counts all records first,
+            and comes nearer. `manifest.shares` reports the result.
+        time: name of the field with a record's time, for splits in time; of a feature list, its first step counts.
+        end: name of the field with the time at which a record ends; the default is the last step of `time`.
+        straddling: how to treat records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
+            or `"cut"` them at that time, for which `time` must be a feature list. The pieces share their key, and are
+            numbered by a field that is declared with `chunk=True`.
+        seed: seed of the hash that decides splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
-        shard_bytes: size in bytes at which shards end; 128 MiB where neither is given.
+        shard_bytes: size in bytes at which shards end; 128 MiB if neither is set.
         compression: None or `"GZIP"` (level 1), which takes several times as long.
-        shuffle: whether records stand on disk in a random, seeded order; memory stays bounded.
-        workers: number of processes that run `load`, `split` and the encoding, or `"auto"` for as many as have work,
-            and cores; the bytes do not depend on it. They start once the first chunks have shown that it pays; where it
-            does not, this process writes alone, and a warning says so, once (`"auto"` says it as information).
-        params: for the hooks of the class.
-        csv: whether each split gets an `examples.csv` of what went where.
-        metadata: anything that JSON holds; `info` gives it back.
+        shuffle: whether to write records in a random, seeded order; memory stays bounded.
+        workers: number of processes that run `load`, `split` and the encoding; `"auto"` starts as many as pay, at most
+            one per core. The bytes do not depend on it. They start once the first chunks have shown that it pays; if it
+            does not, this process writes alone and logs the reason once, as a warning (for `"auto"` as information).
+        params: keyword arguments of the hooks of the class.
+        csv: whether to write an `examples.csv` for each split, which lists the shard and index of each record.
+        metadata: any JSON data; `info` returns it.
         assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
-        on_duplicate: what a second record with the same key is: an `"error"`, or left out (`"first"` stays).
-        overwrite: whether a dataset at the destination is replaced, once the new one is complete. Its own files go:
-            those that its manifest names, its listings, and what killed writers left. Others in the directory stay.
-            Where the manifest is damaged, it counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON
-            while shards with their files of lengths lie beside it; files that are named as shards of their directory,
-            and have lengths, go then.
-        append: whether records are added to the dataset at the destination, under its own seed and splits. Where these
-            were named record by record, new records must name theirs too.
+        on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
+        overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
+            that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
+            A damaged manifest counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON while shards
+            with their files of lengths lie beside it. Files that are named as shards of their directory, and have
+            lengths, are removed then.
+        append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
+            were named record by record, new records must name theirs as well.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
-        stats: whether what `stats` tells of the records is kept with them, for which they are read once more when they
-            are written. Where it is kept, an append keeps it, too.
+        stats: whether to store statistics with the dataset (costs one more pass over the records). An append keeps them
+            if the dataset has them.
 
     Raises:
-        OptionError: an option makes no sense, alone or beside another.
+        OptionError: an option is invalid, alone or beside another.
     """
 
     splits: Mapping[str, Any] | str | Callable[[Any], str] | None = None
@@ -174,10 +174,10 @@ class WriteOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> WriteOptions:
-        """Return the options of a call.
+        """Parse the keyword arguments of a call.
 
         Raises:
-            OptionError: a name is none of an option, or its value makes no sense.
+            OptionError: an option is unknown, or its value is invalid.
         """
         known = [attribute.name for attribute in attrs.fields(cls)]
         unknown = sorted(set(given) - set(known))
@@ -227,19 +227,19 @@ class WriteOptions:
         for name, content in self.assets.items():
             if ASSET_GENERATION.fullmatch(name):
                 raise OptionError(
-                    f"asset {name!r}: such names are those of the dataset's own directories; choose another"
+                    f"asset {name!r}: the name is reserved for directories of the dataset; choose another"
                 )
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
 
     def of_shards(self, *, seed: int, generation: int, groups: int) -> ShardOptions:
-        """Return the options of the shards.
+        """Derive the options of the shards.
 
         Args:
-            seed: of the dataset, which for an append is not the one that was given.
-            generation: of the dataset that is written.
-            groups: alignment groups of the schema.
+            seed: seed of the dataset; an append keeps the seed of the old one.
+            generation: generation of the dataset that is written.
+            groups: number of alignment groups of the schema.
         """
         return ShardOptions(
             shards=self.shards,
@@ -257,7 +257,7 @@ def _is_int(value: object) -> bool:
 
 
 def shows_options(target: T) -> T:
-    """Decorate a function or class that takes `**options`, so that `help` and notebooks show each with its words."""
+    """Show each option in the signature and docstring of a function or class that takes `**options`."""
     shown: Any = target
     signature = inspect.signature(shown)
     own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
@@ -276,13 +276,13 @@ KEYS = "keys"
 
 @attrs.frozen
 class Part:
-    """One part of a dataset that many processes write: what its writer knows of the whole.
+    """One part of a dataset that several processes write.
 
     Attributes:
-        number: of the part, or its name.
+        number: number or name of the part.
         whole: the dataset that is appended to, whose rules of splits hold; None for a new one.
-        destination: of the whole dataset.
-        opened: gets the digests of the manifests whose records the part holds.
+        destination: destination of the whole dataset.
+        opened: list that collects the digests of the manifests from which the part copies records.
     """
 
     number: int | str
@@ -293,7 +293,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writes a dataset record by record; type checkers know the class of the records.
+    """Writer of a dataset, record by record; generic in the class of the records.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -306,24 +306,24 @@ class Writer(Generic[R]):
     >>> writer.manifest.splits["train"].records
     2
 
-    Nothing stands at the destination until the `with` block ends without an error; then the whole dataset does.
+    The dataset appears at the destination as a whole when the `with` block ends without an error, and not before.
 
     Args:
-        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: shards are
-            written to the place of temporary files, and sent when they are full. It must not exist yet, or be empty,
-            unless `overwrite` or `append`; a directory that is there keeps its mode and owner.
+        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: shards are written to
+            the directory of temporary files, and sent when they are full. It must not exist yet, or be empty, unless
+            `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
     Attributes:
-        manifest: what was written; there once the `with` block has ended.
+        manifest: the manifest of the dataset; set when the `with` block has ended.
 
     Raises:
-        DatasetExistsError: something stands at the destination, which is no dataset to overwrite; or came meanwhile.
-        DatasetError: at the end of the block: the dataset to be overwritten, or appended to, has been changed by
-            somebody else meanwhile, and is left as it is. In `write_all`: so has the dataset to be overwritten since
-            a selection of it was made.
-        OptionError: options make no sense, or the destination is no path.
+        DatasetExistsError: the destination exists and is no dataset to overwrite, or appeared meanwhile.
+        DatasetError: at the end of the block: another process has changed the dataset that was to be overwritten or
+            appended to; it stays as it is. In `write_all`: the dataset to be overwritten was changed since a selection
+            of it was made.
+        OptionError: an option is invalid, or the destination is no path.
     """
 
     manifest: Manifest
@@ -340,14 +340,14 @@ class Writer(Generic[R]):
         self._prepare(destination, Schema.of(schema), WriteOptions.of(options))
 
     def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
-        """Look at what stands at the destination, and decide how records find their splits."""
+        """Check the destination, and set up the rule of the splits."""
         schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
-        # What goes to a URL is written on this disk first, all of it.
+        # A dataset for a URL is written to this disk first.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
-        self._place = self.destination if self._remote is None else self._remote.place
-        self._place = self._place if part is None else part.destination
+        self._target = self.destination if self._remote is None else self._remote.place
+        self._target = self._target if part is None else part.destination
         check_params(self.schema.record_class, self.options.params)
         clean_destination(self.destination)
         find = partial(standing, self.destination) if self._remote is None else self._remote.standing
@@ -358,7 +358,7 @@ class Writer(Generic[R]):
             compression=check_compression(self.options.compression),
         )
         self._generation = self._standing.generation
-        # The dataset that is appended to; None for a new one, also where it replaces one.
+        # The dataset that is appended to; None for a new one, even if it replaces another.
         self._old = self._standing.manifest if self.options.append else None
         self._router = Router(
             schema,
@@ -376,7 +376,7 @@ class Writer(Generic[R]):
         )
         self._splitting: Splitting | None = None
         self._placement: Placement | None = None
-        self._taker: RecordIntake | None = None
+        self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
         self._lock = threading.RLock()  # against the end of the interpreter
@@ -385,32 +385,30 @@ class Writer(Generic[R]):
         self._cleanup = contextlib.ExitStack()
 
     def _url_of(self, destination: Any) -> Destination | None:
-        """Return the destination at a URL; None for a directory."""
+        """Open the destination at a URL; return None for a directory."""
         if not is_url(destination):
             copied = origin_of(local_path(destination))
             if copied is not None:
-                raise OptionError(f"{destination} is in the cache: write to {copied}, of which it has copies")
+                raise OptionError(f"{destination} is in the cache of {copied}; write to {copied} instead")
             return None
-        given = [name for name in ("csv", "stats") if getattr(self.options, name)]
-        if given:
-            raise OptionError(
-                f"{given[0]}=True makes files beside a dataset, which a URL has not; write to a directory"
-            )
+        unsupported = [name for name in ("csv", "stats") if getattr(self.options, name)]
+        if unsupported:
+            raise OptionError(f"{unsupported[0]}=True is not supported at a URL; write to a directory, and send it")
         return Destination.of(destination)
 
     # The with block -------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        """Make the staging directory."""
+        """Create the staging directory."""
         if self._entered:
-            raise OptionError("a Writer is used once: make another one")
+            raise OptionError("a Writer can be entered only once; create another one")
         self._entered, self._process = True, os.getpid()
         options = self.options
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
             self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
             encoder = self._new_encoder()
-            # Left in the opposite order: the files go before we wait for the workers.
+            # Callbacks run in reverse order: files are removed before we wait for the workers.
             stack.callback(encoder.close)
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
@@ -428,7 +426,7 @@ class Writer(Generic[R]):
             )
             stack.callback(placement.abandon)
             if self._uploads is not None:
-                stack.callback(self._uploads.close)  # before its files go
+                stack.callback(self._uploads.close)  # before its files are removed
             progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(progress.close)
             if self._old is not None:
@@ -436,7 +434,7 @@ class Writer(Generic[R]):
             for name in self._router.names:
                 placement.open(name)
             self._placement = placement
-            self._taker = RecordIntake(
+            self._open_intake = RecordIntake(
                 self.schema,
                 self._life_cycle,
                 encoder,
@@ -447,7 +445,7 @@ class Writer(Generic[R]):
                 lock=self._lock,
             )
             self._cleanup = stack.pop_all()
-        # Of one that is never left: files that are still open when the interpreter ends can crash it.
+        # For a `with` block that never ends: files still open at the end of the interpreter can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
 
@@ -459,17 +457,17 @@ class Writer(Generic[R]):
 
     @property
     def _intake(self) -> RecordIntake:
-        if self._placement is None or self._taker is None:
+        if self._placement is None or self._open_intake is None:
             raise OptionError("a Writer writes inside its `with` block")
         self._check_process()
-        self._placement.opened()
-        return self._taker
+        self._placement.require_open()
+        return self._open_intake
 
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise OptionError(
-                f"this Writer is of process {self._process}, and this one, {os.getpid()}, was forked from it: only "
-                "that one writes and publishes; leave the child by os._exit, or fork outside of the `with` block"
+                f"this Writer belongs to process {self._process}; the forked process {os.getpid()} can neither write "
+                "nor publish with it: leave the child by os._exit, or fork outside of the `with` block"
             )
 
     def __exit__(
@@ -486,14 +484,14 @@ class Writer(Generic[R]):
                 if kind is None:
                     self._finish()
         except Exception as failure:
-            # Of a dataset that is there, no error may say that it was not written: it would be written twice.
+            # Once the dataset is published, an error would make the caller write it again.
             if not hasattr(self, "manifest"):
                 raise
-            _LOG.warning("%s is written, but not all was tidied up after that: %r", self.destination, failure)
+            _LOG.warning("%s is written, but the cleanup after that failed: %r", self.destination, failure)
         finally:
             if self._finalizer is not None:
                 self._finalizer.detach()
-            self._placement = None  # what is written from now on would go nowhere
+            self._placement = None  # later records would be lost
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -501,18 +499,18 @@ class Writer(Generic[R]):
         """Add a record.
 
         Args:
-            record: of the writer's class. Its values are taken now, so that it, its arrays and its lists may be filled
-                again for the next one; arrays of records that wait for others are copied for that.
-            split: name of its split, where `splits` does not decide.
+            record: an instance of the writer's class. Its values are taken now, so that the object, its arrays and its
+                lists may be reused for the next one; arrays of records that wait in the buffer are copied.
+            split: name of its split, if `splits` does not decide.
 
         Raises:
-            RecordError: this or an earlier record cannot be encoded; it says which. After that nothing is published.
+            RecordError: this or an earlier record cannot be encoded; the message names it. Nothing is published then.
             ShardWriteError: the disk is full, or failed.
         """
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records, given as columns: the same checks and the same bytes, without an object for each.
+        """Add many records as columns: the same checks and the same bytes, without an object for each.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -525,20 +523,20 @@ class Writer(Generic[R]):
         [3]
 
         Args:
-            columns: a mapping of field to column. Of a context field: values of shape `(N, *shape)`. Of a feature list:
-                `(values, steps)`, the values of all steps of all records flat, `(S, *shape)`, and the steps of each
-                record, `(N,)`. Where the first dimension of the shape is None: `(values, lengths)`, and for feature
-                lists `(values, lengths, steps)`, with the values of each step. Fields that have a default or are
-                optional may be left out. What is sparse, or None in some records, is a
-                `sr.Column`. With pyarrow installed, arrays of any library with the Arrow C
-                interface are taken, and tables for the mapping: a list array is the values and lengths in one; a null
-                is None, or NaN where None cannot be.
-            split: name of their split, where `splits` does not decide.
+            columns: a mapping of field to column. A context field takes values of shape `(N, *shape)`. A feature list
+                takes `(values, steps)`: the values of all steps of all records, concatenated, `(S, *shape)`, and the
+                number of steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
+                `(values, lengths)`, and for feature lists `(values, lengths, steps)`, with the number of values of each
+                step. Fields that have a default or are optional may be left out. Pass an `sr.Column` for a sparse
+                field, and for one that is None in some of the records. With pyarrow installed, a column may be an array
+                of any library with the Arrow C interface, and the mapping a table: a list array holds both values and
+                lengths; a null is None, or NaN in a field that cannot be None.
+            split: name of their split, if `splits` does not decide.
 
         Raises:
-            OptionError: columns are not of that form, or the class has `load` or `split`, which take records.
-            RecordError: values do not fit their fields; the position of the record is named. After that nothing is
-                published.
+            OptionError: columns have another form, or the class has `load` or `split`, which take records.
+            RecordError: values do not fit their fields; the message names the position of the record. Nothing is
+                published then.
             ShardWriteError: the disk is full, or failed.
         """
         intake = self._intake
@@ -547,43 +545,43 @@ class Writer(Generic[R]):
         intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
-        """Add all records of a source, one by one, or batch by batch where it gives columns.
+        """Add all records of a source, one by one, or in batches if it has columns.
 
         Args:
-            records: what `write` takes.
+            records: the same as for `write`.
 
         Raises:
             RecordError: see `write`.
-            SourceError: the iterable failed; the number of the record is named.
+            SourceError: the iterable failed; the message names the number of the record.
         """
         intake = self._intake
         stream = records if isinstance(records, RecordStream) else RecordStream(records, self.schema)
         for _, source in stream.columns:
-            if isinstance(source, Selection) and rows_of(source).store.manifest.is_at(self._place):
+            if isinstance(source, Selection) and rows_of(source).store.manifest.is_at(self._target):
                 self._check_opened(rows_of(source).store.digest)
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Have the manifest say that records find their splits as in another one: of a dataset that is rewritten."""
+        """Set the rule of the splits in the manifest to that of a dataset that is rewritten."""
         self._splitting = splitting
 
     def _check_opened(self, digest: str) -> None:
-        """Raise `DatasetError` where records replace their own dataset, and that was changed since it was opened."""
+        """Raise `DatasetError` if records replace their own dataset, which was changed since it was opened."""
         if self._part is not None:  # `commit` checks it
             self._part.opened.append(digest)
         elif self.options.overwrite:
-            self._standing.check_opened(digest, self._place)
+            self._standing.check_opened(digest, self._target)
 
     # The end --------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if self._staging is None:  # pragma: no cover - asked inside the block only
+        if self._staging is None:  # pragma: no cover - called inside the block only
             raise RuntimeError("no staging directory")
         intake, placement = self._intake, self._placement
-        if placement is None:  # pragma: no cover - asked inside the block only
+        if placement is None:  # pragma: no cover - called inside the block only
             raise RuntimeError("no placement")
         intake.finish()
-        # Which splits there are is said by all parts together.
+        # Of a dataset in parts, only all parts together know whether there is a split.
         if placement.is_empty and self._part is None and not self.options.append:
             placement.open(DEFAULT_SPLIT)
         added = placement.finish()
@@ -596,7 +594,7 @@ class Writer(Generic[R]):
             skipped=placement.skipped,
             skip_reasons=placement.reasons,
             splitting=self._splitting or self._router.splitting(intake.position),
-            metadata=json.loads(json.dumps(self.options.metadata)),  # as it will be read
+            metadata=json.loads(json.dumps(self.options.metadata)),  # the same as a reader gets
             asset_infos=write_assets(
                 self.options.assets if self._part is None else _asset_of_keys(self._keys),
                 self._staging.path,
@@ -615,7 +613,7 @@ class Writer(Generic[R]):
             known = self._known_stats()
             self.manifest = publish(self._staging, manifest, self._standing, keep=self._old is not None)
         if self._part is None:
-            tell_missed_shares(self.manifest)
+            warn_of_missed_shares(self.manifest)
         if self._remote is None and (self.options.stats or known is not None):
             from seqrecorder.analysis.stats import keep_stats
 
@@ -624,7 +622,7 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
-        """Return the statistics that are kept with the dataset that is appended to."""
+        """Read the statistics of the dataset that is appended to; None if it has none."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -640,12 +638,12 @@ def _asset_of_keys(keys: UniqueKeys) -> dict[str, bytes]:
     return {} if keys.hashes is None else {KEYS: keys.hashes.astype("<u8", copy=False).tobytes()}
 
 
-def tell_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that groups have kept far from its share, and one for strata."""
+def warn_of_missed_shares(manifest: Manifest) -> None:
+    """Log a warning for each split that misses its share because of groups, and one for strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and "
-            "few or large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them by what is missing",
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"
+            " large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them to the splits that lack most",
             *(manifest.where, name, 100 * got, 100 * share),
         )
     rule = manifest.splitting
@@ -655,16 +653,16 @@ def tell_missed_shares(manifest: Manifest) -> None:
         _LOG.warning(
             "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
             "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
-            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first: nearer",
+            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first",
             *(manifest.where, len({stratum for _, stratum, *_ in missed}), len(rule.strata or {}), stratum),
             *(name, 100 * got, records, 100 * (rule.shares or {})[name]),
         )
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
-    """Remove every trace of what a Writer that nobody left has written."""
+    """Remove the files of a writer whose `with` block never ended."""
     if process == os.getpid():
-        with lock:  # a thread may be writing into files that are to be closed
+        with lock:  # a thread may still write to the files
             cleanup.close()
 
 
@@ -687,26 +685,26 @@ def write(
     >>> manifest.records
     10
 
-    A large record takes about three times its encoded size of memory while it is written, itself included.
+    While it is written, a large record takes about three times its encoded size of memory, itself included.
 
     Args:
-        records: any iterable of records of one class, taken one by one and never held as a whole; of dictionaries of
-            field to value; a table whose rows are records, of any library with the Arrow C interface or of Hugging
-            Face, or what `from_table`, `from_rows` and the like give; a selection, whose records are copied
-            as they are encoded where the schema is the same; or a mapping of a split's name to any of these.
-            Values are taken as a record comes; the next may use its arrays.
+        records: any iterable of records of one class, or of dictionaries of field to value, which is taken one by one
+            and never held in memory as a whole; a table with a record in each row, from any library with the Arrow C
+            interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose encoded
+            records are copied if the schema is the same; or a mapping from the name of each split to one of these.
+            The values of a record are taken at once: the next one may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
-        schema: the record class; needed for dictionaries and tables, and where there may be no record at all.
+        schema: the record class; needed for dictionaries and tables, and if there may be no record at all.
         **options: the fields of `WriteOptions`.
 
     Returns:
-        What was written.
+        The manifest of the dataset.
 
     Raises:
-        DatasetExistsError: something stands at the destination.
+        DatasetExistsError: the destination exists and is not empty.
         RecordError: a record cannot be encoded; nothing is published.
         SourceError: the iterable raised; nothing is published.
-        OptionError: options make no sense, or the columns of a table are not the fields.
+        OptionError: an option is invalid, or the columns of a table are not the fields.
     """
     stream, wanted = stream_of(records, schema, options)
     writer = Writer[Any](destination, wanted, **options)
@@ -716,7 +714,7 @@ def write(
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Return the records to write as a stream, and their schema; takes and raises what `write` does."""
+    """Make a stream of the records to write, and find their schema; arguments and errors are those of `write`."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):
@@ -725,14 +723,14 @@ def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[Rec
             "from_jsonl and the like read files"
         )
     if schema is None:
-        parts = records.values() if isinstance(records, Mapping) else [records]
-        schema = next((part.schema for part in parts if isinstance(part, (ColumnSource, Selection))), None)
+        sources = records.values() if isinstance(records, Mapping) else [records]
+        schema = next((source.schema for source in sources if isinstance(source, (ColumnSource, Selection))), None)
     stream = RecordStream(records, None if schema is None else Schema.of(schema))
     if schema is None:
         first = stream.peek()
         if isinstance(first, Mapping):
             raise OptionError("dictionaries do not say what records they are: pass schema=Class")
         if first is None:
-            raise OptionError("there is no record to write; pass schema= to write an empty dataset")
+            raise OptionError("expected at least one record, got none; pass schema= to write an empty dataset")
         schema = first
     return stream, Schema.of(schema)

@@ -89,7 +89,7 @@ def said(tmp_path_factory):
 def test_a_child_publishes_nothing_and_writes_nothing(said, end):
     """However a child ends that was forked between two records, the parent's dataset is whole, and lines of the CSV."""
     lines = said[end]
-    assert lines[0].startswith("this Writer is of process")
+    assert lines[0].startswith("this Writer belongs to process")
     assert lines[1:-2] == lines[:1] * (end == "returned")
     assert lines[-2:] == ["True 301", "302"]
     assert not said[""]

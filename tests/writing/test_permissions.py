@@ -239,7 +239,7 @@ def test_closing_fails(tmp_path, monkeypatch, caplog):
         (
             "seqrecorder",
             logging.WARNING,
-            f"{tmp_path / 'd'} is written, but not all was tidied up after that: ZeroDivisionError('division by zero')",
+            f"{tmp_path / 'd'} is written, but the cleanup after that failed: ZeroDivisionError('division by zero')",
         )
     ]
 

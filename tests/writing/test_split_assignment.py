@@ -245,7 +245,7 @@ def test_rules_that_make_no_sense(tmp_path: Path, options: dict[str, Any], messa
 def test_times_say_the_split(tmp_path: Path) -> None:
     """Of splits in time nobody names the split of a record."""
     with (
-        pytest.raises(sr.OptionError, match="name none for it"),
+        pytest.raises(sr.OptionError, match="do not name one"),
         sr.Writer(tmp_path / "d", Visit, splits=IN_TIME, time="day") as writer,
     ):
         writer.write(VISITS[0], split="train")

@@ -106,7 +106,7 @@ def test_where_workers_do_not_pay(
     with caplog.at_level(logging.INFO, "seqrecorder"):
         manifest = sr.write(clips(), tmp_path / "c", params={"length": 1000}, workers=workers)
     assert manifest.records == 9
-    assert [(record.levelno, "takes longer than to encode" in record.message) for record in caplog.records] == [
+    assert [(record.levelno, "takes longer than encoding" in record.message) for record in caplog.records] == [
         (level, True)
     ]
 
@@ -122,7 +122,7 @@ def test_the_verdict() -> None:
         found._clock = lambda: next(times)
         for encoding, pickling in chunks:
             times = iter((0.0, encoding, encoding))
-            assert len(list(found.measured(iter([Block(**empty)]), pickling if found.wants_sample else None))) == 1
+            assert len(list(found.measure(iter([Block(**empty)]), pickling if found.wants_sample else None))) == 1
         return found
 
     assert costs((9, 0)).verdict is None, "one chunk"
