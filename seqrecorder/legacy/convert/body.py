@@ -63,43 +63,43 @@ _FUNCTIONS = {
     "ScatterNd": "scatter_nd",
     "InvertPermutation": "math.invert_permutation",
 }
-"""Operations that a function of TensorFlow 2 computes from the same inputs, in the same order."""
+"""Functions of TensorFlow 2 that take the same inputs as the operation, in the same order."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
 _LARGEST = 16
-"""Values of a constant that stands where it is used."""
+"""Constants of at most this many values are printed inline."""
 _SHORT = 60
-"""Characters of an expression inside another."""
+"""Expressions shorter than this many characters are nested in others."""
 _MARK = re.compile("\x01([0-9]+)\x02")
 _RESERVED = frozenset({"tf", "sr", "np", "dataset", "files", "batch_size", "num_epochs", *keyword.kwlist})
 
 
 class Infix(str):
-    """An expression with an operator: `level` tells how close that binds."""
+    """An expression with a binary operator; `level` is its precedence."""
 
     __slots__ = ("level",)
     level: int
 
     @classmethod
     def of(cls, text: str, operator: str) -> Infix:
-        """Return the expression of an operator."""
+        """Attach the precedence of an operator to an expression."""
         infix = cls(text)
-        infix.level = next(level for level, some in enumerate(_LEVELS) if operator in some)
+        infix.level = next(level for level, operators in enumerate(_LEVELS) if operator in operators)
         return infix
 
 
 _LEVELS = (("<", "<=", ">", ">="), ("|",), ("&",), ("+", "-"), ("*", "/", "//", "%"), ("**",))
-"""Operators, those that bind least first."""
+"""Operators by precedence, the lowest first."""
 
 
 class Body:
-    """A section as statements, whose values are numbered and get their names in the end.
+    """A section printed as statements; values are numbered first and named by `named`.
 
     Args:
-        module: the `Module`, which takes constants and knows the API calls.
-        section: to print.
-        arguments: the names of the function's arguments, by the names of the tensors that they are.
-        constants: expressions for other tensors, by their names.
+        module: the `Module` that holds the constants and the API calls.
+        section: the section to print.
+        arguments: the names of the function's arguments by tensor name.
+        constants: expressions for other tensors by tensor name.
     """
 
     def __init__(
@@ -127,16 +127,16 @@ class Body:
                 rank, dtype = op.outputs[2].shape.as_list()[0], op.outputs[1].dtype.name
                 text = f"tf.io.deserialize_many_sparse({holder}, tf.{dtype}, rank={rank})"
                 [holder] = self.assign(line_of(op).targets[:1] or ["sparse"], text)
-            parts = (f"{holder}.{part}" for part in ("indices", "values", "dense_shape"))
-            self._texts |= dict(zip((x.name for x in op.outputs), parts, strict=True))
+            fields = (f"{holder}.{field}" for field in ("indices", "values", "dense_shape"))
+            self._texts |= dict(zip((x.name for x in op.outputs), fields, strict=True))
 
     # Results ----------------------------------------------------------------------------------------------
 
     def results(self) -> list[str]:
-        """Print the section; return an expression for each target."""
+        """Print the section and return an expression for each target."""
         results = [self._result(target) for target in self._section.targets]
         scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self._section.inner.values() if op.type in PARSERS]
-        checked = tuple(scope[0] for scope in scopes if scope)  # by the parse functions themselves
+        checked = tuple(scope[0] for scope in scopes if scope)  # the parse functions check this themselves
         for op in self._section.inner.values():
             if op.name in self._swallowed or (not op.outputs and op.name.startswith(checked)):
                 continue
@@ -154,20 +154,20 @@ class Body:
             return text
         return f"tf.io.serialize_{'many_' if target.many else ''}sparse({text})"
 
-    def sparse(self, parts: Sequence[Any]) -> str:
+    def sparse(self, components: Sequence[Any]) -> str:
         """Return an expression for a sparse tensor."""
-        indices, values, shape = map(self.value, parts)
+        indices, values, shape = map(self.value, components)
         holder = indices.removesuffix(".indices")
         if (indices, values, shape) == tuple(f"{holder}.{part}" for part in ("indices", "values", "dense_shape")):
             return holder
         return f"tf.SparseTensor({indices}, {values}, {shape})"
 
     def named(self, results: Sequence[str], taken: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-        """Give names to all values: those of the script, again where the one before is dead.
+        """Name all values as the script does; reuse a name once its value is dead.
 
         Args:
-            results: of the function.
-            taken: names of the module.
+            results: the function's results.
+            taken: names that the module uses already.
 
         Returns:
             The arguments, the statements and the results.
@@ -202,7 +202,7 @@ class Body:
     # Values -----------------------------------------------------------------------------------------------
 
     def value(self, tensor: Any) -> str:
-        """Return an expression for a tensor, after the statements that it needs."""
+        """Add the statements that compute a tensor and return an expression for it."""
         import tensorflow as tf
 
         if tensor.name in self._texts:
@@ -221,21 +221,21 @@ class Body:
         return self._texts[tensor.name]
 
     def operand(self, tensor: Any) -> str:
-        """Return an expression for a tensor that may stand beside an operator."""
+        """Return an expression for a tensor as an operand, with parentheses if needed."""
         text = self.value(tensor)
         if text.startswith("["):
             text = self.module.constant(line_of(tensor.op).targets, tf_value(tensor))
         return _atom(text)
 
     def number(self, tensor: Any) -> str:
-        """Return an expression for an operand whose dtype follows that of the other."""
+        """Return an expression for an operand that takes the dtype of the other operand."""
         import tensorflow as tf
 
         known = None if tensor.name in self._texts else tf.get_static_value(tensor)
         return self.value(tensor) if known is None or known.ndim else plain(known)
 
     def assign(self, names: Sequence[str], text: str) -> list[str]:
-        """Add a statement; return the marks of what it assigns to."""
+        """Add an assignment and return the marks of its targets."""
         values = [self._new(name) for name in names]
         self._statements.append(([int(value[1:-1]) for value in values], text))
         return values
@@ -263,7 +263,7 @@ class Body:
             self._bind(op.outputs, self._text(op), op.type)
 
     def _branches(self, op: Any) -> str:
-        """Print the branches of a conditional as functions of what they take; return the call that chooses one."""
+        """Print the branches of a conditional as functions and return the `tf.cond` call."""
         from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
         base = next(iter(line_of(op).targets), "") or "branch"
@@ -279,19 +279,19 @@ class Body:
         return f"tf.cond({', '.join(calls)})"
 
     def _mapped(self, call: Call) -> bool:
-        """Print `tf.map_fn` with a function of its own; return whether it is printed."""
+        """Print `tf.map_fn` and its function; return False if that is not possible."""
         import tensorflow as tf
 
-        taken, given = map(tf.nest.flatten, call.inside or ((), ()))
-        if not all(tf.is_symbolic_tensor(x) and x.shape.rank is not None for x in [*taken, *given]):
+        inputs, outputs = map(tf.nest.flatten, call.inside or ((), ()))
+        if not all(tf.is_symbolic_tensor(x) and x.shape.rank is not None for x in [*inputs, *outputs]):
             return False
         [rows, *_] = [*call.arguments[1:], call.keywords.get("elems")]
         results = tf.nest.flatten(call.result)
         row = line_of(results[0].op).targets[0] if len(results) == len(line_of(results[0].op).targets) == 1 else "row"
-        names = {x.name: identifier(f"{row}_{number}" if number else row) for number, x in enumerate(taken)}
-        pairs = taken[0].graph.captures
-        function, passed = self._inside(given, names, pairs, f"map_{row}")
-        kinds = ", ".join(f"tf.{x.dtype.name}" for x in given)
+        names = {x.name: identifier(f"{row}_{number}" if number else row) for number, x in enumerate(inputs)}
+        pairs = inputs[0].graph.captures
+        function, passed = self._inside(outputs, names, pairs, f"map_{row}")
+        kinds = ", ".join(f"tf.{x.dtype.name}" for x in outputs)
         kinds = f"({kinds},)" if isinstance(call.result, (tuple, list)) else kinds
         star = "*" * isinstance(rows, (tuple, list))
         more = f", {passed}" * bool(passed)
@@ -304,31 +304,31 @@ class Body:
     def _inside(
         self, targets: Sequence[Any], names: Mapping[str, str], pairs: Sequence[tuple[Any, Any]], base: str
     ) -> tuple[Any, str]:
-        """Print a function of what is computed in a graph inside of this one.
+        """Print the operations of an inner graph as a function.
 
         Args:
-            targets: its results.
-            names: of tensors that are its first arguments.
-            pairs: of tensors outside, and what stands for them inside.
+            targets: the results of the function.
+            names: names of the first arguments by tensor name.
+            pairs: captured tensors: the outer and the inner one.
             base: the name of the function.
 
         Returns:
-            The function, None where it returns its arguments as they are; and what else it is to be given.
+            The function, or None if it returns its arguments unchanged, and the text of its further arguments.
         """
-        given = {inside.name: outside for outside, inside in pairs}
+        captured = {inside.name: outside for outside, inside in pairs}
         inner, waiting, needed = dict[str, Any](), [*targets], set[str]()
         while waiting:
             tensor = waiting.pop()
             needed.add(tensor.name)
-            if tensor.name not in given and tensor.name not in names and tensor.op.name not in inner:
+            if tensor.name not in captured and tensor.name not in names and tensor.op.name not in inner:
                 inner[tensor.op.name] = tensor.op
                 waiting += tensor.op.inputs
-        known = {inside: self.value(outside) for inside, outside in given.items() if inside in needed}
+        known = {inside: self.value(outside) for inside, outside in captured.items() if inside in needed}
         distinct = [text for text in dict.fromkeys(known.values()) if _MARK.search(text)]
         chosen = unique([*names.values(), *map(self._base, distinct)])[len(names) :]
         by_text = dict(zip(distinct, chosen, strict=True))
         own = {x.name for op in inner.values() for x in op.outputs}
-        known = {given[x].name: text for x, text in known.items() if given[x].name not in own} | known
+        known = {captured[x].name: text for x, text in known.items() if captured[x].name not in own} | known
         arguments = {tensor: by_text[text] for tensor, text in known.items() if text in by_text} | dict(names)
         constants = {tensor: text for tensor, text in known.items() if text not in by_text}
         order = {**names, **arguments}
@@ -336,12 +336,12 @@ class Body:
         return self.module.branch(body, base), ", ".join(distinct)
 
     def _base(self, text: str) -> str:
-        """Return a name for the value of an expression."""
+        """Derive a name from an expression."""
         mark = _MARK.fullmatch(text)
         return self._names[int(mark[1])] if mark else identifier(text.rpartition("[")[2])
 
     def _bind(self, tensors: Sequence[Any], text: str, kind: str) -> None:
-        """Let an expression stand for tensors: where they are used, or by names."""
+        """Bind tensors to an expression, inline or by assignment."""
         line = line_of(tensors[0].op)
         if len(tensors) == 1:
             [tensor] = tensors
@@ -366,7 +366,7 @@ class Body:
     # API calls --------------------------------------------------------------------------------------------
 
     def _call(self, call: Call) -> bool:
-        """Print a call of the API, unless an argument has no text; return whether it is printed."""
+        """Print an API call; return False if one of its arguments cannot be printed."""
         import tensorflow as tf
 
         if call.path == "tf.map_fn":
@@ -383,13 +383,13 @@ class Body:
         text = f"{call.path}({', '.join(shown)})"
         if sparse:
             [whole] = results
-            parts = {"indices": whole.indices, "values": whole.values, "dense_shape": whole.dense_shape}
-            if len(needed := [name for name, part in parts.items() if self.used(part)]) == 1:
-                self._bind([parts[needed[0]]], f"{text}.{needed[0]}", "sparse")
+            fields = {"indices": whole.indices, "values": whole.values, "dense_shape": whole.dense_shape}
+            if len(needed := [name for name, field in fields.items() if self.used(field)]) == 1:
+                self._bind([fields[needed[0]]], f"{text}.{needed[0]}", "sparse")
                 return True
             names = line_of(whole.op).targets
             [holder] = self.assign([names[0] if len(names) == 1 else "sparse"], text)
-            self._texts |= {part.name: f"{holder}.{name}" for name, part in parts.items()}
+            self._texts |= {field.name: f"{holder}.{name}" for name, field in fields.items()}
             return True
         self._bind(results, text, call.path.rpartition(".")[2])
         return True
@@ -417,7 +417,7 @@ class Body:
     # Operations -------------------------------------------------------------------------------------------
 
     def _check(self, op: Any) -> None:
-        """Print an operation that only checks."""
+        """Print an operation without outputs: an assertion."""
         if op.type == "NoOp":
             return
         if op.type == "Assert" or (op.type in _CONTROL and op.name.endswith("AssertGuard")):
@@ -453,7 +453,7 @@ class Body:
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
     def _raw(self, op: Any) -> str:
-        """Return a call of `tf.raw_ops`."""
+        """Print an operation as a call of `tf.raw_ops`."""
         import tensorflow as tf
 
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
@@ -481,12 +481,12 @@ class Body:
 
 
 def _atom(text: str) -> str:
-    """Return an expression that may stand beside any operator."""
+    """Parenthesize an expression that contains an operator."""
     return f"({text})" if isinstance(text, Infix) else text
 
 
 def tf_value(tensor: Any) -> Any:
-    """Return the value of a constant."""
+    """Return the static value of a tensor, or None."""
     import tensorflow as tf
 
     return tf.get_static_value(tensor)
@@ -522,14 +522,14 @@ def _attribute(op: Any, attribute: Any) -> str:
 
 
 def _keywords(op: Any, **names: str) -> list[str]:
-    """Print attributes of an operation as keywords of its function, without those that are its defaults."""
+    """Print the attributes that differ from their defaults as keyword arguments."""
     known = {attribute.name: attribute for attribute in op.op_def.attr}
     changed = [name for name in names if op.node_def.attr[name] != known[name].default_value]
     return [f"{names[name]}={_attribute(op, known[name])}" for name in changed]
 
 
 def _called(path: str, **names: str) -> Callable[[Body, Any], str]:
-    """Print operations as calls of a function that takes their inputs, and some attributes under other names."""
+    """Build a printer for operations whose function takes their inputs and renamed attributes."""
 
     def text(body: Body, op: Any) -> str:
         return f"tf.{path}({', '.join([*map(body.value, op.inputs), *_keywords(op, **names)])})"
@@ -627,7 +627,7 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return an expression for each element of a vector, where it is constant or stacked."""
+    """Return expressions for the elements of a constant or stacked vector, else None."""
     known = tf_value(tensor)
     if known is not None:
         return [str(number) for number in known.tolist()]
@@ -637,7 +637,7 @@ def _elements(body: Body, tensor: Any) -> list[str] | None:
 
 
 def _slices(body: Body, op: Any) -> str | None:
-    """Return an index expression, where it is constant."""
+    """Print a strided slice as an index expression, or return None if its bounds are not known."""
     begin, end, step = (_elements(body, tensor) for tensor in op.inputs[1:4])
     masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     if begin is None or end is None or step is None:
@@ -696,4 +696,4 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "DecodeBmp": _called("io.decode_bmp", channels="channels"),
     "DecodeGif": _called("io.decode_gif"),
 }
-"""Operations whose functions take other arguments."""
+"""Operations whose functions take different arguments."""

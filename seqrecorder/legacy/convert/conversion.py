@@ -1,4 +1,4 @@
-"""`convert`: trace, print, prove; what comes of it, and the data that the function reads."""
+"""`convert`: trace an input function, print it, prove the result, and write its data."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ _WAY_OUT = "write the reader yourself, and check it by seqrecorder.legacy.compar
 
 @attrs.frozen(eq=False, repr=False)
 class Conversion:
-    """An input function of TensorFlow 1 as a reader of TensorFlow 2.
+    """A TensorFlow 1 input function converted to a TensorFlow 2 reader.
 
     Attributes:
-        source: the text of the module, which has a function `inputs`.
-        files: what stands beside the module, by name: large constants.
-        report: what was printed, why not, and what was proved.
-        dataset: what `inputs()` gives.
+        source: the text of the module, which defines `inputs`.
+        files: the contents of the data files of the module, by name: large constants.
+        report: a summary: what was printed or why not, and what was proved.
+        dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
         printed: whether the module is tf.data; else it lifts the old function.
     """
@@ -79,13 +79,13 @@ class Conversion:
         return f"<Conversion: {self.report.splitlines()[0]}>"
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the module, and beside it the files that it needs.
+        """Write the module and its data files into one directory.
 
         Args:
-            path: of a Python file.
+            path: the path of the new Python file.
 
         Raises:
-            OptionError: it exists.
+            OptionError: a file exists.
         """
         target = Path(path)
         for file in (target, *map(target.with_name, self.files)):
@@ -94,26 +94,26 @@ class Conversion:
         _write(self.source, self.files, target)
 
     def together(self, *others: Conversion) -> Conversion:
-        """Return one module for what several calls became.
+        """Merge the modules of several calls into one.
 
-        What differs between them becomes a parameter, such as the files or the size of a batch; where more differs,
-        each call has a function of its own. The report says how each is called.
+        Differing values become parameters, such as the files or the batch size. If more differs, each call gets a
+        function of its own. The report shows the call of each.
 
         Args:
             *others: conversions of other calls.
 
         Raises:
-            OptionError: one of them is lifted, or has files beside its module.
+            OptionError: a conversion is lifted, or its module has data files.
         """
-        parts = [self, *others]
-        if any(part.files or not part.printed for part in parts):
+        conversions = [self, *others]
+        if any(conversion.files or not conversion.printed for conversion in conversions):
             raise OptionError("only modules that are printed, without files beside them, can be put together")
-        source, calls = join([part.source for part in parts])
+        source, calls = join([conversion.source for conversion in conversions])
         with _module(source, {}) as module:
-            for part, call in zip(parts, calls, strict=True):
-                if eval(call, vars(module)).element_spec != part.dataset.element_spec:  # noqa: S307 - what was printed
+            for conversion, call in zip(conversions, calls, strict=True):
+                if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - what was printed
                     raise AssertionError(call)
-        reports = [f"{call}\n{part.report}" for part, call in zip(parts, calls, strict=True)]
+        reports = [f"{call}\n{conversion.report}" for conversion, call in zip(conversions, calls, strict=True)]
         return attrs.evolve(self, source=source, report="\n\n".join(reports))
 
     def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
@@ -172,15 +172,15 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
 
     Args:
         function: the input function; it returns tensors that queues give.
-        *args: its arguments.
-        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was.
-        **kwargs: likewise its arguments.
+        *args: its positional arguments.
+        graph_seed: the argument of a `tf.set_random_seed` call before the function, if any.
+        **kwargs: its keyword arguments.
 
     Returns:
-        The module, what was proved, and the dataset.
+        The module, the report and the dataset.
 
     Raises:
-        LiftError: the function cannot be lifted, or what was printed gives something else: the first difference.
+        LiftError: the function cannot be lifted, or the printed module gives different batches.
     """
     shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     name, module = getattr(function, "__qualname__", "inputs"), getattr(function, "__module__", "script")
@@ -189,13 +189,13 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
 
 
 def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed: int | None = None) -> Conversion:
-    """Convert what a call returns; see `convert`.
+    """Convert the result of a call; see `convert`.
 
     Args:
         call: the call.
-        module: where its function stands.
-        text: of the call.
-        graph_seed: of its graph.
+        module: the name of the module of its function.
+        text: the text of the call.
+        graph_seed: the seed of its graph.
     """
     call = _repeatable(call, graph_seed)
     trace = trace_function(call)
@@ -232,10 +232,10 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
 
 
 def _repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
-    """Let each call draw what the first one draws from the random numbers of Python and NumPy, such as seeds."""
+    """Reset the random states of Python and NumPy before each call, so that all calls draw the same numbers."""
     import tensorflow as tf
 
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - that of old scripts
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - old scripts use the global state
 
     def called() -> Any:
         random.setstate(python)
@@ -248,7 +248,7 @@ def _repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[],
 
 
 def _declared(schema: Schema | None) -> str:
-    """Return the record class of a module for its docstring, as the module itself needs none."""
+    """Print the record class for the docstring of a module, which itself needs none."""
     if schema is None:
         return ""
     lines = [f"    {line}" for line in source_code.draft(schema).splitlines()]
@@ -261,7 +261,7 @@ def _title(text: str) -> str:
 
 
 def _walked(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
-    """Print a graph as far as that goes; return the pipeline, and why it stopped before the end."""
+    """Print a graph; return the pipeline and the reason why printing stopped, if it did."""
     state = State(trace.graph, {})
     try:
         with eagerly():
@@ -300,7 +300,7 @@ def _lifted_source(module: str, text: str, graph_seed: int | None) -> str:
     return "\n".join(lines)
 
 
-# Running what is printed ----------------------------------------------------------------------------------
+# Running the module ---------------------------------------------------------------------------------------
 
 
 def _write(source: str, files: dict[str, bytes], path: Path) -> None:
@@ -311,16 +311,16 @@ def _write(source: str, files: dict[str, bytes], path: Path) -> None:
 
 @contextlib.contextmanager
 def _module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
-    """Import a module that was printed."""
+    """Import a printed module from a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = Path(directory, "printed_reader.py")
         _write(source, files, path)
-        # Names inside of this package mean today's TensorFlow, also where an old script is being imported.
+        # Modules of this package import the installed TensorFlow, even while an old script is imported.
         spec = importlib.util.spec_from_file_location("seqrecorder.printed_reader", path)
         assert spec is not None  # noqa: S101 - for type checkers
         assert spec.loader is not None  # noqa: S101 - for type checkers
         module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # where AutoGraph looks for it
+        sys.modules[spec.name] = module  # AutoGraph looks it up here
         try:
             with eagerly():
                 spec.loader.exec_module(module)
@@ -335,9 +335,9 @@ def _dataset(source: str, files: dict[str, bytes]) -> Any:
 
 
 def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[tuple[str, Comparison]]:
-    """Run the module beside the function; return how they compare, on the data as they are and on what is cut.
+    """Compare the module with the function, on the full data and on truncated files.
 
-    What threads and shuffles order is compared twice: as it comes, and in order, with one thread and no shuffle.
+    Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
     """
     facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
     drawn = any(stage.drawn is not None for stage in lifted.stages)
@@ -381,9 +381,9 @@ def _compared(
     paths: Mapping[str, str] | None = None,
     proved: bool = True,
 ) -> Comparison:
-    """Compare what the old function gives in a session with a dataset; once in order, or some times by records.
+    """Compare the old function in a session with a dataset: in order once, or by records over several runs.
 
-    By records, they are those that were equal already with their order fixed, unless `proved` is false.
+    `proved` tells that both were equal in a fixed order; see `by_records`.
     """
     runs = [
         (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))
@@ -403,7 +403,7 @@ def _compared(
 
 @contextlib.contextmanager
 def _serialized(facts: Facts, most: int | None = None) -> Iterator[str]:
-    """Copy the serialized records of all files, each once, to one TFRecord file; or the first ones."""
+    """Copy the serialized records of all files, at most `most`, to one TFRecord file."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
@@ -424,7 +424,7 @@ def _records(facts: Facts) -> Iterator[bytes]:
 
 
 def _raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
-    """Collect the dtypes of features that `decode_raw` decodes, and their shapes where `set_shape` says them."""
+    """Collect the dtypes of features decoded by `decode_raw`, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     for op in facts.parses:
         for tensor, name, part, _ in read_parse(op).outputs:
@@ -439,7 +439,7 @@ def _raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
 
 
 def _schema(facts: Facts) -> Schema | None:
-    """Return the record class of what is parsed, drafted from the first records."""
+    """Infer the schema of the parsed records from the first ones."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
     from seqrecorder.sources.foreign import infer
@@ -450,7 +450,7 @@ def _schema(facts: Facts) -> Schema | None:
 
 
 def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> str:
-    """Return a script that reads the data in the batches that the function gave."""
+    """Print a script that reads the data in the same batches as the function."""
     drop = facts.final is not None and facts.final.type == "QueueDequeueManyV2"
     options = [f"batch=sr.Pad({facts.batch}{', drop_remainder=True' if drop else ''})"] if facts.batch else []
     recipe = datasets_of(facts.reader.graph)
@@ -462,7 +462,7 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
         if old.steps:
             rest = ', tail="drain"' if old.smaller else ', tail="drop"'
             read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
-            names = [field.name for field in schema.fields if field.feature in read]  # others may be none to cut
+            names = [field.name for field in schema.fields if field.feature in read]  # only these were cut into steps
             options = [f"fields={plain(np.array(names))}", f"batch=sr.Unroll({facts.batch}, {old.steps}{rest})"]
     options += [f"shuffle={max(facts.shuffles)}"] if facts.shuffles else []
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []

@@ -1,4 +1,4 @@
-"""Queues, readers and producers of a graph, printed as the lines that make a `tf.data.Dataset`."""
+"""Queues, readers and producers of a graph, printed as `tf.data` transformations."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class Facts:
     """Facts of a pipeline, collected on the walk.
 
     Attributes:
-        files: the paths that are read, in order; empty where there are none.
-        pattern: of the files, where `tf.train.match_filenames_once` matched them.
-        reader: the operation that reads them.
-        limit: how many epochs; None for ever, or where no producer says it.
-        batch: records of a batch; None without one.
-        final: the operation that takes the last batch.
+        files: the input paths, in order; may be empty.
+        pattern: the glob pattern passed to `tf.train.match_filenames_once`, if any.
+        reader: the operation that reads the files.
+        limit: the number of epochs; None if unlimited or unknown.
+        batch: the batch size; None without batches.
+        final: the operation that dequeues the final batch.
         parses: the operations that parse records.
-        shuffles: elements of shuffle queues.
-        stood_in: whether there are functions of `tf.contrib`.
-        mixed: whether a record may differ with its neighbours, as batches are computed with, or threads divide it.
+        shuffles: the buffer sizes of shuffle queues.
+        stood_in: whether the graph uses replacements of `tf.contrib` functions.
+        mixed: whether the value of a record may depend on its batch or on the thread that reads it.
     """
 
     files: list[str] = attrs.field(factory=list)
@@ -73,21 +73,21 @@ class Facts:
 
 
 _UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
-"""Attributes in which operations differ that do the same."""
+"""Attributes that do not change the result of an operation, or only its random numbers."""
 
 
 class Pipeline:
-    """One walk over a graph, from what a function returned to the files.
+    """Printer of a graph, walked from the returned tensors back to the files.
 
     Args:
-        trace: of the function.
-        state: of its graph.
-        careful: whether files are read by `seqrecorder.legacy`, which splits lines and slices as TensorFlow 1 did.
+        trace: the trace of the function.
+        state: the state of its graph.
+        careful: whether to read files by `seqrecorder.legacy`, which splits lines and records as TensorFlow 1 did.
 
     Attributes:
-        module: what was printed.
-        facts: what was met.
-        files: what stands beside the module.
+        module: the printed module.
+        facts: the facts collected on the walk.
+        files: the data files of the module, by name.
     """
 
     def __init__(self, trace: Trace, state: State, *, careful: bool = False) -> None:
@@ -103,7 +103,7 @@ class Pipeline:
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
 
     def print(self) -> None:
-        """Print all that the function returned."""
+        """Print the pipeline of all returned tensors."""
         returned = self._trace.returned
         section = self._cut(returned.tensors)
         if not section.pulls:
@@ -117,10 +117,10 @@ class Pipeline:
         self.facts.parses += [op for op in section.inner.values() if op.type in PARSERS]
         return section
 
-    # What is returned -------------------------------------------------------------------------------------
+    # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Let the last function return the structure, where nothing is computed behind it."""
+        """Let the last function return the structure; return False if more is computed behind it."""
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
@@ -145,7 +145,7 @@ class Pipeline:
         return True
 
     def _wrap(self, names: Sequence[str], order: Sequence[int] | None = None) -> None:
-        """Print the structure that is returned around elements."""
+        """Print a map that packs the elements into the returned structure."""
         returned = self._trace.returned
         if len(returned.leaves) != len(returned.tensors if order is None else order):
             raise NotPrintableError("what is returned holds a composite tensor")
@@ -200,15 +200,15 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.map({function.name}{parallel})")
         self._tail = function
 
-    # What a section takes ---------------------------------------------------------------------------------
+    # Sources of a section ---------------------------------------------------------------------------------
 
     def _take(self, sections: Sequence[Section], variable: str, *, final: bool = False) -> dict[str, str]:
-        """Print what the pulls of a section give; return the names of the tensors, in the order of the elements.
+        """Print the sources of a section; return the names of its input tensors, in the order of the elements.
 
         Args:
-            sections: what threads of one queue compute, all alike; one is printed.
-            variable: the dataset's name.
-            final: whether nothing is queued behind it.
+            sections: the equal sections of the threads of one queue; the first is printed.
+            variable: the name of the dataset variable.
+            final: whether no queue follows.
         """
         pulls = sections[0].pulls
         taken = [self._source_names(pull) for pull in pulls]
@@ -233,18 +233,18 @@ class Pipeline:
         return [source_of(handle).name for handle in handles_of(pull)]
 
     def _zip(self, pulls: Sequence[Any], section: Section, variable: str) -> dict[str, str]:
-        parts = []
+        sources = []
         for number, pull in enumerate(pulls):
             name = variable if not number else f"{variable}_{number + 1}"
-            parts.append((name, self._pull(pull, [pull], section, name, final=False)))
-        self.module.add(f"{variable} = tf.data.Dataset.zip(({', '.join(name for name, _ in parts)}))")
-        if any(len(arguments) > 1 for _, arguments in parts):
-            names = [f"part_{number + 1}" for number in range(len(parts))]
-            inside = [n if len(a) == 1 else f"*{n}" for n, (_, a) in zip(names, parts, strict=True)]
+            sources.append((name, self._pull(pull, [pull], section, name, final=False)))
+        self.module.add(f"{variable} = tf.data.Dataset.zip(({', '.join(name for name, _ in sources)}))")
+        if any(len(arguments) > 1 for _, arguments in sources):
+            names = [f"part_{number + 1}" for number in range(len(sources))]
+            inside = [n if len(a) == 1 else f"*{n}" for n, (_, a) in zip(names, sources, strict=True)]
             self.module.add(f"{variable} = {variable}.map(lambda {', '.join(names)}: ({', '.join(inside)}))")
         self._tail = None
-        tensors = [tensor for _, arguments in parts for tensor in arguments]
-        names = unique([name for _, arguments in parts for name in arguments.values()])
+        tensors = [tensor for _, arguments in sources for tensor in arguments]
+        names = unique([name for _, arguments in sources for name in arguments.values()])
         return dict(zip(tensors, names, strict=True))
 
     def _pull(self, pull: Any, alike: Sequence[Any], section: Section, variable: str, *, final: bool) -> dict[str, str]:
@@ -277,7 +277,7 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """List the components of a queue that are used; all of them, if none is."""
+        """Flag the used components of a queue; flag all if none is used."""
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
@@ -310,7 +310,7 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _repeats(self, count: int) -> bool:
-        """Check that the size of the batch is a constant of the returned operations."""
+        """Check that the batch size also occurs as a constant in the returned operations."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
@@ -319,7 +319,7 @@ class Pipeline:
         return count > 1 and any(count in value for value in numbers)
 
     def number(self, tensor: Any) -> int:
-        """Return the value of a number that no queue gives."""
+        """Evaluate an integer tensor that does not depend on a queue."""
         return int(self._values([tensor])[0])
 
     def _values(self, tensors: Sequence[Any]) -> list[Any]:
@@ -331,7 +331,7 @@ class Pipeline:
     # Queues -----------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
-        """Print what fills a queue; return names for the components that come out of it, by their positions."""
+        """Print the pipeline that fills a queue; return the names of its live components by position."""
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
         pulled = bool(self._cut(feed.components, feed.after).pulls)
@@ -369,31 +369,31 @@ class Pipeline:
     def _deal(
         self,
         queue: Any,
-        arms: Sequence[tuple[Any, Section]],
+        branches: Sequence[tuple[Any, Section]],
         arguments: dict[str, str],
         shapes: Sequence[Any],
         variable: str,
     ) -> None:
-        """Print threads that do different things with what they take from one source: each takes what is its turn."""
-        sources = {source_of(section.pulls[0].inputs[0]).name for _, section in arms}
+        """Print threads that process one source differently, as a round-robin."""
+        sources = {source_of(section.pulls[0].inputs[0]).name for _, section in branches}
         kept = self._runners.feeds(queue)[0].keep is not None
-        if len(sources) > 1 or kept or any(section.limits for _, section in arms):
-            raise NotPrintableError(f"{len(arms)} operations fill {describe(queue)} that do not do the same")
+        if len(sources) > 1 or kept or any(section.limits for _, section in branches):
+            raise NotPrintableError(f"{len(branches)} operations fill {describe(queue)} that do not do the same")
         functions: dict[Any, Function | None] = {}
-        for kind, section in arms:
+        for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
             mine = dict(zip((tensor.name for tensor in taken), arguments.values(), strict=True))
             base = "parse" if _parses(section) else "prepare"
             functions.setdefault(kind, self.module.function(base, section, mine, shapes, variable))
         record = "*record" if len(arguments) > 1 else "record"
-        calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in arms]
+        calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in branches]
         period = next(n for n in range(1, len(calls) + 1) if calls == (calls[:n] * len(calls))[: len(calls)])
         chosen = f"tf.switch_case(tf.cast(number % {period}, tf.int32), [{', '.join(calls[:period])}])"
         self.module.add(f"{variable} = {variable}.enumerate().map(lambda number, record: {chosen})")
         self.facts.mixed, self._tail = True, None
 
     def _columns(self, pull: Any, section: Section) -> list[Any]:
-        """Return the operations that gather rows of constants, where an index is used for nothing else."""
+        """Find the gathers of constant rows by a dequeued index; empty if the index has other uses."""
         import tensorflow as tf
 
         queue = source_of(pull.inputs[0])
@@ -420,7 +420,7 @@ class Pipeline:
         return gathers
 
     def _producer(self, queue: Any, variable: str, columns: Sequence[Any]) -> dict[str, str]:
-        """Print what fills a queue from constants; return the names of the columns that are gathered by an index."""
+        """Print the producer of a queue of constants; return the names of the columns gathered by index."""
         [feed] = self._runners.feeds(queue)
         section = self._cut(feed.components, feed.after)
         limit = min((self._state.limit(op) for op in section.limits), default=None)
@@ -452,14 +452,14 @@ class Pipeline:
         return names
 
     def _epochs(self, limit: int | None) -> str | None:
-        """Return the text of a number of epochs, a parameter where it is the first."""
+        """Print a number of epochs; the first one becomes the parameter `num_epochs`."""
         self.facts.limit = limit
         if limit is None or "num_epochs" in self.module.parameters:
             return None if limit is None else str(limit)
         return self.module.parameter("num_epochs", str(limit))
 
     def _slices(self, tensors: Sequence[Any], values: Sequence[Any]) -> str:
-        """Return the source of the values that a producer gives one by one."""
+        """Print the argument of `from_tensor_slices` for the values of a producer."""
         texts = []
         for tensor, value in zip(tensors, values, strict=True):
             if value.dtype == object and value.ndim == 1 and "files" not in self.module.parameters:
@@ -490,7 +490,7 @@ class Pipeline:
         return source, dict(zip((op.outputs[0].name for op in columns), unique(names), strict=True))
 
     def _pattern(self, tensor: Any) -> str | None:
-        """Return the pattern of `tf.train.match_filenames_once`, where files come from it."""
+        """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor, if any."""
         import tensorflow as tf
 
         for op in back_from([tensor.op]):
@@ -523,7 +523,7 @@ class Pipeline:
         return {pull.outputs[0].name: key, pull.outputs[1].name: value} if keyed else {pull.outputs[1].name: value}
 
     def _reading(self, reader: Any, variable: str, *, keyed: bool, count: int | None, readers: int) -> None:
-        """Print what a reader does with each file."""
+        """Print the dataset that reads each file."""
         get = reader.get_attr
         kind = reader.type.removesuffix("ReaderV2")
         if kind == "Identity":
@@ -573,7 +573,7 @@ class Pipeline:
     # Functions of contrib ---------------------------------------------------------------------------------
 
     def _recipe(self, pull: Any, variable: str) -> dict[str, str]:
-        """Print a function of `tf.contrib` that is stood in for."""
+        """Print the replacement of a `tf.contrib` function."""
         recipe = self._datasets[pull.name].recipe
         if recipe is None:
             raise NotPrintableError(f"{pull.name!r} stands for a dataset")
@@ -620,7 +620,7 @@ def _bracketed(text: str) -> str:
 
 
 def _name_of(tensor: Any) -> str:
-    """Return the script's name of a tensor, empty if it has none."""
+    """Return the name of a tensor in the script, or an empty string."""
     slot = sparse_slot(tensor)
     origin = through_identities(tensor if slot is None else slot.parts[1])
     if origin.op.type in PARSERS:
@@ -644,7 +644,7 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
 
 
 def _structure(section: Section) -> tuple[Any, ...]:
-    """Fingerprint a section: equal for sections that differ in names and seeds alone."""
+    """Fingerprint a section; sections that differ only in names and seeds compare equal."""
     from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
     numbers: dict[Any, int] = {}
@@ -661,7 +661,7 @@ def _structure(section: Section) -> tuple[Any, ...]:
 
 
 def _operations(graph: Any) -> list[tuple[str, str]]:
-    """Return the operations of a branch with their constants."""
+    """List the operations of a branch with their constants."""
     return [(op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in graph.get_operations()]
 
 

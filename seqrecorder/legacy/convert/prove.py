@@ -1,4 +1,4 @@
-"""Run an old input function in a session, with its own queue runners, and compare what it gives with a new reader."""
+"""Run an old input function in a session with its queue runners, and compare its batches with a new reader."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 Batch = list[Any]
 _SECONDS = 60.0
-"""Processor time of a run."""
+"""Limit of processor time for a run, in seconds."""
 _BYTES = 1 << 28
-"""Bytes of the batches of a run: more would not fit beside those of other runs."""
+"""Limit of bytes kept by a run: up to six runs are in memory at a time."""
 _PATIENCE = 60_000  # milliseconds that a session waits for a batch
 _OFTEN = 4
-"""How often each record comes, on average, where all that there are are taken to have come."""
+"""Mean count of a distinct record from which all records are assumed to have been seen."""
 RUNS = 3
-"""Runs of what is ordered by chance."""
+"""Runs of a reader whose order is random."""
 
 
 @attrs.frozen
 class Comparison:
-    """How batches of two readers compare.
+    """Result of comparing the batches of two readers.
 
     Attributes:
-        batches: how many were compared.
-        difference: the first one, in words; None where there is none.
-        ordered: whether they came in the same order, bit for bit; else the same records came in another order.
+        batches: the number of compared batches.
+        difference: a description of the first difference, or None.
+        ordered: whether the batches came in the same order; else the same records came in another order.
         ended: whether both readers came to their end.
-        sampled: whether only kinds were compared, as the batches hold a part of the records, or mix them.
-        rounded: whether floats differ in their last digits, as optimised graphs multiply where others divide.
+        sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
+        rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.
     """
 
     batches: int
@@ -73,7 +73,7 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
-    """Compare what an input function of TensorFlow 1 gives with a reader that takes its place.
+    """Compare the batches of a TensorFlow 1 input function with those of a new reader.
 
     >>> import tensorflow as tf, seqrecorder as sr
     >>> def old():
@@ -82,19 +82,19 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
     >>> print(sr.legacy.compare(old, lambda: tf.data.Dataset.range(5).batch(2, drop_remainder=True)))
     different: batch 0, tensor 0: int32 became int64
 
-    The old function runs in a session, with its own queue runners. Batches are compared in order; if that differs,
-    records are compared whatever their order, padding left aside.
+    The old function runs in a session, with its own queue runners. Batches are compared in order. If they differ,
+    records are compared in any order and without padding.
 
     Args:
         old: a function that takes nothing and returns tensors or a `tf.data.Dataset`, or a dataset.
-        new: likewise.
-        batches: how many to compare; fewer if both end before.
+        new: the reader to compare with, in the same forms.
+        batches: the number of batches to compare; fewer if both readers end earlier.
 
     Returns:
-        Whether they are equal, how, and the first difference.
+        The result, with the first difference.
 
     Raises:
-        LiftError: the old function gives nothing.
+        LiftError: neither reader gives a batch.
     """
     first, second = (Run.of(reader, batches) for reader in (old, new))
     if not first.batches and not second.batches:
@@ -119,7 +119,7 @@ class Run:
 
     @classmethod
     def of(cls, reader: Any, most: int) -> Run:
-        """Run a dataset, or a function that makes one or returns tensors of queues."""
+        """Run a dataset, or a function that returns a dataset or tensors of queues."""
         import tensorflow as tf
 
         if callable(reader) and not isinstance(reader, tf.data.Dataset):
@@ -140,7 +140,7 @@ def _goes_on(batches: list[Batch], most: int, until: float) -> bool:
 
 
 def dataset_run(dataset: Any, most: int) -> Run:
-    """Return the first batches of a dataset."""
+    """Read the first batches of a dataset."""
     import tensorflow as tf
 
     batches: list[Batch] = []
@@ -159,12 +159,12 @@ def dataset_run(dataset: Any, most: int) -> Run:
 
 
 def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = None) -> Run:
-    """Return the first batches of a graph, run in a session with its queue runners.
+    """Read the first batches of a graph in a session with its queue runners.
 
     Args:
-        trace: of an input function.
-        most: how many batches.
-        replaced: other paths for those that constants of the graph hold.
+        trace: the trace of an input function.
+        most: the maximum number of batches.
+        replaced: new paths by the paths that constants of the graph contain.
     """
     import tensorflow as tf
 
@@ -176,7 +176,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
     why, ended = "", False
     until = time.process_time() + _SECONDS
     options = v1.RunOptions(timeout_in_ms=_PATIENCE)
-    # Optimisers make multiplications of divisions, whose floats differ in the last bit.
+    # Optimisers turn divisions into multiplications, which changes the last bit of floats.
     config = v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = v1.OptimizerOptions.L0
@@ -202,7 +202,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
 
 
 def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
-    """Return a copy of a graph, queue runners included, whose constants name other files."""
+    """Copy a graph with its queue runners, replacing the paths in its constants."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -216,7 +216,7 @@ def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
                 array = np.array(new, object).reshape(np.shape(texts))
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(array, tf.string, array.shape))
     copy = tf.Graph()
-    copy.original = graph  # whose Python functions it calls
+    copy.original = graph  # keeps its Python functions alive, which the copy calls
     with copy.as_default(), quiet():
         v1.train.import_meta_graph(meta)
     return copy
@@ -263,13 +263,13 @@ def _difference(one: Batch, other: Batch, equal: Callable[[Any, Any], Any] | Non
 
 
 def _equal(one: Any, other: Any) -> Any:
-    """Compare values, element by element."""
+    """Compare values element by element; NaN equals NaN."""
     same = np.asarray(one == other)
     return same | ((one != one) & (other != other)) if _kind(one).startswith("float") else same  # noqa: PLR0124 - NaN
 
 
 def _close(one: Any, other: Any) -> Any:
-    """Compare values, element by element, but for the last digits of floats."""
+    """Compare values element by element, up to the last digits of floats."""
     if not _kind(one).startswith("float"):
         return _equal(one, other)
     return np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
@@ -286,17 +286,17 @@ def _short(value: Any) -> str:
 
 
 def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, proved: bool = False) -> Comparison:
-    """Compare the records of runs whose order is chance.
+    """Compare the records of runs in random order.
 
-    Those that come at all are the same in all runs together. Where both readers come to their end, each comes as often,
-    but for those that a last batch would have needed.
+    Over all runs together, both readers must give the same set of records. If both end, each record must come equally
+    often, except for records dropped with an incomplete last batch.
 
     Args:
-        old: what the old reader gave, some times.
-        new: likewise.
-        mixed: whether a row may depend on others of its batch, so that only kinds can be compared.
-        proved: whether they are equal with their order fixed, so that what never comes in the runs of one of them may
-            always have been left over from the last batch.
+        old: runs of the old reader.
+        new: runs of the new reader.
+        mixed: whether a row may depend on others of its batch; then only dtypes and shapes are compared.
+        proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
+            have been dropped with the last batch each time.
     """
     exact = _by_records(old, new, mixed=mixed, proved=proved)
     if exact.equal:
@@ -307,7 +307,7 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, p
 
 
 def _rounded(run: Run) -> Run:
-    """Return a run whose floats have four digits."""
+    """Round the floats of a run to four digits."""
     batches = [[_four_digits(x) if _kind(x).startswith("float") else x for x in batch] for batch in run.batches]
     return attrs.evolve(run, batches=batches)
 
@@ -336,7 +336,7 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
 
 
 def _other_kind(one: Run, other: Run) -> str | None:
-    """Return how the batches of two runs differ, whatever the records are."""
+    """Describe a difference in errors, dtypes, ranks or batch sizes of two runs, or return None."""
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
     if not one.batches and not other.batches:
@@ -351,7 +351,7 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run) -> str | None:
-    """Find a record that comes more or less often, but for those that a last batch would have needed."""
+    """Describe a record whose count differs by more than a dropped last batch explains, or return None."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     sizes = _sizes(one) + _sizes(other)
     left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0
@@ -375,7 +375,7 @@ def _records(run: Run) -> Iterator[tuple[Any, ...]]:
 
 
 def _stripped(value: Any) -> Any:
-    """Cut the padding from each axis; return the dtype, the shape and the values, which can be counted."""
+    """Cut the padding from each axis; return dtype, shape and values in a hashable form."""
     array = np.asarray(value, object if isinstance(value, bytes) else None)
     filled = np.argwhere(array != (b"" if array.dtype == object else 0))
     slices: Any = (Ellipsis, *map(slice, filled.max(0) + 1 if len(filled) else [0] * array.ndim))
@@ -384,21 +384,21 @@ def _stripped(value: Any) -> Any:
 
 
 def _shown(record: tuple[Any, ...]) -> str:
-    parts = [values if kind == "|O" else np.frombuffer(values, kind) for kind, _, values in record]
-    return _short([np.reshape(np.array(x), shape).tolist() for x, (_, shape, _) in zip(parts, record, strict=True)])
+    columns = [values if kind == "|O" else np.frombuffer(values, kind) for kind, _, values in record]
+    return _short([np.reshape(np.array(x), shape).tolist() for x, (_, shape, _) in zip(columns, record, strict=True)])
 
 
-# Chance ---------------------------------------------------------------------------------------------------
+# Randomness -----------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def fixed_random_numbers() -> Iterator[None]:
-    """Let operations that draw random numbers always draw the same one, and reverse what shuffles a record.
+    """Make random operations return constants, and let a shuffle inside a record reverse it.
 
-    The order of records is shuffled as ever.
+    The order of records is still shuffled.
     """
     import tensorflow as tf
-    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # what all functions of chance call in the end
+    from tensorflow.python.ops import gen_image_ops, gen_random_ops  # all random functions call these
 
     def fraction(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
         return tf.fill(shape, tf.cast(0.0625, dtype))
@@ -432,7 +432,7 @@ def fixed_random_numbers() -> Iterator[None]:
 
 
 def _is_of_a_record(value: Any) -> bool:
-    """Check that a tensor is computed inside of a function, as of `tf.data`, or from what a queue or a reader gives."""
+    """Check that a tensor belongs to a function graph, or depends on a queue or a reader."""
     import tensorflow as tf
 
     symbolic = tf.is_symbolic_tensor(value)
@@ -441,13 +441,13 @@ def _is_of_a_record(value: Any) -> bool:
 
 @contextlib.contextmanager
 def fixed_order() -> Iterator[None]:
-    """Let nothing be shuffled without a seed, and one thread fill each queue, by one of its operations after the other.
+    """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    Of several readers of the same files one reads them all: which file which of them gets is chance.
+    If several readers share a queue of files, one reads them all, as their shares are random.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
-    from tensorflow.python.training.queue_runner_impl import QueueRunner  # of which that of v1 is an alias
+    from tensorflow.python.training.queue_runner_impl import QueueRunner  # tf.compat.v1 has an alias
 
     shuffle = gen_random_ops.random_shuffle
 
@@ -479,7 +479,7 @@ def fixed_order() -> Iterator[None]:
 
 
 def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
-    """Run the operations that fill a queue until each of them has come to its end; then close the queue."""
+    """Run the enqueue operations of a queue in turn until all have ended; then close the queue."""
     import tensorflow as tf
 
     ops = [*dict.fromkeys(getattr(op, "op", op) for op in runner.enqueue_ops)]
@@ -497,17 +497,17 @@ def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
         session.run(runner.close_op)
 
 
-# Files that are cut ---------------------------------------------------------------------------------------
+# Truncated files ------------------------------------------------------------------------------------------
 
 
 def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) -> list[str]:
-    """Copy the first records of files, so many that a rest is left of the last batch.
+    """Copy the first records of files, leaving an incomplete last batch.
 
     Args:
-        files: paths.
-        reader: the operation that reads them.
-        batch: records of a batch.
-        directory: for the copies, whose names sort as the files do here.
+        files: the paths.
+        reader: the operation that reads the files.
+        batch: the batch size.
+        directory: the directory of the copies; their names sort in the order of `files`.
     """
     each = max(-(-(2 * batch + 1) // len(files)), 1)
     copies = []
