@@ -1,7 +1,7 @@
 """Columns: one field over many records, as flat values and row lengths, and back to the values of single records.
 
-Gathering checks everything that a record's fields promise, in vector operations where the values are already in
-the form that records hold, and value by value (with good messages) where they are not.
+Gathering checks all fields of the records. Values that are already in exact form are checked by vector operations,
+others one by one, with precise messages.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ class Column:
     features: Blob | None = None
 
     def __repr__(self) -> str:
-        parts = {a.name: getattr(self, a.name) for a in attrs.fields(Column) if getattr(self, a.name) is not None}
+        arrays = {a.name: getattr(self, a.name) for a in attrs.fields(Column) if getattr(self, a.name) is not None}
         shown = (
-            f"{name}={getattr(part, 'dtype', type(part).__name__)} {tuple(getattr(part, 'shape', ()))}"
-            for name, part in parts.items()
+            f"{name}={getattr(array, 'dtype', type(array).__name__)} {tuple(getattr(array, 'shape', ()))}"
+            for name, array in arrays.items()
         )
         return f"Column({', '.join(shown)})"
 
     @property
     def records(self) -> int:
         """Number of records, those without a value included."""
-        return len(next(part for part in (self.present, self.steps, self.counts, self.values) if part is not None))
+        return len(next(array for array in (self.present, self.steps, self.counts, self.values) if array is not None))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -97,12 +97,12 @@ class Column:
 
 
 def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> dict[str, Column]:
-    """Return one column per field.
+    """Gather records into one column per field.
 
     Args:
-        schema: what the records are.
+        schema: the schema of the records.
         records: records of the schema's class.
-        apart: whether the values of large buffers may be a list of the arrays that the records hold, and no copy.
+        apart: whether large buffers may stay a list of the records' own arrays, without a copy.
 
     Raises:
         RecordError: the first record with bad fields; all of its bad fields are in `problems`.
@@ -118,7 +118,7 @@ def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> di
     if problems:
         position = min(problems)
         if len(columns) < len(schema.fields):
-            gather(schema, records[:position])  # lengths that disagree earlier were hidden by the field left out
+            gather(schema, records[:position])  # earlier lengths that disagree were hidden by the missing column
         key = getattr(records[position], schema.key_field.name, None) if schema.key_field else None
         raise RecordError(f"{schema.name} cannot be encoded", position=position, key=key, problems=problems[position])
     return columns
@@ -157,7 +157,7 @@ def _gather_field(
             except Mismatch as mismatch:
                 problem = FieldProblem(field.name, mismatch.index, mismatch.expected, mismatch.got)
                 problems.setdefault(position, []).append(problem)
-            except (TypeError, ValueError, OverflowError) as error:  # a value that numpy cannot take at all
+            except (TypeError, ValueError, OverflowError) as error:  # a value that numpy refuses
                 problem = FieldProblem(field.name, (), field.element.name, f"{type(value).__name__} ({error})")
                 problems.setdefault(position, []).append(problem)
         if len(exact) < len(values):
@@ -169,7 +169,7 @@ def _gather_field(
 
 
 def _apart(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of large arrays in the form that records hold, which are not copied; None of others."""
+    """Make the column of large arrays in exact form without a copy; return None for other values."""
     if field.is_ragged or any(type(value) is not np.ndarray or value.nbytes <= LARGE for value in values):
         return None
     if {(value.dtype, value.shape[1:]) for value in values} != {(field.element.numpy, field.rest)}:
@@ -184,22 +184,22 @@ def _exact(field: Field, value: object) -> Any:
     return exact
 
 
-# From values to columns: None where a value is not in the form that records hold ------------------------
+# From values to columns: None where a value is not in exact form ------------------------------------------------------
 
 
 def collect(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of values of some records; None where one is not in the form that records hold.
+    """Make the column of values; return None if one is not in exact form (see `Field.exact`).
 
     Args:
-        field: what the values are of.
-        values: one of each record that has one.
+        field: the field of the values.
+        values: the values of the records that have one.
     """
     column = _collected(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
 
 
 def _collected(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of values, in which texts are still to be checked."""
+    """Make the column of values, without checking texts."""
     if field.sparse is not None:
         return _sparse_lists(field, values) if field.is_list else _sparse(field, values)
     if field.is_list and field.is_ragged:
@@ -237,7 +237,7 @@ def _arrays(field: Field, values: list[Any]) -> Column | None:
 
 
 def _images(field: Field, values: list[Any]) -> Column | None:
-    """Return the column of images that have sizes of their own, or of which some are encoded: an object each."""
+    """Make the column of images of different sizes, or partly encoded ones: one object each."""
     try:
         exact = [field.exact(value) for value in values]
     except (Mismatch, TypeError, ValueError, OverflowError):
@@ -286,7 +286,7 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
     if countOf(map(type, values), np.ndarray) < len(values):
         return None
     if len(values) == 1 and values[0].dtype == field.element.numpy and values[0].ndim == leading + len(rest):
-        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # it may be all that the memory holds
+        alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # no copy: it may fill the memory
         return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
     try:
         # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.
@@ -297,41 +297,41 @@ def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading:
 
 
 def with_texts(field: Field, column: Column) -> Column | None:
-    """Return the column with the features of its texts, if they are short; None where one is no text of its field."""
+    """Check texts and add their encoded features if they are short; return None if one is not of its type."""
     kind = str if field.element.name == "str" else bytes
     values = column.values.ravel().tolist()
     try:
         features = text_features(values, kind, wrapped=field.is_list) if field.is_single else None
-        # What is no str cannot be joined; but other buffers than bytes can.
+        # Joining has refused anything but str; it accepts other buffers than bytes.
         if features is None or kind is bytes or not field.is_list:
             if countOf(map(type, values), kind) < len(values):
                 return None
             if features is None and kind is str:
                 "".join(set(values)).encode()  # tokens repeat: each counts once
-    except (TypeError, UnicodeEncodeError):  # no text, or no UTF-8
+    except (TypeError, UnicodeEncodeError):  # not text, or not UTF-8
         return None
     return attrs.evolve(column, features=features)
 
 
 def objects(values: list[Any]) -> NDArray[Any]:
-    """Return an array of objects, which may be sequences themselves."""
+    """Make an object array of values that may be sequences."""
     array = np.empty(len(values), object)
     array[:] = values
     return array
 
 
 def separate(values: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of objects, which may be arrays of one shape."""
+    """Make an object array of values that may be arrays of one shape."""
     array = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        array[place] = value
+    for index, value in enumerate(values):
+        array[index] = value
     return array
 
 
 def check_alignment(
     schema: Schema, columns: dict[str, Column], size: int, problems: dict[int, list[FieldProblem]]
 ) -> None:
-    """Add a problem for each field that is not as long as the others of its group, or as its rate has it."""
+    """Add a problem for each field whose length disagrees with its group or its rate."""
     for group in schema.groups:
         groups = [group, *(other for other, (followed, _) in schema.rates.items() if followed == group)]
         members = [f for one in groups for f in schema.members(one) if f.name in columns]
@@ -367,7 +367,7 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 
 
 def scatter(field: Field, column: Column) -> list[Any]:
-    """Return the value of each record; arrays are views into the column.
+    """Split a column into the value of each record; arrays are views into the column.
 
     Records without a value get None.
     """
@@ -410,13 +410,13 @@ _without_threads = False
 
 
 def check_threads_of_tensorflow(what: str) -> None:
-    """Raise where TensorFlow was used before this process was forked: it would wait for threads that are not there.
+    """Raise if TensorFlow was used before this process was forked: it would wait for threads of the parent.
 
     Args:
-        what: cannot be done.
+        what: the action that is impossible, for the message.
 
     Raises:
-        OptionError: it was.
+        OptionError: TensorFlow was used before the fork.
     """
     if _without_threads:
         raise OptionError(
@@ -427,8 +427,8 @@ def check_threads_of_tensorflow(what: str) -> None:
 
 
 def _begin_child() -> None:
-    global _without_threads  # noqa: PLW0603 - the one state of a process
-    # There is no public way to ask for it without making TensorFlow start.
+    global _without_threads  # noqa: PLW0603 - process-wide state
+    # No public function tells this without starting TensorFlow.
     context = getattr(sys.modules.get("tensorflow.python.eager.context"), "_context", None)
     _without_threads |= bool(getattr(context, "_initialized", False))
 
@@ -437,23 +437,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
-_LARGEST = 31 << 20  # bytes: just under the largest block by which glibc adjusts itself
+_LARGEST = 31 << 20  # bytes: just under the largest block to which glibc adjusts its threshold (32 MiB)
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Let the C library keep what is freed for what is allocated next, instead of giving it back to the system.
+    """Make the C library keep freed memory for later allocations instead of returning it to the system.
 
-    Encoding and parsing make and drop arrays of megabytes. glibc maps such blocks for each and unmaps them, and the
-    system fills each page with zeros again, which can take longer than the encoding itself. glibc raises its threshold
-    to the largest block that it has seen freed (`mallopt(3)`, M_MMAP_THRESHOLD), so one that is freed without having
-    been touched is enough. At most twice as much stays with the process. Other C libraries do not mind.
+    Encoding and parsing allocate and free arrays of megabytes. glibc maps and unmaps such blocks each time, and the
+    system zeroes every page again, which can take longer than the encoding itself. glibc raises its threshold to the
+    largest block that was freed (`mallopt(3)`, M_MMAP_THRESHOLD), so freeing one untouched block is enough. At most
+    twice that size stays with the process. Other C libraries are not affected.
     """
     np.empty(_LARGEST, np.uint8)
 
 
 def builder(schema: Schema) -> Builder:
-    """Return the function that makes records of the values of each field, which are in the form that records hold.
+    """Make the function that builds records from the values of each field, which are in exact form.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -464,7 +464,7 @@ def builder(schema: Schema) -> Builder:
     [Point(name='a', rank=1), Point(name='b', rank=2)]
 
     Raises:
-        SchemaError: the class cannot be made of its fields alone.
+        SchemaError: the class has an attribute without default that is not stored.
     """
     arguments = _arguments(schema)
     if only_stores(schema.record_class, len(schema.fields)):
@@ -474,12 +474,12 @@ def builder(schema: Schema) -> Builder:
 
 
 def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
-    """Return the records whose columns these are."""
+    """Build the records of columns."""
     return builder(schema)([scatter(field, columns[field.name]) for field in schema.fields])
 
 
 def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
-    """Return the function that makes a record of a dictionary of field to value, and its position.
+    """Make the function that builds a record from a dictionary of field to value, and its position.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -489,8 +489,8 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
     >>> maker_from_mapping(sr.Schema.of(Point))({"name": "a"}, 0)
     Point(name='a', rank=None)
 
-    Fields that have a default or are optional may be left out. The function raises `RecordError` for a key that is no
-    field, one that is missing, and what is no dictionary.
+    Fields that have a default or are optional may be left out. The function raises `RecordError` for an unknown key, a
+    missing key, and a value that is not a dictionary.
     """
     record_class = schema.record_class
     alias = {a.name: a.alias or a.name for a in attrs.fields(record_class) if a.init}
@@ -510,9 +510,9 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
             problems = _bad_keys(schema, row, alias)
             if not problems:
                 raise
-            found = row.get(key) if key else None
+            row_key = row.get(key) if key else None
             message = f"this dictionary is no {schema.name}"
-            raise RecordError(message, position=position, key=found, problems=problems) from None
+            raise RecordError(message, position=position, key=row_key, problems=problems) from None
 
     return make
 
@@ -531,7 +531,7 @@ def _bad_keys(schema: Schema, row: Mapping[Any, Any], names: Mapping[str, str]) 
 
 
 def _arguments(schema: Schema) -> list[str]:
-    """Return the names under which the class takes its fields."""
+    """List the argument names of the fields in the class."""
     attributes = attrs.fields(schema.record_class)
     for attribute in attributes:
         if METADATA_KEY not in attribute.metadata and attribute.init and attribute.default is attrs.NOTHING:
@@ -544,7 +544,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Check whether making a record only normalises and stores its fields, without code of the user's."""
+    """Check whether building a record only normalises and stores its fields, without user code."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False
@@ -555,11 +555,11 @@ def only_stores(record_class: Any, fields: int) -> bool:
     return plain and created and not hooked and set_plainly and _is_of_attrs(record_class.__init__)
 
 
-_FROZEN = attrs.frozen(type("Frozen", (), {})).__setattr__  # one for all frozen classes
+_FROZEN = attrs.frozen(type("Frozen", (), {})).__setattr__  # shared by all frozen classes
 
 
 def _is_of_attrs(method: Any) -> bool:
-    """Check whether attrs has made a method: it says so in the docstring, which only a wrapper copies."""
+    """Check whether attrs generated a method: its docstring says so, and only a wrapper copies docstrings."""
     is_generated = (getattr(method, "__doc__", None) or "").startswith("Method generated by attrs for class ")
     return method is _FROZEN or (is_generated and not hasattr(method, "__wrapped__"))
 
@@ -567,9 +567,8 @@ def _is_of_attrs(method: Any) -> bool:
 def _storing(schema: Schema) -> Builder:
     record_class = schema.record_class
     names = [field.name for field in schema.fields]
-    places = [getattr(record_class, name, None) for name in names]
-
-    slots = [place.__set__ if isinstance(place, MemberDescriptorType) else None for place in places]
+    descriptors = [getattr(record_class, name, None) for name in names]
+    slots = [slot.__set__ if isinstance(slot, MemberDescriptorType) else None for slot in descriptors]
 
     def build(values: Sequence[Sequence[Any]]) -> list[Any]:
         if len(values[0]) == 1:
@@ -587,33 +586,33 @@ def _storing(schema: Schema) -> Builder:
     return build
 
 
-def is_arrow(given: object) -> bool:
-    """Check whether an object is given out through the Arrow C interface.
+def is_arrow(data: object) -> bool:
+    """Check whether an object has the Arrow C interface.
 
     >>> is_arrow([1, 2])
     False
     """
-    kind = type(given)
-    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(given)
+    kind = type(data)
+    return hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__") or _is_series_of_lists(data)
 
 
-def _is_series_of_lists(given: Any) -> bool:
+def _is_series_of_lists(data: Any) -> bool:
     """Check whether an object is a series of pandas before 3, which lacks the interface that its frames have."""
-    kind = type(given)
-    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or given.dtype != object:
+    kind = type(data)
+    if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or data.dtype != object:
         return False
-    return isinstance(next((item for item in given if item is not None), None), list | tuple | np.ndarray)
+    return isinstance(next((item for item in data if item is not None), None), list | tuple | np.ndarray)
 
 
-def is_table(given: object) -> bool:
+def is_table(data: object) -> bool:
     """Check whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
 
     >>> is_table([1, 2])
     False
     """
-    return is_arrow(given) or is_hub_dataset(given)
+    return is_arrow(data) or is_hub_dataset(data)
 
 
-def is_hub_dataset(given: object) -> bool:
+def is_hub_dataset(data: object) -> bool:
     """Check whether an object is a dataset of Hugging Face's library."""
-    return type(given).__module__.partition(".")[0] == "datasets" and hasattr(given, "with_format")
+    return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "with_format")

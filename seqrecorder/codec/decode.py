@@ -1,4 +1,4 @@
-"""Bytes to records, in numpy."""
+"""Decode bytes to records, in numpy."""
 
 from __future__ import annotations
 
@@ -59,31 +59,31 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Vectors:
-    """The operations that the rule is made of, in numpy or in a graph.
+    """Array operations of the rules for missing values, in numpy or in a graph.
 
     Attributes:
-        checked: from a field, a value, whether all is well in each record, a message and what follows it (words, and
-            values of each record) to the value; else it fails, of the first record that is not well.
-        constant: from a field and its values to those; of None to int64.
-        filled: from numbers of each record and an int to that int for each.
-        lacks: whether some flags may be true.
-        some: from flags to them, or None where all are true.
+        checked: returns a value if the flags of all records are true; else it fails for the first record whose flag is
+            false. Arguments: field, value, flags, message, and details (words, and values of each record).
+        constant: converts values of a field; without a field, to int64.
+        filled: makes a vector as long as the given one, filled with an int.
+        lacks: whether any flag may be true.
+        to_mask: returns the flags, or None where all are true.
         where: as `numpy.where`.
         concat: as `numpy.concatenate`.
         equal: as `numpy.equal`; in graphs of TensorFlow 1 `==` compares no values.
-        chosen: from values and a mask to those that it wants.
-        take: from values and places to the values there.
-        starts: from the sizes of parts to where each begins.
-        ranges: from starts and sizes to the numbers from each start on.
-        longest: from several vectors to the largest number of each record.
-        with_defaults: from a field, the values of some records, and which these are, to a value for each record.
+        chosen: selects values by a mask.
+        take: selects values by indices.
+        starts: the offset of each row, from the sizes of the rows.
+        ranges: concatenates the ranges that begin at `starts` and have these sizes.
+        longest: the elementwise maximum of several vectors.
+        with_defaults: spreads the values of present records to all records, with the field's default for the others.
     """
 
     checked: Any
     constant: Any
     filled: Any
     lacks: Any
-    some: Any
+    to_mask: Any
     where: Any
     concat: Any
     equal: Any
@@ -95,9 +95,9 @@ class Vectors:
     with_defaults: Any
 
 
-def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *told: Any) -> Any:
-    told = tuple(part if isinstance(part, str) else part.astype(np.int64) for part in told)
-    require_all(ok, range(ok.size), field, message, *told)
+def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *details: Any) -> Any:
+    details = tuple(item if isinstance(item, str) else item.astype(np.int64) for item in details)
+    require_all(ok, range(ok.size), field, message, *details)
     return value
 
 
@@ -120,7 +120,7 @@ NUMPY = Vectors(
     constant=lambda field, values: np.asarray(values, np.int64) if field is None else values,
     filled=lambda like, value: np.full(like.shape, value, np.int64),
     lacks=np.any,
-    some=lambda flags: None if flags.all() else flags,
+    to_mask=lambda flags: None if flags.all() else flags,
     where=np.where,
     concat=np.concatenate,
     equal=np.equal,
@@ -138,9 +138,9 @@ class Presence:
     """The records that have a value of a field.
 
     Attributes:
-        absent: bool `(n,)`: those that say and hold nothing, for which the default stands; None where none may.
-        present: bool `(n,)`: those that have a value, be it the default; None where all must.
-        excused: bool `(n,)`: those that have no steps and need not agree with others; None for none.
+        absent: bool `(n,)`: records without feature and flag, which get the default; None if every record has one.
+        present: bool `(n,)`: records with a value, the default included; None if all must have one.
+        excused: bool `(n,)`: records without steps, whose length is not compared; None for none.
     """
 
     absent: Any = None
@@ -149,15 +149,15 @@ class Presence:
 
 
 def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) -> tuple[Any, Presence]:
-    """Return the sizes of a field that may be empty, checked, and which records have a value.
+    """Check the sizes of a field that may be empty, and find the records that have a value.
 
     Args:
-        xp: what this is made of: `NUMPY`, or `seqrecorder.codec.decode.of_graphs()`.
+        xp: the array operations: `NUMPY`, or `seqrecorder.codec.decode.of_graphs()`.
         field: a feature list, or context of unknown length.
-        sizes: parts of each record, `(n,)`.
-        stated: of an optional field: 1 where a record says that it has a value, 0 where it says None, and -1 where it
-            says nothing, because others wrote it; None where none says anything.
-        holds: which records hold the feature, bool `(n,)`; None where the parser has seen to it.
+        sizes: steps (context: values) of each record, `(n,)`.
+        stated: the presence flags of an optional field: 1 for a value, 0 for None, -1 where the flag is missing because
+            another program wrote the record; None if no record has the flag.
+        holds: which records hold the feature, bool `(n,)`; None if the parser has checked it.
     """
     if not field.may_lack:
         return (sizes if holds is None else xp.checked(field, sizes, holds, _missing(field))), Presence()
@@ -172,13 +172,13 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
 
 
 def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any) -> tuple[Column, Presence]:
-    """Return the column of a context field of known shape, in which no value is none at all.
+    """Make the column of a context field of known shape, for which an empty feature is a missing value.
 
     Args:
         xp: as for `presence_of`.
         field: the field.
-        values: of those records that have one.
-        have: which do, bool `(n,)`; all others lack the feature.
+        values: values of the records that have one.
+        have: which records have one, bool `(n,)`; the others lack the feature.
         stated: as for `presence_of`.
     """
     if not field.may_lack:
@@ -191,7 +191,7 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
     present = ~xp.equal(stated, 0) if field.has_default else have
     if field.has_default:
         values = xp.chosen(xp.with_defaults(field, values, have), present)
-    return Column(values, present=xp.some(present)), Presence(present=present)
+    return Column(values, present=xp.to_mask(present)), Presence(present=present)
 
 
 def _missing(field: Field) -> str:
@@ -207,21 +207,21 @@ def _contradiction(field: Field) -> str:
 def with_absent(
     xp: Vectors, field: Field, column: Column, sizes: Any, presence: Presence, *, kept: slice = slice(None)
 ) -> tuple[Column, Any]:
-    """Return a column in which defaults stand for what records lack, and its sizes before cropping.
+    """Fill in the default where records lack the field; return the column and its sizes before cropping.
 
     Args:
         xp: as for `presence_of`.
         field: a feature list, or context of unknown length.
-        column: what the records hold.
-        sizes: parts of each record, checked, before they are cropped.
+        column: the values in the records.
+        sizes: steps (context: values) of each record, checked, before cropping.
         presence: which records have a value.
-        kept: the steps of the default that are left once it is cropped.
+        kept: the steps of the default that cropping keeps.
     """
     if field.has_filling and xp.lacks(presence.absent):
         column = _filled(xp, field, column, presence.absent, kept)
         if field.is_list:
             sizes = xp.where(presence.absent, xp.constant(None, len(field.default)), sizes)
-    present = None if presence.present is None else xp.some(presence.present)
+    present = None if presence.present is None else xp.to_mask(presence.present)
     if present is None:
         return column, sizes
     name = "steps" if field.is_list else "counts"
@@ -229,7 +229,7 @@ def with_absent(
 
 
 def _filled(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) -> Column:
-    """Return a column in which the default of its field stands for each record that lacks it."""
+    """Insert the default of the field for each record that lacks it."""
     value = field.exact(field.default)
     if field.is_list:
         value = value[kept]
@@ -237,7 +237,7 @@ def _filled(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) 
     name = "steps" if field.is_list else "counts"
     own = xp.constant(None, len(value) if field.is_list or field.sparse is None else counts[0])
     sizes = getattr(column, name)
-    # The default's parts stand before all others.
+    # The elements of the default come first.
     starts = xp.where(lacks, xp.constant(None, 0), own + xp.starts(sizes))
     sizes = xp.where(lacks, own, sizes)
     order = xp.ranges(starts, sizes)
@@ -253,7 +253,7 @@ def _filled(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) 
 
 
 def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Return a value flat, how many elements each of its parts holds, and their indices where it is sparse."""
+    """Flatten a value; return its elements, the lengths of its rows, and the indices if it is sparse."""
     if field.sparse is not None:
         vectors = value if field.is_list else [value]
         indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
@@ -273,14 +273,14 @@ def agreed(
     excused: Mapping[str, Any],
     lengths: Mapping[str, Any],
 ) -> Any:
-    """Return the length of each record in an alignment group, once its fields were found to agree.
+    """Return the length of each record in an alignment group; fail if its fields disagree.
 
     Args:
         xp: as for `presence_of`.
-        fields: of the group.
+        fields: the fields of the group.
         sizes: by field, the steps of each record.
         excused: by field, the records that lack it.
-        lengths: by field, what is left of the steps once they are cropped.
+        lengths: by field, the steps of each record after cropping.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -307,23 +307,23 @@ def agreed(
 def find_features(
     serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Find the records that hold each of some features, bool `(n,)`; of those that are not doubtful True.
+    """Find the records that hold each feature, bool `(n,)`; True where there is no doubt.
 
     Args:
         serialized: string, `(n,)`.
-        doubtful: by feature, the records that give nothing for it and may lack it, bool `(n,)`.
-        context: what those of the features are parsed as that are in the context, each a `tf.io.RaggedFeature`.
-        lists: likewise of the feature lists.
+        doubtful: by feature, the records that parse to nothing and may lack it, bool `(n,)`.
+        context: the `tf.io.RaggedFeature` of each context feature.
+        lists: the same for feature lists.
     """
     import tensorflow as tf
 
     if not doubtful:
         return {}
-    some = tf.reduce_any(tf.stack(list(doubtful.values())), 0)
-    everywhere = tf.ones_like(some)
-    if tf.executing_eagerly() and not bool(tf.reduce_any(some)):
+    is_doubtful = tf.reduce_any(tf.stack(list(doubtful.values())), 0)
+    everywhere = tf.ones_like(is_doubtful)
+    if tf.executing_eagerly() and not bool(tf.reduce_any(is_doubtful)):
         return dict.fromkeys(doubtful, everywhere)
-    rows = tf.where(some)
+    rows = tf.where(is_doubtful)
     probes = tf.strings.join([_sentinel(context, lists), tf.gather_nd(serialized, rows)])
     parsed, sequences, _ = tf.io.parse_sequence_example(probes, dict(context) or None, dict(lists) or None)
     holds = {}
@@ -334,7 +334,7 @@ def find_features(
 
 
 def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
-    """Return the message that has one value of each feature."""
+    """Serialize a message with one value of each feature."""
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
@@ -349,7 +349,7 @@ def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def of_graphs() -> Vectors:
-    """Return the operations by which tensors are given what stands for fields that records lack."""
+    """Return the array operations in TensorFlow."""
     import tensorflow as tf
 
     def constant(field: Field | None, values: Any) -> Any:
@@ -359,13 +359,13 @@ def of_graphs() -> Vectors:
         return tf.constant(items, field.element.graph, values.shape)
 
     return Vectors(
-        checked=lambda field, value, ok, message, *parts: checked(
-            value, ok, f"field {field.name!r}: {message}", *parts
+        checked=lambda field, value, ok, message, *details: checked(
+            value, ok, f"field {field.name!r}: {message}", *details
         ),
         constant=constant,
         filled=lambda like, value: tf.fill(tf.shape(like), tf.constant(value, tf.int64)),
         lacks=lambda _: True,
-        some=lambda flags: flags,
+        to_mask=lambda flags: flags,
         where=tf.where,
         concat=tf.concat,
         equal=tf.equal,
@@ -379,7 +379,7 @@ def of_graphs() -> Vectors:
 
 
 class _UnusualError(Exception):
-    """Records that are not in canonical form, or no messages at all."""
+    """Records that are not in canonical form, or not valid messages."""
 
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
@@ -388,11 +388,11 @@ class _UnusualError(Exception):
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """A field as the records that hold it have it.
+    """A decoded field, before defaults are filled in.
 
     Attributes:
-        column: its values, with the steps (or counts, of context) of all records, 0 where one does not hold it.
-        holds: which records hold it.
+        column: its values, with the steps (context: counts) of all records, 0 where the feature is missing.
+        holds: which records hold the feature.
     """
 
     column: Column
@@ -400,17 +400,17 @@ class _Decoded:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Steps of each record; of context, values."""
+        """Steps of each record (context: values)."""
         return np.asarray(self.column.counts if self.column.steps is None else self.column.steps)
 
 
 class ColumnDecoder:
-    """Decodes the records of one schema and layout.
+    """Decoder of the records of one schema and layout, to columns.
 
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
-        joined: whether the texts of fields that no record may lack are flat rows of a `Blob`, and no objects.
+        joined: whether texts of required fields are rows of a `Blob` instead of objects.
     """
 
     def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
@@ -429,17 +429,17 @@ class ColumnDecoder:
         return field.is_list and self.layout != "example"
 
     def decode(self, messages: Messages) -> dict[str, Column]:
-        """Return the columns of records.
+        """Decode messages to columns.
 
         Raises:
-            Broken: the first of them that cannot be decoded.
+            Broken: the first record that cannot be decoded.
         """
         broken: Broken | None = None
         while True:
             try:
                 columns = self._decode(messages)
             except Broken as error:
-                # One before it may be broken too, in a field that comes later.
+                # An earlier record may be broken too, in a later field.
                 if error.record == 0:
                     raise
                 broken, messages = error, messages.some(slice(error.record))
@@ -493,7 +493,7 @@ class ColumnDecoder:
         return columns
 
     def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
-        """Read the flags of an optional field: 1 of a value, 0 of None, -1 of no flag; None where there are none."""
+        """Read the presence flags of an optional field: 1 for a value, 0 for None, -1 for no flag."""
         span = spans.get((field.presence or "").encode()) if field.presence else None
         if span is None:
             return None
@@ -504,7 +504,7 @@ class ColumnDecoder:
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
-        """Return the column of a context field of known shape, of which no value is one only of a stated None."""
+        """Decode a context field of known shape; it may be empty only where the flag says None."""
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
         values = self._read(field, span.some(rows), rows, len(span), required)
@@ -513,13 +513,13 @@ class ColumnDecoder:
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
-        """Return the values in features, of the records `rows`, of `size` in all."""
-        places, unusual = payloads(features, kind_of(field))
+        """Read the values in the features of `rows`, out of `size` records."""
+        payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         reader = self._reader(field, rows)
         if not field.is_list and not field.is_ragged and field.sparse is None:
-            return reader.read(places, self._check(rows, size), required=required)
-        return reader.read(places, self._check(rows, size), any_number=True)
+            return reader.read(payload_spans, self._check(rows, size), required=required)
+        return reader.read(payload_spans, self._check(rows, size), any_number=True)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
@@ -536,19 +536,19 @@ class ColumnDecoder:
         holds = span.starts >= 0
         size = len(span)
         rows = np.flatnonzero(holds)
-        some = span if rows.size == size else span.some(rows)
+        own = span if rows.size == size else span.some(rows)
         if not field.is_list or self.layout == "example":
-            values = self._read(field, some, rows, size)
+            values = self._read(field, own, rows, size)
             sizes = _spread(values.units, rows, size)
             column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
             return _Decoded(column, holds)
         if field.packed or self.layout == "packed":
-            features, each, unusual = find_entries(some)
+            features, each, unusual = find_entries(own)
             _require_usual(unusual, rows, size)
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
             return _Decoded(Column(values.values, steps=_spread(steps, rows, size)), holds)
-        values, each = self._reader(field, rows).read_steps(some, self._check(rows, size))
+        values, each = self._reader(field, rows).read_steps(own, self._check(rows, size))
         column = Column(values.values, steps=_spread(each, rows, size))
         return _Decoded(attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds)
 
@@ -561,24 +561,24 @@ class ColumnDecoder:
         for name in (index_name, value_name):
             span = spans[name]
             holds &= span.starts >= 0
-            some = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # what is not there is empty
+            own = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # a missing one is empty
             each = np.ones(size, np.int64)
             if field.is_list:
-                some, each, unusual = find_entries(some)
+                own, each, unusual = find_entries(own)
                 _require_usual(unusual, np.arange(size), size)
-            features.append(some)
+            features.append(own)
             eaches.append(each)
         if (eaches[0] != eaches[1]).any():
-            # A feature that TensorFlow reads past the end of may be one more than are counted here.
-            for some, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
-                _require_usual(payloads(some, kind)[1], np.repeat(np.arange(size), each), size)
+            # TensorFlow may read past the end of a feature, and so count one more than here.
+            for feature, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
+                _require_usual(payloads(feature, kind)[1], np.repeat(np.arange(size), each), size)
             require_all(eaches[0] == eaches[1], range(size), field, expected, eaches[0], "and", eaches[1])
         rows = np.repeat(np.arange(size), eaches[0])
         whole = Field(field.name, field.feature, "context", element_type("int64"), (None,))
-        places, values = (
-            self._read(part, feature, rows, size) for part, feature in zip((whole, field), features, strict=True)
+        positions, values = (
+            self._read(each, feature, rows, size) for each, feature in zip((whole, field), features, strict=True)
         )
-        indices, counts = places.values, places.units
+        indices, counts = positions.values, positions.units
         require_all(counts == values.units, rows, field, expected, counts, "and", values.units)
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
@@ -603,7 +603,7 @@ def _require_usual(unusual: NDArray[np.bool_], rows: NDArray[np.int64], size: in
 def _ascending(
     field: Field, indices: NDArray[np.int64], values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return indices and values of sparse vectors by ascending index."""
+    """Sort the indices and values of sparse vectors by index."""
     size = field.sparse or 0
     vector = np.repeat(np.arange(counts.size), counts)
     inside, rows = (indices >= 0) & (indices < size), rows[vector]
@@ -620,21 +620,21 @@ def _ascending(
 # One record ----------------------------------------------------------------------------------------------------------
 
 _STORAGES = ("auto", "raw", "packed", "buffer")
-_LARGEST = 1 << 20  # bytes of a record; of a larger one, copies count for more than what a batch costs
-_SHORT = 1 << 12  # bytes that are copied, lest they keep a large record
+_LARGEST = 1 << 20  # bytes of a record; for a larger one, copies cost more than the overhead of a batch
+_SHORT = 1 << 12  # bytes; up to this a copy is made, because a view would keep a large record alive
 
 
 def _require(ok: object) -> None:
-    """Leave a record to the batch decoder unless something is so."""
+    """Leave a record to the batch decoder unless `ok`."""
     if not ok:
         raise WireError("the batch decoder is to look at it")
 
 
 class SingleDecoder:
-    """Decodes single records of one schema: what a selection gives by position, and `Schema.decode`.
+    """Decoder of single records of one schema, for selections by position and `Schema.decode`.
 
-    Numpy over a single short record costs more than the record: 20 to 70 times as much. Here each field has a function
-    of its own, and what is wrong with a record is left to `ColumnDecoder`.
+    For a single short record, the overhead of numpy is 20 to 70 times the decoding itself. So each field has its own
+    function here. Errors are left to `ColumnDecoder`.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -658,19 +658,19 @@ class SingleDecoder:
         others = [(*value_features(field), field.presence or "") for field in schema.fields if not _is_whole(field)]
         self._others = {name.encode() for names in others for name in names}
         self._groups = [
-            [place for place, field in enumerate(schema.fields) if field.is_list and field.group == group]
+            [index for index, field in enumerate(schema.fields) if field.is_list and field.group == group]
             for group in schema.groups
         ]
 
     def decode(self, data: bytes) -> Any:
-        """Return the record, or None where the batch decoder is to look at it."""
+        """Decode a record; return None to leave it to the batch decoder."""
         if type(data) is not bytes or len(data) > _LARGEST:
             return None
         values = self._values(data)
         return None if values is None else self._build([[value] for value in values])[0]
 
     def values_of_large(self, data: memoryview) -> list[Any] | None:
-        """Return the values of a large record, buffers as views of it; None as above, or if other values are long."""
+        """Read a large record, with buffers as views; return None to leave it to the batch decoder."""
         return self._values(data) if len(data) > _LARGEST else None
 
     def _values(self, data: Any) -> list[Any] | None:
@@ -686,13 +686,13 @@ class SingleDecoder:
         except (WireError, Broken, Mismatch, UnicodeDecodeError):
             return None
         for group in self._groups:
-            sizes = {len(values[place]) for place in group if values[place] is not None}
+            sizes = {len(values[index]) for index in group if values[index] is not None}
             if len(sizes) > 1:
                 return None
         return values
 
     def _without_buffers(self, data: memoryview, *halves: FeatureSpans) -> tuple[bytes, FeatureSpans, FeatureSpans]:
-        """Copy the features of other fields."""
+        """Copy the features of all fields that are not whole buffers."""
         pieces, size = list[memoryview](), 0
         moved: list[FeatureSpans] = []
         for half in halves:
@@ -710,28 +710,28 @@ class SingleDecoder:
 def _optional(
     field: Field, read: Callable[[bytes, FeatureSpans], Any]
 ) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
-    """Return the function of a message, the features of a field's kind and the context to its value or None."""
+    """Make the function that reads a field, or None, from a message, its features and its context."""
     if not field.may_lack:
         return lambda data, features, _: read(data, features)
     presence, names = (field.presence or "").encode(), [name.encode() for name in value_features(field)]
 
     def value(data: bytes, features: FeatureSpans, context: FeatureSpans) -> Any:
-        is_held = any(name in features for name in names)
-        if not is_held and not (field.optional and presence in context):
+        has_values = any(name in features for name in names)
+        if not has_values and not (field.optional and presence in context):
             return _absent(field)
         if not field.optional:
             return read(data, features)
         stated = one_int64(feature_values(data, *_span_of(context, presence), "int64")[0])
         if stated == 1:
             return read(data, features)
-        _require(not stated and not is_held)  # perhaps an empty value beside it, perhaps a contradiction
+        _require(not stated and not has_values)  # an empty value is fine, another contradicts the flag
         return None
 
     return value
 
 
 def _absent(field: Field) -> Any:
-    """Return the value of a record that was written before the field came."""
+    """Return the value for a record that was written before the field was added."""
     if not field.has_default:
         return None
     _require(not (field.is_list or field.shape or field.sparse is not None))
@@ -740,7 +740,7 @@ def _absent(field: Field) -> Any:
 
 
 def _is_whole(field: Field) -> bool:
-    """Check whether a field is a buffer of numbers of fixed width, or a number or text alone."""
+    """Check whether a field is a buffer of numbers of fixed width."""
     if field.sparse is not None or (field.is_list and (field.is_ragged or not field.packed)):
         return False
     has_many = field.is_list or field.shape
@@ -755,7 +755,7 @@ def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
 
 
 def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Return the function that gives a field's value from a message and the features of its kind."""
+    """Make the function that reads a field from a message and its features."""
     if field.sparse is not None:
         return _sparse_reader(field)
     kind = kind_of(field)
@@ -797,7 +797,7 @@ def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Return the reader of a list of one integer or text a step."""
+    """Make the reader of a list with one integer or text per step."""
     name, kind = field.feature.encode(), field.element.wire
     steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
 
@@ -811,7 +811,7 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Return the reader of a list of vectors, floats or buffers, ragged or not, a feature each or all in one."""
+    """Make the reader of a list of vectors, floats or buffers, ragged or not, packed or one feature per step."""
     name, kind = field.feature.encode(), kind_of(field)
     width = field.count * (field.element.itemsize if field.buffered else FLOAT_BYTES)
     is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
@@ -856,11 +856,11 @@ def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 _ALL = np.array([1 << 62])
-"""Counts of the elements of features, for errors: whichever is wrong, the first feature holds it."""
+"""Element counts for error messages: every element belongs to the first feature."""
 
 
 def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the elements that features hold (see `feature_values`), one after the other, and how many each holds."""
+    """Concatenate the elements of features (see `feature_values`); return them and the count of each feature."""
     kind = kind_of(field)
     if kind == "int64":
         numbers, counts = packed_int64(features)
@@ -879,20 +879,20 @@ def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDAr
 
 
 def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
-    """Return the elements in float32 numbers, or in a buffer; of a large record's own memory a view."""
+    """Convert float32 numbers, or a buffer, to elements; return a view if they lie in a large record."""
     _require(len(octets) % (field.element.itemsize if field.buffered else FLOAT_BYTES) == 0)
     dtype = field.element.numpy
     is_plain = dtype == np.float32 or (field.buffered and dtype.kind != "b")
     if is_plain and isinstance(octets, memoryview) and isinstance(octets.obj, mmap.mmap):
-        return np.frombuffer(octets, dtype)  # not aligned: a copy would read all of the file
+        return np.frombuffer(octets, dtype)  # not aligned, but a copy would read the whole file
     if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
-        octets = bytearray(octets)  # which may be changed
+        octets = bytearray(octets)  # writable
     flat = np.frombuffer(octets, np.uint8)
     return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, viewed(flat, "<f4"), _ALL, _ALL)
 
 
 class RecordDecoder:
-    """Decodes the records of one schema.
+    """Decoder of the records of one schema.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -903,13 +903,13 @@ class RecordDecoder:
 
     Args:
         schema: the fields.
-        layout: how sequences lie in serialized records; what this library writes is `steps`.
-        joined: for columns alone: see `ColumnDecoder`.
+        layout: how sequences lie in serialized records; this library writes `steps`.
+        joined: see `ColumnDecoder`; for columns only.
     """
 
     def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
-        if layout != "steps":  # which holds all bounds
+        if layout != "steps":  # `steps` can hold all bounds
             require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
@@ -917,7 +917,7 @@ class RecordDecoder:
         self._numbered = [field for field in schema.fields if field.is_numbered]
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
-        """Return one record per serialized SequenceExample."""
+        """Decode one record per serialized SequenceExample."""
         if len(data) == 1 and self.layout == "steps":
             record = self._single.decode(data[0])
             if record is not None:
@@ -929,7 +929,7 @@ class RecordDecoder:
         return self.build(self.decode_values(Messages.of(data)))
 
     def decode_one(self, data: bytes | memoryview) -> Any:
-        """Decode one record; of memory that may be changed, its long arrays are views."""
+        """Decode one record; from a memoryview, its long arrays are views."""
         if isinstance(data, memoryview):
             values = self._single.values_of_large(data)
             if values is not None:
@@ -947,11 +947,11 @@ class RecordDecoder:
 
     @property
     def gives_views(self) -> bool:
-        """Check whether arrays of a large record that comes alone are views of its bytes."""
+        """Check whether arrays of a large single record are views of its bytes."""
         return self.layout == "steps" and self._single.gives_views
 
     def decode_values(self, messages: Messages) -> list[list[Any]]:
-        """Return the values of each field of some records.
+        """Decode messages to the values of each field.
 
         Raises:
             RecordError: the first record that cannot be decoded.
@@ -964,7 +964,7 @@ class RecordDecoder:
         return [scatter(field, columns[field.name]) for field in self.schema.fields]
 
     def decode_columns(self, messages: Messages) -> dict[str, Column]:
-        """Return the columns of some records.
+        """Decode messages to columns.
 
         Raises:
             RecordError: the first record that cannot be decoded.
@@ -976,7 +976,7 @@ class RecordDecoder:
             raise self._failure(messages[error.record], error) from None
 
     def _gathered(self, messages: Messages) -> Messages:
-        """Return messages with the lists of numbered features; what is no message is left to the decoder."""
+        """Add the lists of numbered features to messages; leave invalid messages to the decoder."""
         rows = []
         for number in range(len(messages)):
             rows.append(messages[number])
@@ -985,7 +985,7 @@ class RecordDecoder:
         return Messages.of(rows)
 
     def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
-        """Return the length of each record in an alignment group; only its fields are decoded.
+        """Read the length of each record in an alignment group, decoding only its fields.
 
         Raises:
             RecordError: the first record that cannot be decoded.
@@ -994,7 +994,7 @@ class RecordDecoder:
         return group_lengths(decoder.schema, decoder.decode_columns(messages), len(messages))[:, 0]
 
     def _failure(self, data: bytes, error: Broken) -> RecordError:
-        """Return the error of a record that cannot be decoded: it names all fields that are missing."""
+        """Make the error for a record that cannot be decoded; it names all missing fields."""
         first, spans = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", None
         with contextlib.suppress(WireError):
             spans = message_spans(data)

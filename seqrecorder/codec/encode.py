@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_TOGETHER = 4 << 20  # bytes of images that are encoded at a time, beside which TensorFlow has a copy of them
+_TOGETHER = 4 << 20  # bytes of images encoded at a time: TensorFlow holds a copy of them
 
-# tensorflow/core/framework/types.proto
+# DataType in tensorflow/core/framework/types.proto
 _DATA_TYPES = {
     "float32": 1,
     "float64": 2,
@@ -60,7 +60,7 @@ _DATA_TYPES = {
 
 
 def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
-    """Return the header of a serialized tensor whose buffer has `size` bytes.
+    """Make the header of a serialized tensor whose buffer has `size` bytes.
 
     >>> tensor_header("float32", (2,), 8).hex()
     '08011204120208022208'
@@ -74,7 +74,7 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Return one serialized tensor per record or step: a uint8 matrix where all have one shape, else a list."""
+    """Serialize one tensor per record or step: a uint8 matrix if all have one shape, else a list."""
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -90,10 +90,10 @@ def encode_tensors(field: Field, column: Column) -> Any:
 
 
 def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
-    """Return each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes.
+    """Encode each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes.
 
     Args:
-        values: `(n, height, width, channels)`; or objects, of which those that are bytes are encoded already.
+        values: `(n, height, width, channels)`; or objects: arrays, and bytes that are encoded already.
         storage: `png` or `jpeg`.
     """
     if values.dtype == object:
@@ -111,42 +111,42 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
         return list(chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
 
 
-PIECE_RECORDS = 16384
-PIECE_BYTES = 6 << 20
-_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # where a piece has both, it is large enough
-_BLOCK_RECORDS = 1024  # sized at once, as far as the bytes of those before allow
-_BLOCKS = 4
-_GROWTH = 16
+PIECE_RECORDS = 16384  # at most in a piece
+PIECE_BYTES = 6 << 20  # at most in a piece, single records aside
+_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece that has both is large enough
+_BLOCK_RECORDS = 1024  # at most sized at once
+_BLOCKS = 4  # expected in a piece: a block is a quarter of it, by the sizes so far
+_GROWTH = 16  # a block grows by this factor at most, and shrinks by it if it is too large
 
 _SCALAR = 8
 _NUMBERS = {int, float, bool, type(None)}
-_SAMPLE = 16  # arrays of a block
+_SAMPLE = 16  # arrays of a block whose texts are measured
 _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
 
-# Raised by what is not in the form that records hold, or is None.
+# Raised for values that are None or not in exact form.
 _UNEXPECTED = (AttributeError, TypeError, ValueError)
-_DEEPEST = 32  # lists in lists; what is deeper is no value of a record
+_DEEPEST = 32  # nested lists; no field takes deeper values
 
 
 # Cutting --------------------------------------------------------------------------------------------------------------
 
 
-def parts(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
-    """Yield how many records are encoded at once, one part behind the other.
+def piece_sizes(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
+    """Yield the number of records of each piece that is encoded at once.
 
-    >>> list(parts([b"x"] * 40_000, lambda block: sum(map(len, block))))
+    >>> list(piece_sizes([b"x"] * 40_000, lambda block: sum(map(len, block))))
     [16384, 16384, 7232]
 
     Args:
-        records: records that are in memory as a whole.
-        size_of: says how many bytes a block of them takes.
+        records: all records.
+        size_of: estimates the bytes of a block of records.
     """
     start = stop = size = 0
     most = 1
     while stop < len(records):
         block = records[stop : min(stop + most, start + PIECE_RECORDS)]
         block_size = size_of(block)
-        if block_size > PIECE_BYTES and len(block) > 1:  # some are larger than those before: they are looked at closely
+        if block_size > PIECE_BYTES and len(block) > 1:  # larger records than before: retry with a smaller block
             most = max(1, len(block) // _GROWTH)
             continue
         if stop > start and size + block_size > PIECE_BYTES:
@@ -163,11 +163,11 @@ def parts(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> It
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yield how many records the next piece of larger columns has, and its columns; arrays are views.
+    """Cut columns into pieces; yield the number of records and the columns of each. Arrays are views.
 
     Args:
         columns: the columns.
-        size: how many records they are of.
+        size: the number of records.
     """
     each = max(1, bytes_of(columns)) / max(1, size)
     most = max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
@@ -178,7 +178,7 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
 
 
 def bytes_of(columns: Mapping[str, Column]) -> int:
-    """Return about how many bytes the values of columns take."""
+    """Estimate the bytes of the values of columns."""
     total = 0
     for column in columns.values():
         total += column.values.nbytes
@@ -187,14 +187,14 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
         elif column.values.dtype == object and column.values.size:
             texts = column.values.reshape(-1).tolist()
             try:
-                total += len(type(texts[0])().join(texts))  # three times as fast as to ask each
-            except (TypeError, AttributeError):  # images, of pixels or encoded
+                total += len(type(texts[0])().join(texts))  # three times as fast as summing lengths
+            except (TypeError, AttributeError):  # images, as pixels or encoded
                 total += sum(map(value_size, texts))
     return total
 
 
 def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
-    """Return the column cut at the records of these numbers."""
+    """Cut a column at these record numbers."""
     at: dict[str, NDArray[np.int64]] = {"present": rows}
     inner = rows if column.present is None else bounds(column.present)[rows]
     for name in ("steps", "counts"):
@@ -210,15 +210,15 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
     ]
     if column.features is None:
         return pieces
-    features = cut_rows(column.features, inner)  # one of each value
-    return [attrs.evolve(piece, features=part) for piece, part in zip(pieces, features, strict=True)]
+    features = cut_rows(column.features, inner)  # one feature per value
+    return [attrs.evolve(piece, features=blob) for piece, blob in zip(pieces, features, strict=True)]
 
 
 # Sizes ----------------------------------------------------------------------------------------------------------------
 
 
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
-    """Return the function that says about how many bytes records take together; 0 for what is no such record.
+    """Make the function that estimates the bytes of records; objects of other classes count 0.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -249,13 +249,13 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Return the sum of a field's sizes; it may fail where values are not in the form that records hold."""
+    """Make the function that sums the sizes of values; it may fail for values not in exact form."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
     if is_ragged:
         return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
-    if not field.is_list and not field.shape:  # text: numbers are not asked
+    if not field.is_list and not field.shape:  # text: numbers are counted by `sizer`
         return lambda values: sum(map(len, values))
     if field.element.is_text:
         return _size_of_arrays_of_texts
@@ -266,8 +266,8 @@ def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
     elements: int = sum(map(_elements, values))
     if not elements:
         return 0
-    some = np.concatenate(values[:: -(-len(values) // _SAMPLE)], axis=None)
-    return _text_size(some.tolist()) * elements // max(1, some.size)
+    sample = np.concatenate(values[:: -(-len(values) // _SAMPLE)], axis=None)
+    return _text_size(sample.tolist()) * elements // max(1, sample.size)
 
 
 def _is_number(field: Field) -> bool:
@@ -277,12 +277,12 @@ def _is_number(field: Field) -> bool:
 def _one_by_one(record: Any, names: Sequence[str]) -> int:
     try:
         return sum(value_size(getattr(record, name)) for name in names)
-    except AttributeError:  # encoding says what is wrong
+    except AttributeError:  # encoding reports it
         return 0
 
 
 def value_size(value: Any, depth: int = 0) -> int:
-    """Return about how many bytes a value takes, as it is encoded."""
+    """Estimate the encoded bytes of a value."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return _text_size(value.ravel().tolist())
@@ -298,13 +298,13 @@ def value_size(value: Any, depth: int = 0) -> int:
 def _text_size(values: Sequence[Any]) -> int:
     try:
         size = len("".join(values))  # faster than a sum of their lengths
-    except TypeError:  # bytes, or something that is no text
+    except TypeError:  # bytes, or not text
         size = sum(map(value_size, values))
     return size + _SCALAR * len(values)
 
 
-_HELD = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
-"""Up to which each dtype holds all integers."""
+_EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
+"""The bound up to which each dtype holds every integer."""
 
 
 def columns_of_dictionaries(
@@ -313,7 +313,7 @@ def columns_of_dictionaries(
     *,
     convert: Callable[[Field, Any], Any] | None = None,
 ) -> dict[str, Column] | None:
-    """Return the columns of dictionaries of field to value; None where the class of the records is to look at them.
+    """Convert dictionaries of field to value to columns; return None if the record class has to check them.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -324,32 +324,32 @@ def columns_of_dictionaries(
     >>> columns_of_dictionaries(sr.Schema.of(Sentence), [{"ids": [1.5]}])
 
     Args:
-        schema: what the records are.
+        schema: the schema of the records.
         rows: the dictionaries.
-        convert: makes what a field takes of a value of JSON; then a null of a float is NaN.
+        convert: converts a JSON value to one that the field takes; then null is NaN in float fields.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
-    columns, found = dict[str, Column](), 0
+    columns, used = dict[str, Column](), 0
     try:
         for field in schema.fields:
             values, have = _values(field, rows)
             column = _column(field, values, convert)
             if column is None:
                 return None
-            columns[field.name], found = column, found + have
+            columns[field.name], used = column, used + have
     except (Mismatch, KeyError, TypeError, ValueError, OverflowError, RecursionError):
         return None
     problems: dict[int, list[FieldProblem]] = {}
     check_alignment(schema, columns, len(rows), problems)
-    return None if problems or (found < sum(map(len, rows))) else columns
+    return None if problems or (used < sum(map(len, rows))) else columns
 
 
 def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], int]:
-    """Return the value of each row, and how many rows have one of their own.
+    """Return the value of each row, and the number of rows that have the key.
 
     Raises:
-        KeyError: a row lacks it, and may not.
+        KeyError: a row lacks a required field.
     """
     key = field.name
     try:
@@ -362,7 +362,7 @@ def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], in
 
 
 def takes_columns(schema: Schema) -> bool:
-    """Check whether nothing but the fields makes a record: no code of the class, no attribute that is not stored."""
+    """Check whether records consist of their stored fields alone, without code of the class."""
     hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
     return only_stores(schema.record_class, len(schema.fields)) and not hooked
 
@@ -382,7 +382,7 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
 
 
 def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
-    """Return the column of values that are lists of Python's own numbers and texts; None if they are not."""
+    """Make the column of nested lists of Python numbers and texts; return None for other values."""
     if field.sparse is not None or field.any_size:
         return None
     lengths: list[NDArray[np.int64]] = []
@@ -392,7 +392,7 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
         lengths.append(np.fromiter(map(len, values), np.int64, len(values)))
         values = list(chain.from_iterable(values))
     free = len(lengths) - len(field.rest)
-    if any((found != size).any() for found, size in zip(lengths[free:], field.rest, strict=True)):
+    if any((counts != size).any() for counts, size in zip(lengths[free:], field.rest, strict=True)):
         return None
     flat = _flat(field.element, values, nulls=nulls)
     if flat is None:
@@ -406,7 +406,7 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
 
 
 def _flat(element: ElementType, values: list[Any], *, nulls: bool) -> NDArray[Any] | None:
-    """Return the array of scalars that are plainly of an element type."""
+    """Make the array of Python scalars that fit an element type; return None if one does not."""
     kinds, kind = set(map(type, values)), element.numpy.kind
     if not kinds:
         return np.empty(0, element.numpy)
@@ -421,18 +421,18 @@ def _flat(element: ElementType, values: list[Any], *, nulls: bool) -> NDArray[An
         return np.array(values, element.numpy) if limits.min <= min(values) and max(values) <= limits.max else None
     if kind == "b" and kinds == {bool}:
         return np.array(values, bool)
-    if element.name not in _HELD or kinds - {float, int, type(None) if nulls else float}:
+    if element.name not in _EXACT_INTEGERS or kinds - {float, int, type(None) if nulls else float}:
         return None
-    if int in kinds and max(abs(value) for value in values if type(value) is int) > _HELD[element.name]:
+    if int in kinds and max(abs(value) for value in values if type(value) is int) > _EXACT_INTEGERS[element.name]:
         return None
-    wide = np.array(values, np.float64)  # of None, NaN
+    wide = np.array(values, np.float64)  # None becomes NaN
     with np.errstate(over="ignore"):
         narrow: NDArray[Any] = wide.astype(element.numpy)
         return narrow if (np.isfinite(narrow.astype(np.float64)) | ~np.isfinite(wide)).all() else None
 
 
 class RecordEncoder:
-    """Encodes the records of one schema.
+    """Encoder of the records of one schema.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -452,13 +452,13 @@ class RecordEncoder:
         self._size = sizer(schema)
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
-        """Return one serialized SequenceExample per record.
+        """Encode each record to a serialized SequenceExample.
 
         Raises:
-            RecordError: the first record that cannot be encoded; the position is that in `records`.
+            RecordError: the first record that cannot be encoded, with its position in `records`.
         """
         out: list[bytes] = []
-        for count in parts(records, self._size):
+        for count in piece_sizes(records, self._size):
             try:
                 out += self.encode(records[len(out) : len(out) + count])[0]
             except RecordError as error:
@@ -467,11 +467,11 @@ class RecordEncoder:
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Return serialized records and their lengths, int64 `(records, groups)`; raises what `encode_batch` does."""
+        """Encode records; return their bytes and lengths, int64 `(records, groups)`; raise as `encode_batch` does."""
         return self.encode_columns(gather(self.schema, records, apart=True), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Return serialized records and their lengths for the columns of `size` records, which fit the schema."""
+        """Encode the columns of `size` records, which fit the schema; return the bytes and lengths of the records."""
         try:
             leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
             data = serialize(leaves, size)
@@ -483,7 +483,7 @@ class RecordEncoder:
 
 
 def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
-    """Return the wire features of a field over `size` records."""
+    """Convert a column of `size` records to wire features."""
     leaves = _sparse_leaves(field, column) if field.sparse is not None else [_leaf(field, column)]
     if field.presence:
         known = np.ones(size, np.int64) if column.present is None else column.present.astype(np.int64)
@@ -521,7 +521,7 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Return one little-endian buffer per record or step: a matrix where all are equally long, else a list."""
+    """Make one little-endian buffer per record or step: a matrix if all are equally long, else a list."""
     if isinstance(column.values, list):
         return [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in column.values]
     if column.counts is not None and column.present is None and not field.is_list:
