@@ -37,7 +37,7 @@ _PEEKED_BYTES = 64 << 20
 
 @attrs.frozen
 class ShardDescription:
-    """What can be told of a shard without a schema.
+    """Description of a shard without a schema.
 
     Attributes:
         path: of the file.
@@ -63,7 +63,7 @@ class ShardDescription:
 
 
 def describe(path: Any) -> Manifest | ShardDescription:
-    """Return the manifest of a dataset's directory, or what can be told of a shard.
+    """Return the manifest of a dataset's directory, or the description of a shard.
 
     Raises:
         DatasetNotFoundError: there is neither a dataset nor a file.

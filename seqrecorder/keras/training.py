@@ -229,7 +229,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
         """Find the last state, and bring the model and the data to where they were."""
         self._data, others = _fit_locals()
-        # Behind all others, what these do at the end is done.
+        # The last callback, so that all others have finished.
         self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
         others.callbacks.append(self._last)
         self._others = others
@@ -265,7 +265,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         """Save what was reached, once all callbacks have ended."""
         self._others.callbacks.remove(self._last)
         setattr(self._data, self._steps, self._new_steps)
-        if self._restored is not None:  # nothing was left to do
+        if self._restored is not None:  # no epoch was left
             self._finish_restoring()
             return
         self._progress.epoch, self._progress.batch = self._progress.epoch + 1, 0
@@ -283,7 +283,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         for step in steps:
             self._follow(step[-1])
             if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
-                self._save()  # what other callbacks do between two epochs is done
+                self._save()  # here other callbacks have finished the last epoch
             yield step
             executed = self._data.steps_per_execution
             progress.batch += executed
