@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 LEAST = 0.1
-"""A smaller distance is none worth to be told."""
+"""A smaller distance is not reported."""
 MOST_CODES = 20
-"""Whole numbers of so many distinct values are taken for codes."""
+"""Whole numbers with at most this many distinct values are taken for codes."""
 LABEL_VALUES = 50
-"""A scalar context field of at most so many values is taken for a label."""
+"""A scalar context field with at most this many distinct values is taken for a label."""
 _MOST_COMPARED = 50
 _SMIRNOV = 1.95  # of D times the root of nm / (n + m), the value that is exceeded once in a thousand times
 _NORMAL = 3.09  # likewise, of a normal distribution
@@ -127,7 +127,7 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field has few values, of which splits share most."""
+    """Check whether a field has few distinct values, most of them in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)

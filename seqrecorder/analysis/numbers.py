@@ -88,7 +88,7 @@ class Distribution:
         return both
 
     def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
-        """Count distinct values, ascending, each so many times."""
+        """Count distinct values, ascending, with their multiplicities."""
         if self.values is None or not self.values.size:
             self.values, self.counts = values, counts
         elif values.size:
@@ -222,7 +222,7 @@ class Tally:
     error: int = 0
 
     def count(self, values: Mapping[Any, int] | Iterable[Any], total: int) -> None:
-        """Count some values, or so many of each; so many in all."""
+        """Count values, or their multiplicities, and the total."""
         self.counts.update(values)
         self.total += total
         if self.limit is not None and len(self.counts) > self.limit:

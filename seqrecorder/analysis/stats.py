@@ -811,7 +811,7 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
         for name in corpus:
             old = None if known is None else known.splits.get(name)
             if old is not None and list(old.fields) != [field.name for field in corpus.schema.fields]:
-                old = None  # a field is new, of which they say nothing
+                old = None  # it lacks a new field
             splits[name] = _stats_of(corpus[name][0 if old is None else old.records :], None, None)
             if old is not None:
                 splits[name] = old + splits[name]

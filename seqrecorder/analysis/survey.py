@@ -43,7 +43,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
     Args:
         selection: the records.
-        batch_size: records to a batch; budgets are what batches of so many average records hold.
+        batch_size: records per batch; step budgets are those of batches of this many average records.
         shuffle: as for `read`.
         seed: as for `read`.
 
@@ -62,7 +62,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
 
 BINS = 48
-"""Into so many parts the steps of all but the longest records are divided to say where values are missing."""
+"""Number of ranges of steps for which missing values are counted, over all but the longest records."""
 WORST = 10
 _CHUNK = 4096
 _DIGEST = np.dtype("V16")

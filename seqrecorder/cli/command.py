@@ -143,7 +143,7 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
 
     Args:
         parser: of the command, or a group of its arguments.
-        usage: the name, what stands for its value (see `TYPES`), and dots where it may come again.
+        usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
         summary: what it is.
         more: whatever else `add_argument` takes.
     """

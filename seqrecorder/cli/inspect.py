@@ -1,7 +1,7 @@
-"""Looking into a dataset, or into a shard of which nothing is known.
+"""Description of a dataset, or of a shard without a schema.
 
-Messages of unknown shards are looked at with protobuf, as they are: which features they have, of which type,
-and how many values each holds. That gives a class to begin with.
+The messages of a shard without a schema are read generically: their features, the types, and the numbers of values.
+They give a draft of a class.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class TrainingState:
 
 
 class SavedStates:
-    """The states in a directory, of which the last are kept.
+    """Directory of saved states, which keeps the last ones.
 
     A state is a directory of its own, written beside the others under a name that nobody reads, synced, and renamed.
     """
@@ -256,7 +256,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Give an epoch of which no batch was left, and of which Keras has seen none, its metrics."""
+        """Restore the metrics of an epoch that was complete when it was saved, so that Keras runs no batch of it."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}

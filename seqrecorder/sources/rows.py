@@ -344,7 +344,7 @@ def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[A
 
 
 def _read_run(path: Path, size: int) -> Iterator[Any]:
-    """Yield the rows of a sorted file, in tables of about so many bytes."""
+    """Yield the rows of a sorted file, in tables of about a given size."""
     import pyarrow as pa
     from pyarrow import ipc
 

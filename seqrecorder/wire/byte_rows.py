@@ -1,9 +1,9 @@
 """Rows of bytes in one flat array, spans of messages in them, and varints, in numpy.
 
-numpy has no copy of ragged rows, so rows are copied as blocks of one width, in ascending order, through views whose
-elements overlap: what a block writes beyond the end of its row is overwritten by the row behind it.
+numpy has no copy of ragged rows. So rows are copied as blocks of one width, in ascending order, through views with
+overlapping elements: bytes that a block writes beyond the end of its row are overwritten by the next row.
 
-That is faster, for short rows, than a matrix compressed by a mask, an index for each byte, or a slice for each row.
+For short rows, this is faster than a masked matrix, an index per byte, or a slice per row.
 Rows become `bytes` fastest through `BytesIO.read`.
 """
 
@@ -40,7 +40,7 @@ class Blob(Sequence[bytes]):
     (b'bc', [b'bc', b''], [b'', b'bc', b'a'])
 
     Attributes:
-        data: uint8, the rows one behind the other.
+        data: uint8, the concatenated rows.
         lengths: int64, bytes of each row.
     """
 
@@ -169,7 +169,7 @@ def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     """Concatenate rows in groups: row i of the result joins the next `counts[i]` rows."""
-    if counts.size == 1:  # of a record that is encoded alone, perhaps of very many rows
+    if counts.size == 1:  # fast path: one record, perhaps with very many rows
         return Blob(rows.data, np.array([rows.data.size]))
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
@@ -293,7 +293,7 @@ class Messages:
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
-        """Return messages that are bytes objects."""
+        """Copy bytes objects into a buffer of messages."""
         edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
         return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
 
@@ -313,7 +313,7 @@ class Messages:
         return self.data[int(self.starts[number]) : int(self.stops[number])].data
 
     def some(self, which: Any) -> Messages:
-        """Return those of the messages that are chosen, without a copy."""
+        """Select messages, without a copy."""
         return Messages(self.data, self.starts[which], self.stops[which])
 
     def rows(self) -> list[bytes]:
@@ -323,7 +323,7 @@ class Messages:
 
     @staticmethod
     def together(several: Sequence[Messages]) -> Messages:
-        """Return the messages of all, one behind the other."""
+        """Concatenate the messages of several buffers."""
         if len(several) == 1:
             return several[0]
         bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
@@ -335,7 +335,7 @@ class Messages:
         )
 
     def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
-        """Return the messages with others in the place of some."""
+        """Replace some of the messages by others."""
         others = Messages.of(rows)
         starts, stops = self.starts.copy(), self.stops.copy()
         starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
@@ -365,11 +365,11 @@ class Spans:
         return self.stops - self.starts
 
     def some(self, which: Any) -> Spans:
-        """Return those that are chosen."""
+        """Select spans."""
         return Spans(self.data, self.starts[which], self.stops[which])
 
     def joined(self) -> NDArray[np.uint8]:
-        """Return the bytes of all, one behind the other, with as much room behind them; one alone is not copied."""
+        """Concatenate the bytes of all spans, with `ROOM` at the end; a single span is not copied."""
         sizes = self.sizes
         if sizes.size == 1:
             return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
@@ -391,7 +391,7 @@ VARINT_BITS = 7
 LARGEST_IN_A_BYTE = 0x7F
 
 _WORD = 8  # bytes
-_ROW = 16  # bytes: the longest varint has 10, and what stands before it at most 6
+_ROW = 16  # bytes: at most 6 of a head, and 10 of a varint
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
 _KNOWN = 1 << 15
 
@@ -512,7 +512,7 @@ def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -
     words: NDArray[np.uint64] = unsigned & np.uint64(0x7F)
     for column in range(1, widest):
         words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
-    # All bytes but the last say that more follow.
+    # The top bit of all bytes but the last says that more follow.
     words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & _CONTINUED
     return words
 

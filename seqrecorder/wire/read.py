@@ -214,7 +214,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists, all of whose features hold so many bytes.
+    """Find the values of feature lists whose features all hold `width` bytes.
 
     Args:
         lists: the feature lists.
@@ -255,7 +255,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     stops = first + data.take(first - 1)
     ends = np.searchsorted(begins, edges)
     counts = np.diff(ends)
-    # Lists lie one behind the other here: each step begins where the one before it ends, and so does each list.
+    # The lists are concatenated here: each step, and each list, begins at the end of the one before it.
     all_edges = np.append(begins, edges[-1])
     leads, at_edges = stops == all_edges[1:], all_edges[ends] == edges
     if leads.all() and at_edges.all():
@@ -279,9 +279,9 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
-    """Yield the parts of one feature list of many short steps, each of whole steps and so many bytes at most.
+    """Cut one feature list of many short steps into pieces of whole steps, with a limit of bytes each.
 
-    Where its steps are not short, what is left of it is one part.
+    From the first long step on, the rest of the list is one piece.
     """
     data, start, stop = lists.data, int(lists.starts[0]), int(lists.stops[0])
     while stop - start > most:
