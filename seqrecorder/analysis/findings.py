@@ -1,4 +1,4 @@
-"""Findings: what is remarkable in a dataset, one for each rule and field, split or file."""
+"""Findings: remarkable facts about a dataset, one per rule and field, split or file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 LEAST = 0.1
-"""A smaller distance is none worth to be told."""
+"""A smaller distance is not reported."""
 MOST_CODES = 20
-"""Whole numbers of so many distinct values are taken for codes."""
+"""Whole numbers with at most this many distinct values are taken for codes."""
 LABEL_VALUES = 50
-"""A scalar context field of at most so many values is taken for a label."""
+"""A scalar context field with at most this many distinct values is taken for a label."""
 _MOST_COMPARED = 50
 _SMIRNOV = 1.95  # of D times the root of nm / (n + m), the value that is exceeded once in a thousand times
 _NORMAL = 3.09  # likewise, of a normal distribution
@@ -66,7 +66,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance of a field's values in two splits; None where one of them has none."""
+    """Compute the distance of a field's values in two splits; None if a split has no values."""
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -85,7 +85,7 @@ def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | N
 
 
 def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> Distance | None:
-    """Return the largest difference of two cumulative distributions.
+    """Compute the largest difference of two cumulative distributions.
 
     Args:
         one: a distribution.
@@ -109,7 +109,7 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Return the root of Jensen and Shannon's divergence of two frequencies, in bits; arguments as above."""
+    """Compute the root of the Jensen-Shannon divergence of two frequencies, in bits; arguments as above."""
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
         return None
@@ -127,7 +127,7 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field has few values, of which splits share most."""
+    """Check whether a field has few distinct values, most of them in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -141,7 +141,7 @@ def is_code(stats: FieldStats) -> bool:
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
-    """Return the splits that share at most half of their values, with those in both and how many the fewer are."""
+    """Find pairs of splits that share at most half of their values; with the common ones, and the smaller count."""
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
     for (one, a), (other, b) in itertools.combinations(counts.items(), 2):
@@ -152,7 +152,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of a field's values in the first split and the others; none where they have to differ."""
+    """Compute the distances of a field's values between the first split and the others; none if they must differ."""
     field = stats.fields[name].field
     if field.key or field.chunk or field.element.is_time:
         return []
@@ -214,7 +214,7 @@ _TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 @attrs.frozen
 class Finding:
-    """One remarkable thing.
+    """One remarkable fact about a dataset.
 
     Attributes:
         rule: its name.
@@ -232,7 +232,7 @@ class Finding:
 
 
 def find(facts: Survey) -> tuple[Finding, ...]:
-    """Return all that is remarkable, the gravest first."""
+    """Find all remarkable facts, the gravest first."""
     every = [*_damage(facts), *_leaks(facts)]
     if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
@@ -299,7 +299,7 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find what splits almost keep apart, groups and times of which only some are in both; and labels that they do."""
+    """Find groups and times that splits almost separate, but not quite; and labels that they separate entirely."""
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
             fields = {split: part.fields[name] for split, part in stats.splits.items()}
@@ -430,7 +430,7 @@ def _missing_values(field: FieldStats) -> tuple[int, int]:
 
 
 def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
-    """Return at which steps most values are missing, if they lie together."""
+    """Describe the steps at which most values are missing, if these are close together."""
     counts = facts.missing.get(name)
     if counts is None or sizes is None or not counts.any():
         return ""
@@ -519,7 +519,7 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
 
 
 def _unchanging(field: FieldStats, constant: Any) -> str:
-    """Name the constant channels, and their value where it is the same."""
+    """Name the constant channels, and their value if they share one."""
     if field.field.element.is_text or constant.size == 1:
         return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
     which = np.flatnonzero(constant)

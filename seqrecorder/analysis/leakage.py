@@ -1,4 +1,4 @@
-"""`leakage`: what several splits have in common, and should not."""
+"""`leakage`: keys, groups, contents and times that splits share, but should not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """Result of `leakage`, to be printed: what splits have in common, and should not.
+    """Result of `leakage`, to be printed: overlaps of splits.
 
     Attributes:
         looked_for: what was looked for.
@@ -55,7 +55,7 @@ class Leakage:
 
     @property
     def is_clean(self) -> bool:
-        """Check whether nothing was found."""
+        """Check whether there are no overlaps."""
         return not self.shared
 
     def _rows(self) -> list[tuple[str, str, str, str]]:

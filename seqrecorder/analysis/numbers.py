@@ -1,4 +1,4 @@
-"""`Numbers`: what is known of many numbers, by channel: moments, extremes, zeros, NaN, quantiles; mergeable.
+"""`Numbers`: mergeable statistics of numbers by channel: moments, extremes, zeros, NaN, quantiles.
 
 Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that two halves give what the whole gives.
 """
@@ -70,7 +70,7 @@ class Distribution:
         self.add_buckets(buckets_of(values))
 
     def add_buckets(self, buckets: NDArray[np.uint16], times: NDArray[np.int64] | int = 1) -> None:
-        """Count values, of which there have been more than the limit before, by their buckets, each so many times."""
+        """Count values by their buckets, with multiplicities, once there are more distinct ones than the limit."""
         if isinstance(times, int) and buckets.size >= _DENSE:
             dense = np.bincount(buckets)
             buckets = np.flatnonzero(dense != 0).astype(np.uint16)
@@ -88,7 +88,7 @@ class Distribution:
         return both
 
     def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
-        """Count distinct values, ascending, each so many times."""
+        """Count distinct values, ascending, with their multiplicities."""
         if self.values is None or not self.values.size:
             self.values, self.counts = values, counts
         elif values.size:
@@ -100,7 +100,7 @@ class Distribution:
             self._spread()
 
     def _spread(self) -> None:
-        """Count buckets instead of values from now on."""
+        """Switch from counting values to counting buckets."""
         if self.values is not None:
             buckets, counts = buckets_of(self.values), self.counts
             self.values, self.counts = None, np.empty(0, np.int64)
@@ -121,12 +121,12 @@ class Distribution:
         return slots
 
     def filled(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the buckets that hold a value, ascending, and how many each holds; beyond the limit only."""
+        """Return the non-empty buckets, ascending, and their counts; beyond the limit only."""
         slots = np.flatnonzero(self.counts)
         return (self.pages[slots // _PAGE] * _PAGE + slots % _PAGE).astype(np.uint16), self.counts[slots]
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return values, ascending, and how often each came; the middles of buckets beyond the limit."""
+        """Return values, ascending, and their counts; beyond the limit, the middles of buckets."""
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
         buckets, counts = self.filled()
@@ -222,7 +222,7 @@ class Tally:
     error: int = 0
 
     def count(self, values: Mapping[Any, int] | Iterable[Any], total: int) -> None:
-        """Count some values, or so many of each; so many in all."""
+        """Count values, or their multiplicities, and the total."""
         self.counts.update(values)
         self.total += total
         if self.limit is not None and len(self.counts) > self.limit:
@@ -396,14 +396,14 @@ def _between(low: float, high: float, count: int) -> Any:
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Compute the share of the values in each bin; the outermost ones hold what is beyond, too."""
+    """Compute the share of the values in each bin; the outermost bins include all values beyond them."""
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
 
 
 def ticks_of(edges: Any) -> list[tuple[float, str]]:
-    """Return round places on the axis of some bins, with what is written there."""
+    """Choose round values on the axis of bins, with their labels."""
     whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
     low, high = float(edges[0]) + whole, float(edges[-1]) - whole
     raw = max(high / 5 - low / 5, 1e-12 * max(-low, high), float(np.finfo(np.float64).tiny))
@@ -417,7 +417,7 @@ def ticks_of(edges: Any) -> list[tuple[float, str]]:
 
 
 def number(value: Any) -> str:
-    """Return a number in four digits."""
+    """Format a number with four digits."""
     if value is None or not np.isfinite(value):
         return "-"
     return f"{float(value):,.4g}" if abs(value) < _GROUPED else f"{float(value):.4g}"

@@ -1,4 +1,4 @@
-"""`plot`: records as pictures, their feature lists over steps or over time."""
+"""`plot`: figures of records, their feature lists over steps or time."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _title(schema: Schema, record: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return text without what the fonts do not have, and what matplotlib takes for formulas."""
+    """Replace characters that the fonts lack, or that matplotlib takes for formulas."""
     lacking = {c for c in text if not c.isascii() and not _has(c)}
     if lacking:
         _LOG.info("plot: no font for %s: matplotlib's rcParams['font.family'] names one that has it", sorted(lacking))
@@ -112,7 +112,7 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Check whether one of matplotlib's fonts has a character, each of which would be a warning else."""
+    """Check whether one of matplotlib's fonts has a character; a missing one would cause a warning."""
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]

@@ -1,4 +1,4 @@
-"""`report`: what a dataset is like and what is remarkable in it, as one HTML file."""
+"""`report`: description of a dataset and its remarkable facts, as one HTML file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 
 def figure(picture: str, caption: str, table: str) -> str:
-    """Return a picture with its caption, and a table for those who do not see it."""
+    """Render a figure with its caption, and a table as its text alternative."""
     return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
 
 
@@ -161,7 +161,7 @@ _MOST_CHANNELS = 16
 
 
 def lengths_section(facts: Survey, stats: Stats) -> str:
-    """Return the lengths of the records by split, and what strategies of batching waste on them."""
+    """Render the lengths of the records by split, and the padding that strategies of batching need."""
     if not stats.groups:
         return "<p>There is no feature list, so that records have no lengths.</p>"
     plans = facts.plans[1] if facts.plans else ()
@@ -206,7 +206,7 @@ def _plans(facts: Survey) -> str:
 
 
 def fields_section(stats: Stats, shown: Sequence[str]) -> str:
-    """Return the distribution of each field by split, and how far these are apart."""
+    """Render the distribution of each field by split, and the distances of these."""
     rule = (
         f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
         "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
@@ -309,7 +309,7 @@ _NOTE = (
 
 
 def records_section(facts: Survey) -> str:
-    """Return the longest, emptiest and least complete records, and such as are there twice."""
+    """Render the longest, emptiest and least complete records, and the duplicates."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
@@ -405,7 +405,7 @@ _SECTIONS = {
 
 
 def page(facts: Survey, findings: Sequence[Finding]) -> str:
-    """Return the HTML of what was found: of so many fields that it has less than 2 MB."""
+    """Render the page of a survey, with as many fields as fit 2 MB."""
     worst = "" if facts.stats is None or facts.store is None else records_section(facts)
     sizes = (_page(facts, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
     fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
@@ -444,7 +444,7 @@ def _page(facts: Survey, findings: Sequence[Finding], worst: str, most: int) -> 
 
 
 def _shown_fields(stats: Stats, findings: Sequence[Finding], most: int) -> list[str]:
-    """Return the fields that the report shows: those that something was found of first, where they are many."""
+    """Choose the fields that the report shows: if there are many, those with findings first."""
     about = {finding.about.split(",")[0] for finding in findings}
     ranked = sorted(stats.fields, key=lambda name: name not in about)[:most]
     return [name for name in stats.fields if name in ranked]

@@ -1,4 +1,4 @@
-"""`stats`: what is known of the records of a dataset, by field, channel and split, after one pass over them."""
+"""`stats`: statistics of the records of a dataset, by field, channel and split, in one pass."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
 
 @contextlib.contextmanager
 def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
-    """Show how many records of some selections are through: see `Progress`."""
+    """Show the progress over the records of selections: see `Progress`."""
     bar = Progress(progress, label)
     bar.expect(sum(map(len, splits.values())))
     try:
@@ -684,7 +684,7 @@ class Stats:
 
 
 def _sums(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Add what two mappings have under the same keys."""
+    """Add the values of two mappings by key."""
     return {**ours, **{key: ours[key] + part if key in ours else part for key, part in theirs.items()}}
 
 
@@ -711,7 +711,7 @@ _FOLLOWING = ("schema", "field", "dtype", "splits", "by")
 
 
 def kept_stats(source: Any, split: str | None = None) -> Stats | None:
-    """Return the statistics that are kept for a dataset, or for one split; None where there are none, or of others.
+    """Load the stored statistics of a dataset, or of one split; None if there are none, or they are outdated.
 
     Args:
         source: as for `stats`.
@@ -842,7 +842,7 @@ def stats(
 
 
 def keep_stats(manifest: Manifest, known: Stats | None) -> None:
-    """Keep the statistics of a dataset that was published; that they could not be kept is logged, and is no error.
+    """Store the statistics of a published dataset; a failure is logged, and is no error.
 
     Args:
         manifest: of the dataset.
@@ -853,7 +853,7 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
         for name in corpus:
             old = None if known is None else known.splits.get(name)
             if old is not None and list(old.fields) != [field.name for field in corpus.schema.fields]:
-                old = None  # a field is new, of which they say nothing
+                old = None  # it lacks a new field
             splits[name] = _stats_of(corpus[name][0 if old is None else old.records :], None, None)
             if old is not None:
                 splits[name] = old + splits[name]
@@ -883,7 +883,7 @@ def _field_of_labels(schema: Schema, by: str) -> Field:
 
 
 def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
-    """Take in the columns of some records, apart for each value of a field."""
+    """Add the columns of records to separate statistics for each value of a field."""
     labels = columns[field.name]
     present = np.ones(records, bool) if labels.present is None else labels.present
     values = labels.values.tolist()

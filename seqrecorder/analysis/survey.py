@@ -1,4 +1,4 @@
-"""`Survey`: what a report is made of: all that one pass over the records of a dataset tells, damaged ones left out."""
+"""`Survey`: the facts for a report, from one pass over the intact records of a dataset."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
     Args:
         selection: the records.
-        batch_size: records to a batch; budgets are what batches of so many average records hold.
+        batch_size: records per batch; step budgets are those of batches of this many average records.
         shuffle: as for `read`.
         seed: as for `read`.
 
@@ -62,7 +62,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 
 
 BINS = 48
-"""Into so many parts the steps of all but the longest records are divided to say where values are missing."""
+"""Number of ranges of steps for which missing values are counted, over all but the longest records."""
 WORST = 10
 _CHUNK = 4096
 _DIGEST = np.dtype("V16")
@@ -72,7 +72,7 @@ _TAIL = 4
 
 @attrs.define
 class Survey:
-    """Facts about a dataset, of which a report is made.
+    """Facts about a dataset, for a report.
 
     Attributes:
         where: the dataset.
@@ -123,14 +123,14 @@ class Survey:
             return None
 
     def name_of(self, position: int) -> str:
-        """Return the key of a record; where it has none, its place in its split."""
+        """Return the key of a record; without one, its position in its split."""
         split, row = self.split_of(position)
         key = None if self.store is None else self.store.schema.key_field
         record = None if key is None else self.record(position)
         return f"record {row:,} of {split}" if key is None or record is None else str(getattr(record, key.name))
 
     def split_of(self, position: int) -> tuple[str, int]:
-        """Return the split of a position, and the place of the record in it."""
+        """Return the split of a position, and the position inside it."""
         splits = {} if self.store is None else self.store.splits
         return next((name, position - places.start) for name, places in splits.items() if position in places)
 
@@ -216,7 +216,7 @@ def _survey_records(
 
 
 def _usual(lengths: Mapping[int, int]) -> int:
-    """Return the length that all but a hundredth of the records have at most."""
+    """Return the 99th percentile of the lengths of the records."""
     ends = np.cumsum([lengths[length] for length in sorted(lengths)])
     return sorted(lengths)[int(np.searchsorted(ends, 0.99 * ends[-1]))] if lengths else 0
 

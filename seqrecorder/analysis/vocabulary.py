@@ -140,8 +140,8 @@ def keras_layer(tokens: Sequence[Any], padding: Any, unknown: Any, buckets: int,
     Args:
         tokens: in the order of their ids.
         padding: the token of id 0; None for none.
-        unknown: what stands for unknown tokens.
-        buckets: how many ids they have.
+        unknown: the token for the ids of unknown tokens.
+        buckets: number of ids for unknown tokens.
         invert: whether it goes from ids to tokens.
 
     Raises:

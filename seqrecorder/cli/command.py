@@ -1,4 +1,4 @@
-"""What the commands of the command line share: how one is added, which class it reads with, and how it prints."""
+"""Shared code of the commands: adding one, loading the record class, selecting records, printing."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "MODULE:CLASS": class_name,
     "HOURS": float,
 }
-"""What texts become that stand where a usage line has these words."""
+"""Types of arguments by their word in a usage line."""
 
 
 def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
@@ -130,7 +130,7 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
 
 
 def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
-    """Add an argument as its usage line has it.
+    """Add an argument, as described by its usage line.
 
     >>> import argparse
     >>> parser = argparse.ArgumentParser()
@@ -143,7 +143,7 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
 
     Args:
         parser: of the command, or a group of its arguments.
-        usage: the name, what stands for its value (see `TYPES`), and dots where it may come again.
+        usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
         summary: what it is.
         more: whatever else `add_argument` takes.
     """
@@ -188,7 +188,7 @@ def quieten_tensorflow() -> None:
 
 @contextlib.contextmanager
 def _buffered_stderr() -> Iterator[None]:
-    """Hold back what is written to stderr's file descriptor; only an error lets it out."""
+    """Buffer output to stderr's file descriptor; write it out only after an error."""
     try:
         stderr = os.dup(2)
     except OSError:  # there is no stderr
@@ -228,10 +228,10 @@ def selects(options: argparse.Namespace) -> bool:
 
 
 def selection_of(path: Any, options: argparse.Namespace, schema: Any = None) -> Selection:
-    """Return the records that the options select: of `--select`, those that `--where` lets through, those of `--key`.
+    """Select records by the options `--select`, `--where` and `--key`, applied in this order.
 
     Raises:
-        OptionError: an option is not of its form, or names what there is not.
+        OptionError: an option is malformed, or names a missing split, field or key.
         DatasetNotFoundError: there is no dataset, or no split of a name.
     """
     import seqrecorder as sr
@@ -271,12 +271,12 @@ def _select(corpus: Corpus, text: str) -> Selection:
         return selection[slice(*(int(part) if part.strip() else None for part in bounds))]
     except (ValueError, TypeError):
         raise OptionError(
-            f"--select: expected places as in Python, such as [:100], [::10] or [3,-1], got {text!r}"
+            f"--select: expected positions as in Python, such as [:100], [::10] or [3,-1], got {text!r}"
         ) from None
 
 
 def _value(field: Field, text: str) -> Any:
-    """Return the value of a field that a text stands for."""
+    """Convert a text to the value of a field."""
     try:
         return value_of_text(field, text)
     except SourceError as error:

@@ -1,7 +1,7 @@
-"""Looking into a dataset, or into a shard of which nothing is known.
+"""Description of a dataset, or of a shard without a schema.
 
-Messages of unknown shards are looked at with protobuf, as they are: which features they have, of which type,
-and how many values each holds. That gives a class to begin with.
+The messages of a shard without a schema are read generically: their features, the types, and the numbers of values.
+They give a draft of a class.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PEEKED_BYTES = 64 << 20
 
 @attrs.frozen
 class ShardDescription:
-    """What can be told of a shard without a schema.
+    """Description of a shard without a schema.
 
     Attributes:
         path: of the file.
@@ -63,7 +63,7 @@ class ShardDescription:
 
 
 def describe(path: Any) -> Manifest | ShardDescription:
-    """Return the manifest of a dataset's directory, or what can be told of a shard.
+    """Return the manifest of a dataset's directory, or the description of a shard.
 
     Raises:
         DatasetNotFoundError: there is neither a dataset nor a file.

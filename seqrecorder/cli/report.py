@@ -1,4 +1,4 @@
-"""What the command line prints: text for people, and JSON for programs.
+"""Output of the command line: text for people, and JSON for programs.
 
 Whatever comes from files may be hostile: control characters of terminals are escaped.
 """
@@ -410,7 +410,7 @@ def conversion_summary(done: Conversion) -> dict[str, Any]:
 
 
 def manifest_line(manifest: Manifest) -> str:
-    """Return where a dataset is, and how many records its splits have."""
+    """Summarize a dataset: its path, and the records of its splits."""
     records = ", ".join(f"{split.records:,} {name}" for name, split in manifest.splits.items())
     return f"{printable(manifest.where)}: {number_of(manifest.records, 'record')} ({records})"
 

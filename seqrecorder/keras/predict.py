@@ -143,7 +143,7 @@ def predict(
 
 @attrs.frozen
 class _Packed:
-    """What says which segments rows hold: by alignment group the name of their ids; and that of their first steps."""
+    """Names of the batch's fields that identify segments: ids by alignment group, and first steps."""
 
     ids: Mapping[str, str]
     start: tuple[str, ...]

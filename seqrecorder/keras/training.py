@@ -69,7 +69,7 @@ class TrainingState:
 
 
 class SavedStates:
-    """The states in a directory, of which the last are kept.
+    """Directory of saved states, which keeps the last ones.
 
     A state is a directory of its own, written beside the others under a name that nobody reads, synced, and renamed.
     """
@@ -229,7 +229,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
         """Find the last state, and bring the model and the data to where they were."""
         self._data, others = _fit_locals()
-        # Behind all others, what these do at the end is done.
+        # The last callback, so that all others have finished.
         self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
         others.callbacks.append(self._last)
         self._others = others
@@ -256,7 +256,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Give an epoch of which no batch was left, and of which Keras has seen none, its metrics."""
+        """Restore the metrics of an epoch that was complete when it was saved, so that Keras runs no batch of it."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}
@@ -265,7 +265,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         """Save what was reached, once all callbacks have ended."""
         self._others.callbacks.remove(self._last)
         setattr(self._data, self._steps, self._new_steps)
-        if self._restored is not None:  # nothing was left to do
+        if self._restored is not None:  # no epoch was left
             self._finish_restoring()
             return
         self._progress.epoch, self._progress.batch = self._progress.epoch + 1, 0
@@ -283,7 +283,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         for step in steps:
             self._follow(step[-1])
             if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
-                self._save()  # what other callbacks do between two epochs is done
+                self._save()  # here other callbacks have finished the last epoch
             yield step
             executed = self._data.steps_per_execution
             progress.batch += executed

@@ -21,7 +21,7 @@ _ROW_NAMES = " (row names without a column name, as R's write.table has them? wr
 
 
 class Row(dict[str, str]):
-    """A line of a CSV file: a dictionary of column to text, in which an int stands for the position of a column.
+    """A line of a CSV file: a dictionary of column to text, also indexed by the position of a column.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]

@@ -48,7 +48,7 @@ def rows_in_order(
     memory: int = MEMORY,
     reach: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Any]:
-    """Yield tables of pyarrow with all rows, in the order of their keys; rows with equal keys stay as they came.
+    """Yield Arrow tables with all rows, sorted stably by their keys.
 
     Rows that are in order already are passed on as they come, if they can be gone through twice. Where more bytes than
     `memory` come out of order, sorted parts of them go to files, which are merged.
@@ -92,7 +92,7 @@ def rows_in_order(
 
 
 def in_order(table: Any, keys: Sequence[str]) -> Any:
-    """Return a table whose rows are in the order of their keys."""
+    """Sort the rows of a table by their keys."""
     import pyarrow as pa
 
     order = _order_of(table, keys)
@@ -117,7 +117,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the rows in order; None where they are so already."""
+    """Return the sorted indices of the rows; None if they are sorted already."""
     words = _words(table, keys)
     if _are_sorted(words):
         return None
@@ -241,7 +241,7 @@ def _cut(table: Any) -> Iterator[Any]:
 
 
 def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
-    """Check whether all rows come in the order of their keys, of which only these are read."""
+    """Check whether all rows come sorted by key, reading only the key columns."""
     last: Any = None
     for batch in table.batches(list(dict.fromkeys(keys))):
         whole = _table(batch)
@@ -254,7 +254,7 @@ def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
 
 
 def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """Return the keys of a row as values that Python compares in the same order."""
+    """Convert the keys of a row to values that Python compares in the same order."""
     row = row % table.num_rows
     values = []
     for name in keys:
@@ -274,7 +274,7 @@ def _write_runs(
     memory: int,
     reach: Callable[[int], None],
 ) -> list[Path]:
-    """Write sorted parts of the rows, in files that begin anew where the next part does not follow the one before."""
+    """Write the rows as sorted runs, one file per run; a chunk that continues the last run is appended to it."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -308,7 +308,7 @@ def _write_runs(
 
 
 def _plain(table: Any) -> Any:
-    """Return a table without dictionaries, of which a file holds one only."""
+    """Replace dictionary columns by plain ones, since a file holds only one dictionary."""
     import pyarrow as pa
 
     for index, column in enumerate(table.columns):
@@ -318,7 +318,7 @@ def _plain(table: Any) -> Any:
 
 
 def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[Any]:
-    """Yield the rows of sorted files in order.
+    """Merge sorted files.
 
     Each time those are taken that are in order before the end of what has been read of any file.
     """
@@ -344,7 +344,7 @@ def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[A
 
 
 def _read_run(path: Path, size: int) -> Iterator[Any]:
-    """Yield the rows of a sorted file, in tables of about so many bytes."""
+    """Yield the rows of a sorted file, in tables of about a given size."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -556,7 +556,7 @@ def from_rows(
     memory: int = MEMORY,
     progress: bool | None = None,
 ) -> RowGroups:
-    """Return records of a table whose rows are steps: the rows of a group, in order, are a record.
+    """Read a table whose rows are steps: the sorted rows of a group are a record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record
@@ -599,7 +599,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return for each row but the first whether a column differs from the row before; two NaN or nulls do not."""
+    """Return the mask of rows, from the second on, that differ from the row before in a column; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))

@@ -40,7 +40,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
 def is_path(source: object) -> bool:
-    """Check whether something names files: a path, a glob, or a list of such.
+    """Check whether a source names files: a path, a glob, or a list of both.
 
     >>> is_path("a.csv"), is_path(["a.csv", "b.csv"]), is_path([{"a": 1}])
     (True, True, False)
@@ -50,7 +50,7 @@ def is_path(source: object) -> bool:
 
 
 def is_table_file(path: Any) -> bool:
-    """Check whether a path, or a glob, ends as the name of a table does.
+    """Check whether a path, or a glob, has the suffix of a table file.
 
     >>> is_table_file("a.csv.gz"), is_table_file("a.tfrecord")
     (True, False)
@@ -125,7 +125,7 @@ def _format_of(file: Path) -> str | None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Name the file in what pyarrow says of it."""
+    """Name the file in errors of pyarrow."""
     try:
         yield
     except (DatasetNotFoundError, OptionError):
@@ -401,13 +401,13 @@ def open_table(
     steps: bool = False,
     skip: bool = False,
 ) -> Table:
-    """Return a table that is given, or lies in files.
+    """Open a table in memory, or in files.
 
     Args:
         source: see `from_table`.
-        schema: fields whose types hold in files of text, which tell none.
-        columns: the column, or columns, of a field, where that has another name.
-        steps: whether a row is a step, and no record.
+        schema: its fields give the types of columns in text files.
+        columns: the column, or columns, of a field, if the names differ.
+        steps: True if a row is a step, not a record.
         skip: see `table_of_files`.
 
     Raises:
@@ -430,7 +430,7 @@ def open_table(
 
 
 def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
-    """Return a table in which the columns that are listed for a field are one column of lists, named as the field."""
+    """Join the columns listed for a field into one column of lists with the field's name."""
     named = {} if schema is None else check_columns(schema, columns)
     lists = {field: names for field, names in named.items() if not isinstance(names, str)}
     listed = list(itertools.chain.from_iterable(lists.values()))

@@ -1,4 +1,4 @@
-"""Records of files of text, read piece by piece; a piece that is no record is named, or left out."""
+"""Records of text files, read piece by piece; an invalid piece raises an error, or is skipped."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def text_records(
 
 
 def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Yield as many pieces as are looked at together."""
+    """Yield pieces in batches that are converted together."""
     chunk: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -224,7 +224,7 @@ def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = (
 
 
 def _number(text: str, convert: Callable[[str], Any] = float) -> Any:
-    """Return the number that a text says, in the digits that all formats know.
+    """Parse a number from text, in the digits that all formats share.
 
     Raises:
         ValueError: it says none, or one beyond any float; an infinity has an "n" in its name.
@@ -467,7 +467,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
 
 
 def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
-    """Check whether a line that begins with `#` is a comment; a token with all its columns is none."""
+    """Check whether a line that begins with `#` is a comment, not a token with all its columns."""
     if _SURE_COMMENT.match(line):
         return True
     width = len(_cells(line, separator))
@@ -620,7 +620,7 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 
 
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
-    """Return the label of a line, and the values of its dimensions."""
+    """Parse the label of a line, and the values of its dimensions."""
     check_utf8(text)
     classes = header.get("classlabel", "").split()
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"

@@ -1,9 +1,9 @@
 """Rows of bytes in one flat array, spans of messages in them, and varints, in numpy.
 
-numpy has no copy of ragged rows, so rows are copied as blocks of one width, in ascending order, through views whose
-elements overlap: what a block writes beyond the end of its row is overwritten by the row behind it.
+numpy has no copy of ragged rows. So rows are copied as blocks of one width, in ascending order, through views with
+overlapping elements: bytes that a block writes beyond the end of its row are overwritten by the next row.
 
-That is faster, for short rows, than a matrix compressed by a mask, an index for each byte, or a slice for each row.
+For short rows, this is faster than a masked matrix, an index per byte, or a slice per row.
 Rows become `bytes` fastest through `BytesIO.read`.
 """
 
@@ -33,14 +33,14 @@ _LARGE_ROW = 4096  # mean bytes from which rows are joined as bytes objects, whi
 
 @attrs.frozen(eq=False)
 class Blob(Sequence[bytes]):
-    """Rows of bytes, a sequence that makes bytes objects of those that are asked for.
+    """Rows of bytes in one array; a sequence that creates bytes objects on access.
 
     >>> rows = of_list([b"a", b"bc", b""])
     >>> rows[1], list(rows[1:]), rows[::-1]
     (b'bc', [b'bc', b''], [b'', b'bc', b'a'])
 
     Attributes:
-        data: uint8, the rows one behind the other.
+        data: uint8, the concatenated rows.
         lengths: int64, bytes of each row.
     """
 
@@ -79,10 +79,10 @@ class Blob(Sequence[bytes]):
 
 @attrs.frozen(eq=False)
 class Unjoined:
-    """Rows of bytes of which each is in several places still, so that large ones are copied only once, by `joined`.
+    """Byte rows whose pieces are not joined yet, so that `joined` copies large rows only once.
 
     Attributes:
-        buffers: for each row, bytes and other buffers of bytes, which are to stand one behind the other.
+        buffers: for each row, the buffers of bytes to concatenate.
         lengths: int64, bytes of each row.
     """
 
@@ -147,7 +147,7 @@ def of_list(rows: Sequence[bytes]) -> Blob:
 
 
 def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
-    """Return the bytes of each row, int64."""
+    """Return the size of each row in bytes, int64."""
     return rows.lengths if isinstance(rows, Blob) else np.fromiter(map(len, rows), np.int64, len(rows))
 
 
@@ -168,14 +168,14 @@ def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
-    """Return rows that are each made of the next `counts[i]` rows."""
-    if counts.size == 1:  # of a record that is encoded alone, perhaps of very many rows
+    """Concatenate rows in groups: row i of the result joins the next `counts[i]` rows."""
+    if counts.size == 1:  # fast path: one record, perhaps with very many rows
         return Blob(rows.data, np.array([rows.data.size]))
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
 
 def total_lengths(blobs: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
-    """Return the lengths of the rows of all parts, side by side."""
+    """Add up the lengths of the rows of several blobs."""
     total: NDArray[np.int64] = blobs[0].lengths.copy()
     for blob in blobs[1:]:
         total += blob.lengths
@@ -183,7 +183,7 @@ def total_lengths(blobs: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
 
 
 def interleave(blobs: Sequence[Blob]) -> Blob:
-    """Return rows made of the rows of all parts, side by side.
+    """Concatenate the rows of several blobs, row by row.
 
     >>> split_rows(interleave([of_list([b"a", b"bcd"]), of_list([b"", b"EF"])]))
     [b'a', b'bcdEF']
@@ -195,7 +195,7 @@ def interleave(blobs: Sequence[Blob]) -> Blob:
 
 
 def joined(fields: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
-    """Join the rows of all parts, side by side; large rows as bytes objects, which saves a copy of them.
+    """Concatenate the rows of several fields, row by row; large rows as bytes objects, which saves a copy.
 
     >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
@@ -227,7 +227,7 @@ def _copied_in_blocks(blobs: Sequence[Blob], lengths: NDArray[np.int64], size: i
 def copied_rows(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], room: int
 ) -> NDArray[np.uint8]:
-    """Return rows that lie in a buffer one behind the other, and so many bytes behind the last one.
+    """Copy rows out of a buffer, concatenated, with `room` more bytes at the end.
 
     >>> copied_rows(np.arange(200, dtype=np.uint8), np.array([5, 1]), np.array([1, 2]), 128)[:3].tolist()
     [5, 1, 2]
@@ -236,7 +236,7 @@ def copied_rows(
         data: uint8, with 128 bytes or more behind the last row.
         starts: where each row begins.
         lengths: bytes of each.
-        room: 128 or more; what is in it is not said.
+        room: 128 or more; its contents are undefined.
     """
     edges = bounds(lengths)
     out = np.empty(int(edges[-1]) + room, np.uint8)
@@ -251,7 +251,7 @@ def _copy_blocks(
     targets: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """Copy rows in ascending order of targets, block by block: what one has too much is overwritten by the next row."""
+    """Copy rows in ascending order of targets, block by block; surplus bytes are overwritten by the next row."""
     longest = int(lengths.max(initial=1))
     block = min(_BLOCK, longest)
     if longest > block:
@@ -262,7 +262,7 @@ def _copy_blocks(
 
 
 def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
-    """Return a view of `width` bytes from every byte on."""
+    """Return a view of the `width` bytes at every offset."""
     view: NDArray[np.void] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
     return view
 
@@ -293,7 +293,7 @@ class Messages:
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
-        """Return messages that are bytes objects."""
+        """Copy bytes objects into a buffer of messages."""
         edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
         return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
 
@@ -313,7 +313,7 @@ class Messages:
         return self.data[int(self.starts[number]) : int(self.stops[number])].data
 
     def some(self, which: Any) -> Messages:
-        """Return those of the messages that are chosen, without a copy."""
+        """Select messages, without a copy."""
         return Messages(self.data, self.starts[which], self.stops[which])
 
     def rows(self) -> list[bytes]:
@@ -323,7 +323,7 @@ class Messages:
 
     @staticmethod
     def together(several: Sequence[Messages]) -> Messages:
-        """Return the messages of all, one behind the other."""
+        """Concatenate the messages of several buffers."""
         if len(several) == 1:
             return several[0]
         bases = bounds(np.array([one.data.size for one in several]))[:-1].tolist()
@@ -335,7 +335,7 @@ class Messages:
         )
 
     def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
-        """Return the messages with others in the place of some."""
+        """Replace some of the messages by others."""
         others = Messages.of(rows)
         starts, stops = self.starts.copy(), self.stops.copy()
         starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
@@ -365,11 +365,11 @@ class Spans:
         return self.stops - self.starts
 
     def some(self, which: Any) -> Spans:
-        """Return those that are chosen."""
+        """Select spans."""
         return Spans(self.data, self.starts[which], self.stops[which])
 
     def joined(self) -> NDArray[np.uint8]:
-        """Return the bytes of all, one behind the other, with as much room behind them; one alone is not copied."""
+        """Concatenate the bytes of all spans, with `ROOM` at the end; a single span is not copied."""
         sizes = self.sizes
         if sizes.size == 1:
             return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
@@ -381,7 +381,7 @@ class Spans:
 
 
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
-    """Return a view of the eight bytes from every byte on, as an unsigned number; or of 1, 2 or 4 that hold `size`."""
+    """Return a view of the 8 bytes at every offset as an unsigned number; of 1, 2 or 4, if they hold `size`."""
     width = next(width for width in (1, 2, 4, WORD) if size <= width)
     view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
     return view
@@ -391,7 +391,7 @@ VARINT_BITS = 7
 LARGEST_IN_A_BYTE = 0x7F
 
 _WORD = 8  # bytes
-_ROW = 16  # bytes: the longest varint has 10, and what stands before it at most 6
+_ROW = 16  # bytes: at most 6 of a head, and 10 of a varint
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
 _KNOWN = 1 << 15
 
@@ -402,8 +402,8 @@ class Head:
 
     Attributes:
         size: bytes, at most 6.
-        constant: what it is for a varint of no bytes.
-        growing: what is added to it for each byte of the varint.
+        constant: the word for a varint of no bytes.
+        growing: added to the word for each byte of the varint.
     """
 
     size: int
@@ -415,7 +415,7 @@ BARE = Head(0, 0, 0)
 
 
 def varint(value: int) -> bytes:
-    r"""Return a non-negative int as a varint.
+    r"""Encode a non-negative int as a varint.
 
     >>> varint(300)
     b'\xac\x02'
@@ -429,12 +429,12 @@ def varint(value: int) -> bytes:
 
 
 def varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many bytes the varint of each int64 takes: 1 to 10, negative ones 10."""
+    """Return the size of the varint of each int64: 1 to 10 bytes, 10 for negative ones."""
     return widths(values)[0]
 
 
 def widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Return how many bytes the varint of each int64 takes, and the most of them."""
+    """Return the size of the varint of each int64, and the largest size."""
     unsigned = values.view(np.uint64)
     lengths = np.ones(values.shape, np.int64)
     if not values.size:
@@ -448,14 +448,14 @@ def widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 
 def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
-    r"""Return each int64 as a varint of its two's complement, one to a row.
+    r"""Encode each int64 as a varint of its two's complement, one per row.
 
     >>> list(varints(np.array([1, 300])))
     [b'\x01', b'\xac\x02']
 
     Args:
         values: int64, of shape `(N,)`.
-        head: what stands before each.
+        head: the bytes before each.
     """
     values = np.ascontiguousarray(values, np.int64).reshape(-1)
     largest = int(values.view(np.uint64).max(initial=0))
@@ -482,14 +482,14 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the rows of all ints that are small, and their lengths; or the first bytes of those of one byte."""
+    """Return the varints of all small ints and their lengths; or the first bytes of those of one byte."""
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
     return np.ascontiguousarray(rows[:, :width]), lengths
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return rows that begin with head and varint, and how many bytes these have."""
+    """Return rows that begin with head and varint, and the size of these."""
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
     words = np.zeros((values.size, _ROW // _WORD), "<u8")
@@ -512,7 +512,7 @@ def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -
     words: NDArray[np.uint64] = unsigned & np.uint64(0x7F)
     for column in range(1, widest):
         words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
-    # All bytes but the last say that more follow.
+    # The top bit of all bytes but the last says that more follow.
     words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & _CONTINUED
     return words
 
@@ -535,7 +535,7 @@ _GROUPS = (
 
 
 def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
-    """Return the int64 numbers of packed varints, how many each span holds, and which does not end with one."""
+    """Decode packed varints: return the int64 numbers, their count per span, and the spans that end inside one."""
     data, sizes = spans.data, spans.sizes
     nothing_wrong = np.zeros(sizes.size, bool)
     longest = int(sizes.max(initial=0))

@@ -1,4 +1,4 @@
-"""Serialized SequenceExamples in pieces, thousands at a time: where their features are, and the values in these.
+"""Parser of serialized SequenceExamples, thousands at a time: offsets and values of their features.
 
 Nothing here is done for a single record, step or value in Python. Positions of many are kept as arrays, and one vector
 operation reads the same byte of all. Where messages lie one behind the other, as steps do, their offsets are guessed
@@ -51,7 +51,7 @@ _SHORT = 0x7F - _HEAD  # bytes of the values of such
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Find context and feature lists of each message; flag the messages that are not in the usual form."""
+    """Find the context and the feature lists of each message; flag messages of unusual form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
     spans = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
@@ -111,7 +111,7 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
 
 
 def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Return the lengths at some offsets, and the offsets behind them; more than there is where one is broken."""
+    """Read the lengths at some offsets; return them and the offsets behind them, too large for a broken one."""
     sizes = data[offsets].astype(np.int64)
     offsets = offsets + 1
     if not (sizes >= _LONG).any():
@@ -130,7 +130,7 @@ def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]
 
 
 def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flags:
-    """Return at which offsets some bytes stand."""
+    """Return the mask of the offsets at which some bytes stand."""
     words, same = words_of(data), np.ones(offsets.size, bool)
     for done in range(0, len(start), WORD):
         part = start[done : done + WORD]
@@ -165,10 +165,10 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find the length-delimited fields 1 that spans consist of.
+    """Find the entries (length-delimited fields 1) that spans consist of.
 
     Returns:
-        Their bounds, how many each span has, and which spans consist of something else.
+        Their bounds, their count per span, and the mask of spans that consist of anything else.
     """
     filled = np.flatnonzero(spans.sizes > 0)
     begins, stops = spans.starts[filled], spans.stops[filled]
@@ -182,9 +182,9 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find parts among all offsets where one could begin: those that the first one of a span leads to.
+    """Find entries among all candidate offsets: those that are reachable from the first one of a span.
 
-    Each leads to one behind it. Those that 1, 2, 4, ... steps lead to are found in turn, until all are at an end.
+    Each entry leads to the next one. Targets of 1, 2, 4, ... steps are computed in turn, until all chains have ended.
     """
     data, edges = spans.joined(), bounds(spans.sizes)
     total = int(edges[-1])
@@ -214,7 +214,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists, all of whose features hold so many bytes.
+    """Find the values of feature lists whose features all hold `width` bytes.
 
     Args:
         lists: the feature lists.
@@ -237,7 +237,7 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] 
 
 
 def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[np.uint8]:
-    """Return so many bytes from each offset, one behind the other."""
+    """Copy a number of bytes from each offset, concatenated."""
     rows: NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
     return rows[offsets].view(np.uint8)
 
@@ -255,7 +255,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     stops = first + data.take(first - 1)
     ends = np.searchsorted(begins, edges)
     counts = np.diff(ends)
-    # Lists lie one behind the other here: each step begins where the one before it ends, and so does each list.
+    # The lists are concatenated here: each step, and each list, begins at the end of the one before it.
     all_edges = np.append(begins, edges[-1])
     leads, at_edges = stops == all_edges[1:], all_edges[ends] == edges
     if leads.all() and at_edges.all():
@@ -279,9 +279,9 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
-    """Yield the parts of one feature list of many short steps, each of whole steps and so many bytes at most.
+    """Cut one feature list of many short steps into pieces of whole steps, with a limit of bytes each.
 
-    Where its steps are not short, what is left of it is one part.
+    From the first long step on, the rest of the list is one piece.
     """
     data, start, stop = lists.data, int(lists.starts[0]), int(lists.stops[0])
     while stop - start > most:
@@ -330,7 +330,7 @@ _LEAST_ENTRY = 4  # bytes of an entry whose name and value are empty
 
 
 class WireError(Exception):
-    """Bytes that are no message as TensorFlow's parser takes it, or not as the reader of single ones expects it."""
+    """Bytes that TensorFlow's parser does not accept as a message, or of a form that the reader does not expect."""
 
 
 def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
@@ -375,7 +375,7 @@ def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None
 
 
 def _skip(data: bytes, offset: int, end: int) -> int:
-    """Return the offset behind a field that the message does not have."""
+    """Skip an unknown field: return the offset behind it."""
     tag, offset = _varint(data, offset, end)
     kind = tag & 7
     if kind == _VARINT:
@@ -461,7 +461,7 @@ def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
 
 
 def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
-    """Pack the numbers of a list that has a tag before each."""
+    """Pack the numbers of an unpacked list, with a tag before each."""
     numbers: list[bytes] = []
     while not numbers or offset < stop:
         if offset >= stop or data[offset] != _SINGLE[kind]:
@@ -495,7 +495,7 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Return the values of a feature list, all of so many bytes, as rows of a matrix; None where they are not so."""
+    """Read a feature list whose values have one size as rows of a matrix; None if sizes differ."""
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None
@@ -505,7 +505,7 @@ def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> ND
 
 
 def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    r"""Return the numbers of rows of packed varints, and how many each row has.
+    r"""Decode rows of packed varints; return the numbers, and their count per row.
 
     >>> packed_int64([b"\x01\xac\x02", b""])
     (array([  1, 300]), array([2, 0]))
@@ -528,7 +528,7 @@ def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def one_int64(octets: bytes) -> int:
-    r"""Return the one number of packed varints.
+    r"""Decode packed varints that are a single number.
 
     >>> one_int64(b"\xac\x02")
     300
@@ -590,7 +590,7 @@ class Steps:
 
 
 def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, str]) -> bytes:
-    r"""Write some features of a message again as this library writes them, whatever form they have.
+    r"""Rewrite features of a message in the usual form, as this library writes them.
 
     >>> usual_form(b"\x18\x05\n\x09\n\x07\n\x01a\x12\x02\x1a\x00", {b"a": "int64"}, {})
     b'\n\t\n\x07\n\x01a\x12\x02\x1a\x00'

@@ -80,7 +80,7 @@ def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
 
 
 def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
-    r"""Return the features of texts of which nearly all are short, and none holds a NUL; else None.
+    r"""Encode the features of texts; None unless nearly all are short, and none holds a NUL.
 
     >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
     b'\n\x03\n\x01a\n\x04\n\x02bc'
@@ -135,7 +135,7 @@ def features_of_texts(texts: Blob, *, wrapped: bool) -> Blob | None:
 
 
 def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - as above
-    """Return the features of texts, of which some are too long for the room that was left before them."""
+    """Insert longer headers before the texts that are too long for a short one."""
     room = _ROOM[wrapped]
     lengths = rows.lengths.copy()
     pieces, done = [], 0
@@ -149,7 +149,7 @@ def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np
 
 @functools.cache
 def _short_headers(room: int) -> NDArray[np.uint8]:
-    """Return the headers of text features of so many bytes, headers included, all of whose lengths are single bytes."""
+    """Return the short headers of text features by the size of the feature, with single bytes for all lengths."""
     sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
     return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)
 
@@ -157,7 +157,7 @@ def _short_headers(room: int) -> NDArray[np.uint8]:
 MESSAGE_LIMIT = 2**31 - 1
 """protobuf refuses larger messages (its lengths are 31 bits), so no reader could take them in."""
 
-_FEW = 16  # rows of which headers are made faster one by one
+_FEW = 16  # rows up to which encoding headers one by one is faster
 
 
 @attrs.frozen(eq=False)
@@ -217,7 +217,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
 
 
 def check_limit(total: NDArray[np.int64]) -> None:
-    """Raise `LimitExceededError`, with the position of the first, where records of so many bytes are over the limit."""
+    """Raise `LimitExceededError`, with the position of the first, if a record is larger than the limit."""
     over = np.flatnonzero(total > MESSAGE_LIMIT)
     if over.size:
         position = int(over[0])
@@ -228,7 +228,7 @@ def check_limit(total: NDArray[np.int64]) -> None:
 
 
 def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
-    """Return header and body of one map entry per record; both are empty where the feature is absent."""
+    """Encode header and body of one map entry per record; both are empty if the feature is absent."""
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
     if leaf.steps is not None and isinstance(body, Blob) and leaf.layout == "steps":
@@ -274,7 +274,7 @@ def _how_many(leaf: Leaf, present: int) -> int:
 
 
 def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> Blob:
-    """Return the bytes before the payload of a float or int64 Feature."""
+    """Encode the bytes before the payload of a float or int64 Feature."""
     packed = np.where(payload > 0, 1 + varint_lengths(payload) + payload, 0)
     fields: list[Any] = [bytes([FEATURE_TAG[kind]]), packed]
     if wrapped:
@@ -286,7 +286,7 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
 
 
 def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob:
-    """Return Features whose payloads are equally wide."""
+    """Encode Features with payloads of one size."""
     wrapped = leaf.layout != "context"
     features = _how_many(leaf, present)
     header = feature_header(width, leaf.kind, wrapped=wrapped)
@@ -313,7 +313,7 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
 
 
 def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
-    """Return Features of one bytes value each."""
+    """Encode Features of one bytes value each."""
     # Tokens repeat, so each distinct one is encoded once.
     encoded = {value: _as_bytes(value) for value in set(values)}
     headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
@@ -322,7 +322,7 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
 
 
 def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
-    """Return Features of one bytes value each, of which each is a record's own."""
+    """Encode Features of one bytes value each, one per record."""
     rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
     return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
 
@@ -332,7 +332,7 @@ def _as_bytes(value: bytes | str) -> bytes:
 
 
 def _header(cells: Sequence[bytes | NDArray[np.int64]]) -> Blob:
-    """Return rows made of constant bytes and of varints, one per row."""
+    """Encode rows of constant bytes and of varints, one per row."""
     rows = next(cell.size for cell in cells if isinstance(cell, np.ndarray))
     if rows <= _FEW:
         columns = [map(varint, cell.tolist()) if isinstance(cell, np.ndarray) else [cell] * rows for cell in cells]

@@ -118,9 +118,9 @@ def test_wrong_selections_are_one_clear_line(capsys: pytest.CaptureFixture[str],
     """What cannot be read is said with what was expected; nothing is evaluated."""
     wrong = {
         ("--select", "train[__import__('os')]"): "expected SPLIT or SPLIT",
-        ("--select", "train[1:2:3:4]"): "expected places as in Python",
-        ("--select", "train[::0]"): "expected places as in Python",
-        ("--select", "train[]"): "expected places as in Python",
+        ("--select", "train[1:2:3:4]"): "expected positions as in Python",
+        ("--select", "train[::0]"): "expected positions as in Python",
+        ("--select", "train[]"): "expected positions as in Python",
         ("--select", "train[20]"): "has no record 20",
         ("--select", "trian"): "did you mean 'train'",
         ("--key", "v99"): "no record of the key 'v99'",
