@@ -1,7 +1,7 @@
-"""The `examples.csv` of a split: its lines, and those that are left of them after the shards have changed.
+"""Lines of the `examples.csv` of a split, and their copies after records were removed from the shards.
 
-Lines begin with the shard, the number of the record in it, and its steps (see `seqrecorder.writing.splits`); what
-follows is the user's, and stays as it is.
+A line begins with the shard, the index of the record in it, and its steps (see `seqrecorder.writing.splits`). The
+columns of the user follow, and are copied unchanged.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_END = "\r\n"  # up to Python 3.12, `csv` puts quotes around those characters only that end its lines
+_END = "\r\n"  # up to Python 3.12, `csv` quotes only those line breaks that are in its own line end
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""Return a line, without an end; None is an empty text.
+    r"""Format a line without its end; None becomes an empty text.
 
     >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
     'a,1,,"b,c","two\nlines"'
 
     Args:
-        values: texts, or what `str` makes a text of.
+        values: texts, or objects that `str` converts.
 
     Raises:
         ValueError: a text holds a NUL, which Python 3.10 neither writes nor reads.
@@ -45,28 +45,27 @@ def csv_line(values: Iterable[Any]) -> str:
 
 _HEAD = "shard,index,steps"
 _SURROGATES = "surrogatepass"  # as it was written
-_LONGEST = 64 << 20
-_DIGITS = 18
-"""Of the longest numbers that are looked at: all below 2**63."""
+_LONGEST = 64 << 20  # characters of a line: a stray quote would join the rest of the file to one line
+_DIGITS = 18  # numbers of more digits may exceed int64
 
 
 def copy_listing(source: Path, target: Path, kept: Mapping[int, NDArray[np.int64] | None]) -> str:
-    r"""Write the lines of the records that are left, with their new numbers, and return what is wrong ("" for nothing).
+    r"""Copy the lines of the remaining records with their new indices; return a message on problems, or "".
 
     >>> import tempfile, numpy as np
     >>> from pathlib import Path
-    >>> place = Path(tempfile.mkdtemp())
-    >>> _ = (place / "old").write_text("shard,index,steps,key\n0,0,5,a\n1,0,2,b\n0,1,7,c\n0,2,1,d\n")
-    >>> copy_listing(place / "old", place / "new", {0: np.array([1, 2]), 1: np.array([0])})
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = (directory / "old").write_text("shard,index,steps,key\n0,0,5,a\n1,0,2,b\n0,1,7,c\n0,2,1,d\n")
+    >>> copy_listing(directory / "old", directory / "new", {0: np.array([1, 2]), 1: np.array([0])})
     ''
-    >>> (place / "new").read_text()
+    >>> (directory / "new").read_text()
     'shard,index,steps,key\n1,0,2,b\n0,0,7,c\n0,1,1,d\n'
 
     Args:
         source: the CSV; it is only read.
         target: the file to write.
-        kept: by the number of a shard, which of its records are left, ascending; None where that is unknown: then its
-            lines are left out.
+        kept: for the number of each shard, the indices of its remaining records, ascending; None if they are unknown:
+            then its lines are left out.
 
     Raises:
         ShardWriteError: the disk is full, or failed.
@@ -77,7 +76,7 @@ def copy_listing(source: Path, target: Path, kept: Mapping[int, NDArray[np.int64
     with writing("write", target), target.open("w", encoding="utf-8", errors=_SURROGATES, newline="") as out:
         try:
             for line in _lines(source):
-                changed = _renumbered(line, known)
+                changed = _renumber(line, known)
                 out.write(changed)
                 missing -= changed != "" and not line.startswith(_HEAD)
         except ValueError as error:
@@ -86,35 +85,35 @@ def copy_listing(source: Path, target: Path, kept: Mapping[int, NDArray[np.int64
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a CSV, of which quoted ones may be several of the file.
+    """Yield the lines of a CSV; one with quoted line breaks takes several lines of the file.
 
     Raises:
-        ValueError: the file is no such CSV.
+        ValueError: the file is no `examples.csv`, or damaged.
     """
-    parts: list[str] = []
+    pieces: list[str] = []
     size = is_open = 0
     try:
         with path.open(encoding="utf-8", errors=_SURROGATES, newline="") as file:
             if file.read(len(_HEAD)) != _HEAD:
                 raise ValueError(f"its first line does not begin with {_HEAD}")
             file.seek(0)
-            while part := file.readline(_LONGEST):
-                parts.append(part)
-                size += len(part)
-                is_open ^= part.count('"') % 2
-                if not is_open and part.endswith("\n"):
-                    yield "".join(parts)
-                    parts, size = [], 0
+            while piece := file.readline(_LONGEST):
+                pieces.append(piece)
+                size += len(piece)
+                is_open ^= piece.count('"') % 2
+                if not is_open and piece.endswith("\n"):
+                    yield "".join(pieces)
+                    pieces, size = [], 0
                 if size >= _LONGEST:
                     break
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
-    if parts:
+    if pieces:
         raise ValueError("its last line does not end")
 
 
-def _renumbered(line: str, kept: Mapping[int, NDArray[np.int64]]) -> str:
-    """Return the line of a record with its new number; nothing for one that is not left."""
+def _renumber(line: str, kept: Mapping[int, NDArray[np.int64]]) -> str:
+    """Set the new index in the line of a record; return an empty text if the record was removed."""
     shard, index, *rest = line.split(",", 2)
     if line.startswith(_HEAD):
         return line

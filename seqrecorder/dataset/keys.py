@@ -1,6 +1,6 @@
-"""Search for keys that came before: in a stream of records, in other parts, or in a dataset that is appended to.
+"""Search for duplicate keys: in a stream of records, in other parts, or in a dataset that is appended to.
 
-The index beside a manifest is hidden, and holds what the shards hold. Where it is missing, damaged, or belongs to
+The index beside a manifest is a hidden cache of the keys in the shards. If it is missing, damaged, or belongs to
 another manifest, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of its owner, the CRC-32 of the
 hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
 """
@@ -41,11 +41,11 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Finds keys that come twice in a stream, in 12 bytes a key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream, in 12 bytes a key (16 from position 2**32 on).
 
-    It keeps hashes and positions in sorted runs of numpy arrays, each more than twice as long as the next,
-    and merges the runs that would break this rule (a log-structured merge). Small blocks cost
-    more for each key; while the two largest runs merge, the memory is double.
+    It keeps hashes and positions in sorted runs of numpy arrays, each more than twice as long as the next, and merges
+    the runs that would break this rule (a log-structured merge). Small blocks cost more for each key. While the two
+    largest runs merge, the memory is double.
 
     Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
     n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
@@ -68,20 +68,20 @@ class KeyRegistry:
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """The hashes of all keys, uint64, ascending."""
+        """Hashes of all keys, uint64, ascending."""
         return np.sort(np.concatenate([np.empty(0, np.uint64), *(hashes for hashes, _ in self._runs)]), kind="stable")
 
     def add(self, hashes: NDArray[np.uint64], first_position: int | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Register a block of keys, and say for each whether and where it came before.
+        """Register a block of keys, and find the earlier position of each duplicate.
 
         Args:
             hashes: uint64 of shape (n,), a hash of each key; n of about 1,000 is best.
-            first_position: the position of the block's first key, when the others follow one by one; or the
-                positions of all, int64 of shape (n,). None is negative.
+            first_position: position of the first key, if the others follow one by one; or the positions of all keys,
+                int64 of shape (n,), none of them negative.
 
         Returns:
-            int64 of shape (n,): -1 for a key that is new, else the position that was registered with its
-            first occurrence, be it in this block or before. Later occurrences are not registered.
+            int64 of shape (n,): -1 for a new key, else the registered position of its first occurrence, in this block
+            or an earlier one. Later occurrences are not registered.
         """
         positions = first_position
         if not isinstance(positions, np.ndarray):
@@ -98,9 +98,9 @@ class KeyRegistry:
         known = self._lookup(distinct)
         is_new = known < 0
         if len(firsts) < len(order) or not is_new.all():
-            # What a later occurrence is told: the known position, else that of the block's first.
-            told = np.where(is_new, positions[firsts], known)
-            earlier[order] = told[np.cumsum(is_first) - 1]
+            # A later occurrence gets the known position of its key, else that of the first one in this block.
+            original = np.where(is_new, positions[firsts], known)
+            earlier[order] = original[np.cumsum(is_first) - 1]
             earlier[firsts] = known
         self._append(distinct[is_new], positions[firsts[is_new]])
         return earlier
@@ -108,11 +108,11 @@ class KeyRegistry:
     def _lookup(self, distinct: NDArray[np.uint64]) -> NDArray[np.int64]:
         known = np.full(len(distinct), -1, np.int64)
         for hashes, positions in self._runs:
-            at = np.searchsorted(hashes, distinct)
-            np.minimum(at, len(hashes) - 1, out=at)
-            found = np.flatnonzero(hashes[at] == distinct)
-            if len(found):
-                known[found] = positions[at[found]]
+            indices = np.searchsorted(hashes, distinct)
+            np.minimum(indices, len(hashes) - 1, out=indices)
+            matches = np.flatnonzero(hashes[indices] == distinct)
+            if len(matches):
+                known[matches] = positions[indices[matches]]
         return known
 
     def _append(self, hashes: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
@@ -122,24 +122,24 @@ class KeyRegistry:
         runs = self._runs
         runs.append((hashes, narrow))
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            # In lists, so that `_merge` holds the only references and can free the arrays early.
+            # `_merge` empties the lists, so that it holds the only references and can free arrays early.
             runs.append(_merge([*runs.pop()], [*runs.pop()]))
 
 
 def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
-    """Merge two sorted runs, given as lists that it empties: hashes first, then positions."""
+    """Merge two sorted runs, each a list of hashes and positions; empties both lists."""
     few, many = sorted((one, other), key=lambda run: len(run[0]))
     length = len(few[0]) + len(many[0])
-    places = np.searchsorted(many[0], few[0])
-    places += np.arange(len(places))
+    indices = np.searchsorted(many[0], few[0])
+    indices += np.arange(len(indices))
     rest = np.ones(length, np.bool_)
-    rest[places] = False
+    rest[indices] = False
     merged: list[NDArray[Any]] = []
     for _ in range(2):
-        # Each input is dropped as soon as its column is merged: this is where memory peaks.
+        # Drop each input as soon as its column is merged: memory peaks here.
         source, into = few.pop(0), many.pop(0)
         column = np.empty(length, np.result_type(source, into))
-        column[places] = source
+        column[indices] = source
         column[rest] = into
         merged.append(column)
     return merged[0], merged[1]
@@ -150,13 +150,13 @@ _HASH_BYTES = 8
 
 
 class SortedHashes:
-    """A file of 64-bit hashes, little-endian and ascending, that is read from its beginning to its end.
+    """A file of 64-bit hashes, little-endian and ascending, that is read once from begin to end.
 
-    It is open only while it is read: there may be more such files than a process can have open.
+    It is open only during reads: there may be more such files than a process can have open.
 
     Args:
         path: the file.
-        start: where in it the first hash is.
+        start: offset of the first hash in bytes.
     """
 
     def __init__(self, path: Path, start: int = 0) -> None:
@@ -169,8 +169,8 @@ class SortedHashes:
         """Return the number of hashes."""
         return self._size
 
-    def through(self, last: int = _LAST) -> NDArray[np.uint64]:
-        """Return the hashes that come next, up to `last`, and go on behind them the next time.
+    def read_through(self, last: int = _LAST) -> NDArray[np.uint64]:
+        """Read the next hashes, up to and including `last`; the next call continues behind them.
 
         Raises:
             ShardReadError: the file cannot be read any more.
@@ -179,46 +179,46 @@ class SortedHashes:
             return np.empty(0, np.uint64)
         with self._reading():
             values = np.memmap(self._path, "<u8", mode="r", offset=self._start + _HASH_BYTES * self._next)
-        found = np.array(values[: np.searchsorted(values, np.uint64(last), side="right")], np.uint64)
-        self._next += found.size
-        return found
+        hashes = np.array(values[: np.searchsorted(values, np.uint64(last), side="right")], np.uint64)
+        self._next += hashes.size
+        return hashes
 
     def finds(self, value: int) -> bool:
-        """Check whether a hash is in the file; raises what `through` does."""
+        """Check whether a hash is in the file; raises `ShardReadError` as `read_through` does."""
         if not self._size:
             return False
         with self._reading():
             values = np.memmap(self._path, "<u8", mode="r", offset=self._start)
-        at = int(np.searchsorted(values, np.uint64(value)))
-        return at < self._size and int(values[at]) == value
+        index = int(np.searchsorted(values, np.uint64(value)))
+        return index < self._size and int(values[index]) == value
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError) as error:  # gone, or shorter than it was
+        except (OSError, ValueError) as error:  # the file was removed, or cut short
             raise ShardReadError(
-                f"{self._path}: cannot be read: {error}; where somebody else has changed the dataset, try again",
+                f"{self._path}: cannot be read: {error}; if another process has changed the dataset, try again",
                 path=self._path,
             ) from error
 
 
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
-    """Yield the hashes of all files, ascending, as many at a time as one range of hashes has.
+    """Merge files of hashes; yield the hashes in ascending order, one range of values at a time.
 
-    Hashes are spread evenly, so that the same part of all files, one range after the other, fits the memory.
+    Hashes are uniformly distributed, so that the hashes of all files in one range fit into memory.
 
     Args:
-        files: of hashes; each is gone through to its end.
-        memory_bytes: how much is held at a time, about; while it is gathered, twice as much.
+        files: files of hashes; each is read to its end.
+        memory_bytes: approximate memory for the hashes of a range; twice as much while they are collected.
     """
     total = sum(map(len, files))
     ranges = -(-total * _HASH_BYTES // memory_bytes)
     for number in range(1, ranges + 1):
-        pieces = [file.through(_LAST * number // ranges) for file in files]
+        pieces = [file.read_through(_LAST * number // ranges) for file in files]
         together = np.empty(sum(piece.size for piece in pieces), np.uint64)
         start = 0
-        while pieces:  # each goes once it is copied
+        while pieces:  # free each one once it is copied
             piece = pieces.pop()
             together[start : start + piece.size] = piece
             start += piece.size
@@ -228,23 +228,23 @@ def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYT
 
 _MAGIC = b"SRKEYS01"
 _HEAD = len(_MAGIC) + 32 + 4
-_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20
-_TOGETHER = 1 << 20
+_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20  # below all of these, reading the shards is as fast as an index
+_TOGETHER = 1 << 20  # bytes that are read at a time
 
 
 def pays(manifest: Manifest) -> bool:
-    """Check whether reading the keys of a dataset from its shards takes longer than keeping an index of them."""
+    """Check whether a dataset is large enough for an index of its keys to save time."""
     shards = sum(len(split.shards) for split in manifest.splits.values())
     return shards >= _SHARDS or manifest.records >= _RECORDS or manifest.bytes >= _BYTES
 
 
 def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> SortedHashes | None:
-    """Return the hashes of a dataset's keys, ascending; None where no index is as it was written for it.
+    """Open the index of a dataset's keys; return None if there is none for this manifest, or it is damaged.
 
     Args:
-        directory: of the dataset.
-        text: of its manifest.
-        names: of the fields that identify a record.
+        directory: directory of the dataset.
+        text: text of its manifest.
+        names: names of the fields that identify a record.
     """
     path, check, size = directory / KEY_INDEX, 0, 0
     try:
@@ -258,29 +258,29 @@ def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> Sorted
 
 
 def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64]) -> None:
-    """Keep the hashes of a dataset's keys, unless the dataset has changed meanwhile.
+    """Write the index of a dataset's keys, unless the dataset has changed meanwhile.
 
     Args:
-        directory: of the dataset.
-        text: of the manifest that was published.
-        names: of the fields that identify a record.
+        directory: directory of the dataset.
+        text: text of the published manifest.
+        names: names of the fields that identify a record.
         hashes: uint64, ascending.
 
     Raises:
-        DatasetNotFoundError: the dataset is gone.
+        DatasetNotFoundError: the dataset was removed.
         ShardWriteError: the file could not be written.
     """
     data = hashes.astype("<u8", copy=False).tobytes()
-    with exclusive(directory) as held:
-        if held.read(MANIFEST) == text:
-            held.replace(KEY_INDEX, _head(text, names, zlib.crc32(data)) + data, like=MANIFEST)
+    with exclusive(directory) as locked:
+        if locked.read(MANIFEST) == text:
+            locked.replace(KEY_INDEX, _head(text, names, zlib.crc32(data)) + data, like=MANIFEST)
 
 
 class KeyIndexFile:
-    """An index that is made piece by piece, and moved beside the manifest that it is for.
+    """Writer of an index piece by piece, which is then moved beside its manifest.
 
     Args:
-        path: of a file on the file system of the dataset, which is there until it has been moved.
+        path: path of a temporary file on the file system of the dataset.
     """
 
     def __init__(self, path: Path) -> None:
@@ -290,7 +290,7 @@ class KeyIndexFile:
             path.write_bytes(bytes(_HEAD))
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Add hashes, ascending, and larger than those before.
+        """Append hashes, which must ascend from call to call.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -301,14 +301,14 @@ class KeyIndexFile:
             file.write(data)
 
     def move(self, directory: Path, text: bytes, names: Sequence[str], outer: Held | None = None) -> None:
-        """Keep it beside the manifest that was published; takes and raises what `write_key_index` does."""
+        """Move the index beside the published manifest; see `write_key_index` for arguments and errors."""
         with writing("write", self.path):
             with self.path.open("r+b") as file:
                 file.write(_head(text, names, self._check))
             shutil.copymode(directory / MANIFEST, self.path)
-        with exclusive(directory, outer) as held:
-            if held.read(MANIFEST) == text:
-                held.take(self.path, KEY_INDEX)
+        with exclusive(directory, outer) as locked:
+            if locked.read(MANIFEST) == text:
+                locked.take(self.path, KEY_INDEX)
 
 
 def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
@@ -316,16 +316,16 @@ def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
     return _MAGIC + owner + check.to_bytes(4, "little")
 
 
-_DECODED, _DECODED_BYTES = 1024, 8 << 20  # records whose keys are decoded together
+_DECODED, _DECODED_BYTES = 1024, 8 << 20  # records whose keys are decoded together: a call alone takes a millisecond
 
 
 class UniqueKeys:
-    """Finds records whose key came before; records of a class without a key field are all new.
+    """Search for records with duplicate keys; without a key field, every record is new.
 
     Args:
-        schema: what the records are.
-        on_duplicate: what a second record with the same key is.
-        needs: what the property of that name gave for the class itself, where the schema is rebuilt and has no hooks.
+        schema: the schema of the records.
+        on_duplicate: how to treat a second record with the same key.
+        needs: the property `needs` for the class itself, if `schema` is rebuilt and lacks the hooks.
     """
 
     def __init__(
@@ -337,14 +337,14 @@ class UniqueKeys:
     ) -> None:
         self._on_duplicate = on_duplicate
         self._key = schema.key_field
-        # Chunks that come as records of their own share their key, and differ in their number; where the class makes
-        # the chunks itself, what comes is whole.
+        # Chunks that the caller writes as records share their key, and differ in their number. If the class has the
+        # hook `split`, records are not in chunks yet.
         chunks_itself = callable(getattr(schema.record_class, "split", None))
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
         if needs is not None and self._chunk is not None and self._chunk.name not in needs:
             self._chunk = None
         self._registry = KeyRegistry()
-        self._old_place, self._old_count = "", 0
+        self._old_label, self._old_count = "", 0
         self._old_hashes: NDArray[np.uint64] | None = None
 
     @property
@@ -353,31 +353,31 @@ class UniqueKeys:
         return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
 
     def register(self, manifest: Manifest, text: bytes) -> None:
-        """Take in the keys of a dataset that is appended to.
+        """Register the keys of a dataset that is appended to.
 
         Args:
-            manifest: of the dataset.
-            text: of the same.
+            manifest: manifest of the dataset.
+            text: text of the manifest.
 
         Raises:
             ShardReadError: a shard is damaged.
         """
         if self._key is None:
             return
-        self._old_place = manifest.where
+        self._old_label = manifest.where
         known = open_key_index(manifest.path, text, self.needs)
-        for hashes in self._stored_hashes(manifest, manifest.splits) if known is None else [known.through()]:
+        for hashes in self._stored_hashes(manifest, manifest.splits) if known is None else [known.read_through()]:
             self._registry.add(hashes, self._old_count)
             self._old_count += hashes.size
         self._old_hashes = self._registry.hashes
 
     def save(self, manifest: Manifest, added: Mapping[str, SplitInfo], *, hooks: bool) -> None:
-        """Keep the keys for the next append, where that is faster than to read them again.
+        """Write the index of the keys for the next append, if that saves time.
 
         Args:
-            manifest: what was published.
-            added: what it has besides the dataset that was appended to.
-            hooks: whether hooks of the class had a say, so that other keys may be stored than came.
+            manifest: the published manifest.
+            added: the splits of the append alone.
+            hooks: whether the class has hooks, so that stored keys may differ from those of the sources.
 
         Raises:
             ShardReadError: a shard cannot be read.
@@ -392,11 +392,11 @@ class UniqueKeys:
 
     @property
     def hashes(self) -> NDArray[np.uint64] | None:
-        """The hashes of all keys, ascending; None for a class without a key field."""
+        """Hashes of all keys, ascending; None for a class without a key field."""
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Return a hash of the key of each record, the same in every process, and whether it has a key."""
+        """Hash the key of each record, equally in every process; return the hashes and which records have keys."""
         identities = self._identities(records) if self._key is not None else [None] * len(records)
         usable = np.array([identity is not None for identity in identities], np.bool_)
         hashes = np.zeros(usable.size, np.uint64)
@@ -404,19 +404,19 @@ class UniqueKeys:
         return hashes, usable
 
     def add(self, hashes: NDArray[np.uint64]) -> int | None:
-        """Take in keys by what `hashes_of` gave; return the index of one that came before, or None."""
+        """Register hashes from `hashes_of`; return the index of the first duplicate, or None."""
         doubled = np.flatnonzero(self._registry.add(hashes, len(self._registry)) >= 0)
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Yield the keys in the shards of some splits, many at a time; those of chunks with their numbers.
+        """Yield the keys in the shards of splits, many at a time; those of chunks with their numbers.
 
         Raises:
             ShardReadError: a shard is damaged.
         """
         codec = RecordDecoder(manifest.schema.select(self.needs))
         with explaining_replacement(manifest):
-            for data in _stored(manifest, splits):
+            for data in _read_messages(manifest, splits):
                 known = self._identities(codec.decode_batch(data))
                 yield [identity for identity in known if identity is not None]
 
@@ -424,18 +424,18 @@ class UniqueKeys:
         return map(key_hashes, self.stored(manifest, splits))
 
     def keep(self, records: Sequence[Any], positions: NDArray[np.int64]) -> list[int] | None:
-        """Return the indices of the records to keep, or None for all.
+        """Select the records with new keys; return their indices, None for all.
 
         Args:
-            records: that came.
-            positions: of each, int64.
+            records: the records.
+            positions: position of each, int64.
 
         Raises:
-            DuplicateKeyError: a key came before, and that is an error.
+            DuplicateKeyError: a key is there already, and `on_duplicate` is `"error"`.
         """
         if self._key is None:
             return None
-        # A record without a key, or with one of another type, is reported when it is encoded.
+        # Encoding reports a record without a key, or with one of another type.
         hashes, has_key = self.hashes_of(records)
         usable = np.flatnonzero(has_key)
         positions = positions[usable]
@@ -446,10 +446,10 @@ class UniqueKeys:
         if self._on_duplicate == "error":
             first = int(doubled[0])
             other = int(earlier[first]) - self._old_count
-            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_place} already"
+            where = f"record {other}" if other >= 0 else f"a record that is in {self._old_label} already"
             raise DuplicateKeyError(
                 f"has the key of {where}; make keys unique, or pass on_duplicate='first' to keep the first of each, "
-                f"which leaves out {doubled.size} of the {usable.size} records that were looked at here",
+                f"which skips {doubled.size} of the {usable.size} records checked here",
                 position=int(positions[first]),
                 key=getattr(records[usable[first]], self._key.name),
             )
@@ -471,10 +471,10 @@ class UniqueKeys:
         return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))
 
 
-def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[bytes]]:
-    """Yield the serialized records of splits, many at a time: those of several shards together where they are small.
+def _read_messages(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[bytes]]:
+    """Yield the serialized records of splits, many at a time; small shards are joined.
 
-    Many appends leave many small shards, of which decoding each by itself would take a millisecond.
+    Many appends leave many small shards. Decoding each by itself would take a millisecond.
     """
     waiting: list[bytes] = []
     size = 0
@@ -482,9 +482,9 @@ def _stored(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[lis
     manifest.fetch(shards)
     for path in itertools.starmap(manifest.shard_path, shards):
         check_frames(path, manifest.compression, manifest.path)
-        for part in RecordReader(path, manifest.compression):
-            waiting += part
-            size += sum(map(len, part))
+        for block in RecordReader(path, manifest.compression):
+            waiting += block
+            size += sum(map(len, block))
             if len(waiting) >= _DECODED or size >= _DECODED_BYTES:
                 yield waiting
                 waiting, size = [], 0

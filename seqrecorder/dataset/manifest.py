@@ -1,7 +1,7 @@
 """The manifest: what a finished dataset contains.
 
 `manifest.json` is written last, so a directory with one is a complete dataset. It holds no time and no path, so equal
-data give equal manifests. It is data of unknown origin when read: every name is checked, nothing is evaluated.
+data give equal manifests. When read, it is data of unknown origin: every name is checked, nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _MOST_SPLITS = 6
 _BINS = 30
 
 
-def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
-    """Draw the lengths of the records of each split as SVG; empty where all are 0.
+def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
+    """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
 
     Args:
-        parts: by name, lengths with how many records have each.
+        splits: for the name of each split, pairs of a length and the number of records of that length.
     """
-    known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(parts.items())[:_MOST_SPLITS]}
+    known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
     if not longest:
         return ""
@@ -75,19 +75,19 @@ def lengths_picture(parts: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT02"  # 01 kept counts of values that do not occur; statistics of it are made again
+_MAGIC = b"SRSTAT02"  # 01 stored counts of values that do not occur; statistics in it are computed again
 _HEAD = len(_MAGIC) + 64
 
 
 def read_statistics(directory: Path, text: bytes) -> bytes | None:
-    """Return the statistics that are kept for a manifest; None where there are none for it.
+    """Read the statistics that are stored for a manifest; None if there are none for it.
 
     Args:
-        directory: of the dataset.
-        text: of its manifest.
+        directory: directory of the dataset.
+        text: text of its manifest.
 
     Raises:
-        ManifestError: they are damaged.
+        ManifestError: the statistics are damaged.
     """
     try:
         data = (directory / STATISTICS).read_bytes()
@@ -97,21 +97,21 @@ def read_statistics(directory: Path, text: bytes) -> bytes | None:
     if not data.startswith(owner):
         return None
     if hashlib.sha256(data[_HEAD:]).digest() != data[len(owner) : _HEAD]:
-        raise ManifestError(f"{directory / STATISTICS} is damaged; remove it: statistics are made again when asked for")
+        raise ManifestError(f"{directory / STATISTICS} is damaged; remove it: statistics are computed again on demand")
     return data[_HEAD:]
 
 
 def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
-    """Keep statistics for a manifest, unless the dataset has changed meanwhile.
+    """Store statistics for a manifest, unless the dataset has changed meanwhile.
 
     Raises:
-        DatasetNotFoundError: the dataset is gone.
+        DatasetNotFoundError: the dataset was removed.
         ShardWriteError: the file could not be written.
     """
     head = _MAGIC + hashlib.sha256(text).digest() + hashlib.sha256(data).digest()
-    with exclusive(directory) as held:
-        if held.read(MANIFEST) == text:
-            held.replace(STATISTICS, head + data, like=MANIFEST)
+    with exclusive(directory) as locked:
+        if locked.read(MANIFEST) == text:
+            locked.replace(STATISTICS, head + data, like=MANIFEST)
 
 
 _COUNTS = ("records", "steps", "bytes", "start", "step")
@@ -128,8 +128,8 @@ class ShardInfo:
         records: number of records.
         steps: sum of the records' lengths in the first alignment group.
         bytes: size of the file.
-        sha256: of the file, in hex.
-        lengths_sha256: of the lengths file beside it, in hex.
+        sha256: digest of the file, in hex.
+        lengths_sha256: digest of the lengths file beside it, in hex.
         histogram: `(largest length, records)` of each bin of lengths, ascending.
         start: position in the split of the shard's first record, in written order.
         step: distance in positions between two records of the shard.
@@ -151,7 +151,7 @@ class ShardInfo:
         return lengths_name(self.name)
 
     def files(self, split: str) -> list[Wanted]:
-        """Return the shard and its lengths, as files of the dataset."""
+        """List the shard and its lengths, as files of the dataset."""
         lengths = Wanted(f"{split}/{self.lengths_name}", self.lengths_sha256)
         return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
@@ -161,18 +161,18 @@ COLUMNS = tuple(each.name for each in attrs.fields(ShardInfo))
 
 @attrs.frozen(eq=False, repr=False)
 class ShardTable(Sequence[ShardInfo]):
-    """The shards of a split, as columns with an item for each; the attributes are those of `ShardInfo`.
+    """The shards of a split as a table: a column for each attribute of `ShardInfo`, an item for each shard.
 
     Attributes:
-        name: names.
-        records: int64 `(n,)`, like all other counts.
-        steps: likewise.
-        bytes: likewise.
-        sha256: in hex.
-        lengths_sha256: in hex.
-        histogram: each as text, as in `3:2 5:1`.
-        start: int64 `(n,)`.
-        step: likewise.
+        name: names of the files.
+        records: numbers of records, int64 `(n,)`.
+        steps: sums of the lengths, int64 `(n,)`.
+        bytes: sizes of the files, int64 `(n,)`.
+        sha256: digests of the files, in hex.
+        lengths_sha256: digests of the lengths files, in hex.
+        histogram: histograms as text, such as `3:2 5:1`.
+        start: positions of the first records, int64 `(n,)`.
+        step: distances between records, int64 `(n,)`.
         together: the histogram of all shards, as text.
     """
 
@@ -189,11 +189,11 @@ class ShardTable(Sequence[ShardInfo]):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> ShardTable:
-        """Return the table of data of unknown origin, by the names of the attributes.
+        """Parse a table from data of unknown origin: a mapping from the names of the attributes to columns.
 
         Raises:
-            ValueError: they are not those of shards, or a name is no plain one.
-            KeyError: one is missing.
+            ValueError: a value is invalid, or a name is no plain file name.
+            KeyError: a column is missing.
             OverflowError: a count is too large.
         """
         values: dict[str, Any] = {name: data[name] for name in COLUMNS}
@@ -202,7 +202,7 @@ class ShardTable(Sequence[ShardInfo]):
             raise ValueError("expected columns of shards, lists of one length")
         check_names(names, "shard")
         for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
-            lengths_name(name)  # which raises where it is not a shard's
+            lengths_name(name)  # raises unless it is the name of a shard
         for each in ("sha256", "lengths_sha256"):
             _check_digests(values[each])
         for each in _COUNTS:
@@ -215,7 +215,7 @@ class ShardTable(Sequence[ShardInfo]):
 
     @classmethod
     def of(cls, shards: Sequence[ShardInfo]) -> ShardTable:
-        """Return the table of some shards, the same one where they are a table."""
+        """Make a table of shards; return a table as it is."""
         if isinstance(shards, ShardTable):
             return shards
         values: dict[str, Any] = {name: [getattr(shard, name) for shard in shards] for name in COLUMNS}
@@ -242,7 +242,7 @@ class ShardTable(Sequence[ShardInfo]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return tuple(self[place] for place in range(*index.indices(len(self))))
+            return tuple(self[i] for i in range(*index.indices(len(self))))
         item: dict[str, Any] = {name: getattr(self, name)[index] for name in COLUMNS}
         item |= {name: int(item[name]) for name in _COUNTS} | {"histogram": _bins(item["histogram"])}
         return ShardInfo(**item)
@@ -251,7 +251,7 @@ class ShardTable(Sequence[ShardInfo]):
         """Yield the shards.
 
         Raises:
-            ManifestError: the text of a histogram is none.
+            ManifestError: the text of a histogram is invalid.
         """
         columns = self.columns()
         columns["histogram"] = map(_bins, self.histogram)
@@ -265,37 +265,37 @@ class ShardTable(Sequence[ShardInfo]):
 
 
 def column(shards: Sequence[Any], name: str) -> list[Any]:
-    """Return an attribute of each of some shards, or of their files: of a table without making an object of each."""
-    found = getattr(shards, name, None)
-    if found is None:
+    """List an attribute of shards or of their files; for a table, without making an object of each."""
+    values = getattr(shards, name, None)
+    if values is None:
         return [getattr(shard, name) for shard in shards]
-    return found.tolist() if isinstance(found, np.ndarray) else list(found)
+    return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
 def bins_of(shards: Sequence[ShardInfo]) -> list[tuple[int, int]]:
-    """Return `(largest length, records)` of the bins of all shards together, ascending.
+    """Sum the histograms of shards: `(largest length, records)` of each bin, ascending.
 
     Raises:
-        ManifestError: the text of a histogram is none.
+        ManifestError: the text of a histogram is invalid.
     """
     if isinstance(shards, ShardTable):
         return list(_bins(shards.together))
     pairs = [pair for shard in shards for pair in shard.histogram]
     lengths, records = np.array(pairs, np.int64).reshape(-1, 2).T
-    values, places = np.unique(lengths, return_inverse=True)
+    values, indices = np.unique(lengths, return_inverse=True)
     counts = np.zeros(values.size, np.int64)
-    np.add.at(counts, places, records)
+    np.add.at(counts, indices, records)
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def longest_of(shards: Sequence[ShardInfo]) -> int:
-    """Return about the most steps of a record of some shards, in the first alignment group."""
+    """Estimate the largest number of steps of a record, in the first alignment group."""
     bins = bins_of(shards) if isinstance(shards, ShardTable) else [pair for shard in shards for pair in shard.histogram]
     return max((length for length, _ in bins), default=0)
 
 
 def bins_text(bins: Any) -> str:
-    """Return a histogram as text.
+    """Format a histogram as text.
 
     >>> bins_text([(3, 2), (5, 1)])
     '3:2 5:1'
@@ -309,10 +309,10 @@ def _bins(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _numbers(text: str) -> list[int]:
-    """Return the numbers of a histogram, in the order of the text.
+    """Parse the numbers of a histogram, in the order of the text.
 
     Raises:
-        ManifestError: the text is none.
+        ManifestError: the text is no histogram.
     """
     try:
         pairs = [tuple(map(int, pair.split(":"))) for pair in text.split()]
@@ -325,7 +325,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _only(text: str, others: bytes) -> bool:
-    """Check whether a text is ASCII and has none of some characters."""
+    """Check whether a text is ASCII and has none of the characters `others`."""
     return text.isascii() and len(text.encode().translate(None, others)) == len(text)
 
 
@@ -354,7 +354,7 @@ class SplitInfo:
 
     Attributes:
         name: name of the split, and of its directory.
-        shards: in order: a tuple, or a table of them that is read where there are thousands.
+        shards: the shards in order: a tuple, or a table if there are thousands.
     """
 
     name: str
@@ -385,36 +385,36 @@ class AssetInfo:
     """One of the user's own files.
 
     Attributes:
-        sha256: of the file, in hex.
-        generation: which brought it: in place, a file never changes, so a later one has a directory of its own.
+        sha256: digest of the file, in hex.
+        generation: generation that added the file. A file never changes in place: later ones have their own directory.
     """
 
     sha256: str
     generation: int = 0
 
     def relative(self, name: str) -> str:
-        """Return the path inside the dataset of the asset of that name."""
+        """Build the path of the asset inside the dataset."""
         return f"{ASSETS}/g{self.generation:04d}/{name}" if self.generation else f"{ASSETS}/{name}"
 
 
 BY_FUNCTION = "()"
-"""Value of `Splitting.by` for a function, which a manifest cannot hold; no attribute has such a name."""
+"""Value of `Splitting.by` for a function, which a manifest cannot hold; no attribute can have this name."""
 
 
 @attrs.frozen
 class Splitting:
-    """Rule by which records found their splits, so that an append continues it.
+    """Rule that assigned records to splits, for appends to continue it.
 
     Attributes:
-        seed: of the hash.
-        shares: share of each split; None where splits were named record by record.
-        by: name of the attribute that was hashed, as `split_by` gave it, or `BY_FUNCTION`; None for the key field, or
-            the position where there is none.
-        sources: how many source records were seen, which is the next one's position.
-        groups: for each split, the hashes of its groups, where `Balanced` dealt them or strata were; else None.
-        stratify: what strata go by, named like `by`; None without any.
-        strata: by the hash of its value, how many of a stratum each split has.
-        time: `TimeRule.to_dict` of splits in time; None of others.
+        seed: seed of the hash.
+        shares: share of each split; None if splits were named record by record.
+        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`; None for the key field, or the position if
+            there is none.
+        sources: number of source records so far, which is the position of the next one.
+        groups: for each split, the hashes of its groups, if `Balanced` or strata dealt them; else None.
+        stratify: name of the attribute of the strata, or `BY_FUNCTION`; None without strata.
+        strata: for the hash of each stratum's value, the number of its records in each split.
+        time: `TimeRule.to_dict` of splits in time; None for others.
     """
 
     seed: int = 0
@@ -427,14 +427,14 @@ class Splitting:
     time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rule as JSON data, in which groups have 16 hexadecimal digits each."""
+        """Convert the rule to JSON data, with 16 hexadecimal digits for each group."""
         names = ["seed", "shares", "by", "sources"]
         names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.shares is not None:
             data["shares"] = dict(self.shares)
         if self.strata is not None:
-            data["strata"] = [[f"{value:016x}", part.name, part.counts] for value, part in self.strata.items()]
+            data["strata"] = [[f"{value:016x}", each.name, each.counts] for value, each in self.strata.items()]
         if self.groups is not None:
             hashes = {name: map("{:016x}".format, members) for name, members in self.groups.items()}
             data["groups"] = {name: "".join(members) for name, members in hashes.items()}
@@ -450,17 +450,17 @@ class Manifest:
     8000
 
     Attributes:
-        path: the dataset's directory; of a URL, that in the cache, with the files that were asked for.
+        path: the dataset's directory; for a URL, the one in the cache, with the files that were fetched.
         schema: the stored fields.
-        splits: by name, in the order in which they were declared.
-        compression: of the shards: None or `GZIP`.
+        splits: the splits by name, in the order in which they were declared.
+        compression: compression of the shards: None or `GZIP`.
         generation: 0 when first written, one more for each append or overwrite.
-        skipped: source records that were left out, by a hook or because their key came before.
-        skip_reasons: the first three distinct texts of `SkipRecord`, and of errors that `on_error="skip"` left out.
-        splitting: how records found their splits.
-        metadata: the user's own, any JSON.
+        skipped: number of source records that were skipped, by a hook or for a duplicate key.
+        skip_reasons: the first three distinct texts of `SkipRecord`, and of errors that `on_error="skip"` skipped.
+        splitting: the rule of the splits.
+        metadata: the user's own data, any JSON.
         asset_infos: the user's own files, by name.
-        url: where the dataset is, whose files are fetched from there; None where `path` holds it.
+        url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
     """
 
     path: Path
@@ -482,7 +482,7 @@ class Manifest:
 
     @property
     def where(self) -> str:
-        """The URL of the dataset, or its directory, for messages."""
+        """URL or directory of the dataset, for messages."""
         return self.url or str(self.path)
 
     def _histograms(self) -> dict[str, list[tuple[int, int]]]:
@@ -518,7 +518,7 @@ class Manifest:
 
     @property
     def assets(self) -> dict[str, Path]:
-        """The path of each of the user's own files, by name; `read_text()` or `read_bytes()` gives its contents."""
+        """Paths of the user's own files, by name; `read_text()` or `read_bytes()` reads them."""
         self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
@@ -528,10 +528,10 @@ class Manifest:
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
-        """Return the split of that name, or the only one for None.
+        """Look up a split by its name; None takes the only one.
 
         Raises:
-            OptionError: no name was given and there are several splits.
+            OptionError: `name` is None and there are several splits.
             DatasetNotFoundError: there is no split of that name.
         """
         names = list(self.splits)
@@ -552,25 +552,25 @@ class Manifest:
         return self.splits[name]
 
     def is_at(self, destination: Path | Place) -> bool:
-        """Check whether the dataset's place is a directory, or that of a URL."""
+        """Check whether the dataset is at a directory, or at a URL."""
         if isinstance(destination, Place):
             return self.url is not None and destination.is_same(Place.of(self.url))
         return self.url is None and is_same_directory(self.path, destination)
 
     def shard_path(self, split: str, shard: ShardInfo) -> Path:
-        """Return the path of a shard."""
+        """Build the path of a shard."""
         return inside(self.path, f"{split}/{shard.name}")
 
     def fetch(self, shards: Iterable[tuple[str, ShardInfo]], *, lengths_only: bool = False) -> None:
         """Fetch shards and their lengths into the cache; do nothing for a dataset on this disk.
 
         Args:
-            shards: with the names of their splits.
-            lengths_only: whether the shards themselves are not needed.
+            shards: pairs of the name of a split and a shard.
+            lengths_only: whether to fetch the lengths without the shards.
 
         Raises:
-            ShardReadError: one cannot be fetched, or is not as it was written.
-            ShardWriteError: there is no room.
+            ShardReadError: a file cannot be fetched, or has changed since it was written.
+            ShardWriteError: the disk is full.
         """
         if self.url is not None:
             self.fetch_files([file for split, shard in shards for file in shard.files(split)[lengths_only:]])
@@ -581,38 +581,38 @@ class Manifest:
             fetch_cached(Place.of(self.url), self.path, files)
 
     def lengths(self, split: str, shard: ShardInfo) -> NDArray[np.int64]:
-        """Return the lengths of a shard's records, int64 of shape (records, groups), from its lengths file.
+        """Read the lengths of a shard's records, int64 of shape (records, groups), from its lengths file.
 
         Raises:
-            ShardReadError: the file is missing, or not what was written.
+            ShardReadError: the file is missing, or has changed since it was written.
         """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
-        if self.url is not None and not path.exists():  # whoever asks for one asks for the others next
+        if self.url is not None and not path.exists():  # callers need the lengths of all shards, one after the other
             self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True)
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Splits that groups have kept far from their shares: the share asked for, and that of the records."""
+        """Splits far from their shares because of groups: for each, the requested share and the actual one."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
     @property
     def shares(self) -> Shares | None:
-        """Shares asked for beside those of the records, in each stratum too; None where splits have no shares.
+        """Requested and actual shares, of all records and of each stratum; None if splits have no shares.
 
-        Strata count the records that were written, before hooks left any out or made several of one.
+        Strata count the source records, before hooks skip or split them.
         """
         wanted, strata = self.splitting.shares, self.splitting.strata or {}
         if wanted is None:
             return None
         counts = [self.splits[name].records if name in self.splits else 0 for name in wanted]
-        each = {part.name: shares_of(wanted, part.counts) for part in strata.values()}
+        each = {stratum.name: shares_of(wanted, stratum.counts) for stratum in strata.values()}
         return Shares(dict(wanted), shares_of(wanted, counts), each)
 
     def to_json(self) -> str:
-        """Return the text of `manifest.json`."""
+        """Format the text of `manifest.json`."""
         data = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -631,10 +631,10 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Return the schema to read a dataset as: that of a class or schema, for None its own.
+    """Choose the schema to read a dataset with: that of a class or schema, or its own for None.
 
     Raises:
-        SchemaMismatchError: the data cannot be read so.
+        SchemaMismatchError: the dataset cannot be read with that schema.
     """
     if schema is None:
         return manifest.schema
@@ -644,12 +644,12 @@ def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
 
 
 def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
-    """Return all shards, with the names of their splits."""
+    """List all shards, with the names of their splits."""
     return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
 
 
 def files_of(manifest: Manifest) -> list[Wanted]:
-    """Return the shards, their lengths and the assets, in an order that does not depend on their names."""
+    """List the shards, their lengths and the assets, in the order of the manifest."""
     assets = [Wanted(info.relative(name), info.sha256) for name, info in manifest.asset_infos.items()]
     return [*(file for split, shard in shards_of(manifest) for file in shard.files(split)), *assets]
 
@@ -658,13 +658,13 @@ _REASONS, _LONGEST_REASON = 3, 200  # a manifest stays small, whatever the data
 
 
 def first_reasons(*reasons: Iterable[str]) -> tuple[str, ...]:
-    """Return the first distinct texts, cut to 200 characters; empty ones are none."""
-    texts = (text[:_LONGEST_REASON] for part in reasons for text in part if text)
+    """Select the first distinct texts that are not empty, cut to 200 characters."""
+    texts = (text[:_LONGEST_REASON] for group in reasons for text in group if text)
     return tuple(itertools.islice(dict.fromkeys(texts), _REASONS))
 
 
-def combined(old: Manifest, new: Manifest) -> Manifest:
-    """Return the manifest of a dataset with the shards of both generations."""
+def combine(old: Manifest, new: Manifest) -> Manifest:
+    """Combine the manifests of a dataset and of an append to it."""
     splits = {name: SplitInfo(name, split.shards) for name, split in old.splits.items()}
     for name, split in new.splits.items():
         earlier = splits[name].shards if name in splits else ()
@@ -680,7 +680,7 @@ def combined(old: Manifest, new: Manifest) -> Manifest:
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the values of metadata level by level: one more than `DEEPEST` levels at most."""
+    """Yield the values of metadata level by level, at most one level more than `DEEPEST`."""
     level = [value]
     for _ in range(DEEPEST + 2):
         if level:
@@ -693,7 +693,7 @@ def _levels(value: Any) -> Iterator[list[Any]]:
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Check whether metadata have more than `DEEPEST` levels, through which not every function can walk."""
+    """Check whether metadata has more than `DEEPEST` levels, too deep for recursive functions."""
     return sum(1 for _ in _levels(value)) > DEEPEST + 1
 
 
@@ -702,36 +702,36 @@ def _is_too_deep(value: Any) -> bool:
 _SEAL = ',\n "checksum": "'
 
 MOST_ROWS = 1000
-"""Shards of a split that are objects of JSON, one each, which are easily looked at; more are a table, easily read."""
+"""Up to this many shards, each is a JSON object on a line, for people; more are a table, which is parsed faster."""
 
 
 def manifest_text(data: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
-    """Return the text of a manifest.
+    """Format the text of a manifest.
 
     Args:
-        data: what stands in it before the splits.
+        data: the items before the splits.
         splits: `SplitInfo` by name.
     """
-    parts = [
+    items = [
         f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split.shards)}\n  }}'
         for name, split in splits.items()
     ]
     text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
-    end = "\n " if parts else ""
-    return _sealed(f'{text},\n "splits": {{{",".join(parts)}{end}}}\n}}')
+    end = "\n " if items else ""
+    return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
 
 
 def is_as_written(text: str) -> bool:
-    """Check whether the text of a manifest has the checksum that stands in it, so that nobody changed it since.
+    """Check whether the text of a manifest matches its checksum, so that it was not changed.
 
-    Reading does not ask for that: a manifest that somebody edited with care is still one.
+    Readers do not check it: a manifest that was edited with care is still valid.
     """
     unsealed, _, _ = text.rpartition(_SEAL)
-    return text == _sealed(f"{unsealed}\n}}")
+    return text == _seal(f"{unsealed}\n}}")
 
 
 def _shards_text(shards: Any) -> str:
-    """Return the shards of a split as JSON, a line each; many as a table, a column a line."""
+    """Format the shards of a split as JSON: a line for each shard, or for many of them a line for each column."""
     if len(shards) <= MOST_ROWS:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -741,18 +741,18 @@ def _shards_text(shards: Any) -> str:
     return f"{{\n{lines}\n   }}"
 
 
-def _sealed(text: str) -> str:
-    """Return the text of a mapping with the checksum of that text as its last item."""
+def _seal(text: str) -> str:
+    """Add the checksum of the text of a mapping as its last item."""
     checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     unfinished = text.removesuffix("\n}")
     return f'{unfinished}{_SEAL}{checksum}"\n}}\n'
 
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # in an escape, where UTF-8 has none
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # escaped in JSON; UTF-8 cannot encode it
 
 
 def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
-    """Return the manifest of a dataset.
+    """Read the manifest of a dataset.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -762,22 +762,22 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
     return parse_manifest(manifest_bytes(path), path)
 
 
-def dataset_at(given: Any) -> Path:
-    """Return the directory of a dataset that is named by itself, by its manifest, or by a URL: then that in the cache.
+def dataset_at(location: Any) -> Path:
+    """Find the directory of a dataset by its path, the path of its manifest, or its URL: then the one in the cache.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
-        DatasetError: the place cannot be asked.
-        OptionError: it is no path.
+        DatasetError: the URL cannot be reached.
+        OptionError: `location` is no path.
     """
-    if not is_url(given):
-        path = local_path(given)
+    if not is_url(location):
+        path = local_path(location)
         return path.parent if path.name == MANIFEST and not path.is_dir() else path
-    place = Place.of(given)
-    text = place.read(MANIFEST)
+    remote = Place.of(location)
+    text = remote.read(MANIFEST)
     if text is None:
-        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
-    return cached(place, text)
+        raise DatasetNotFoundError(f"there is no dataset at {remote.url}: it has no {MANIFEST}", path=remote.url)
+    return cached(remote, text)
 
 
 def manifest_bytes(path: Path) -> bytes:
@@ -800,13 +800,13 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Say that a dataset was replaced, where that is why its shards cannot be read: then nothing is damaged.
+    """Explain a read error by the replacement of the dataset, if it was replaced: then nothing is damaged.
 
     Args:
-        manifest: as it was when the dataset was opened; None for bare shards.
+        manifest: the manifest from when the dataset was opened; None for bare shards.
 
     Raises:
-        ShardReadError: the body raised it.
+        ShardReadError: the error of the body, with the explanation.
     """
     try:
         yield
@@ -814,8 +814,8 @@ def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
         if manifest is None or not was_replaced(manifest):
             raise
         raise ShardReadError(
-            f"{manifest.where} was replaced or removed since it was opened, so that {error.path} is not what it was; "
-            "nothing is damaged: open it again",
+            f"{manifest.where} was replaced or removed since it was opened, so that {error.path} has changed; nothing "
+            "is damaged: open it again",
             path=error.path,
         ) from error
 
@@ -832,7 +832,7 @@ def was_replaced(manifest: Manifest) -> bool:
 
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
-    """Return the split, name and digest of each shard: written again, equal records have other names."""
+    """List the split, name and digest of each shard; equal records that are written again have other names."""
     columns = (
         (name, column(split.shards, "name"), column(split.shards, "sha256")) for name, split in manifest.splits.items()
     )
@@ -840,10 +840,10 @@ def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
 
 
 def parse_manifest(text: str | bytes, path: Path) -> Manifest:
-    """Return the manifest of a dataset at `path` from what its file holds.
+    """Parse the manifest of a dataset at `path`.
 
     Raises:
-        ManifestError: it is damaged, or of a newer format.
+        ManifestError: the text is damaged, or of a newer format.
     """
     file = path / MANIFEST
     try:
@@ -856,7 +856,7 @@ def parse_manifest(text: str | bytes, path: Path) -> Manifest:
 
 def _manifest(text: str, path: Path) -> Manifest:
     data = json.loads(text, parse_constant=_refuse_constant)
-    if "\\u" in text and _SURROGATE.search(text):  # the first is found to be so a hundred times faster
+    if "\\u" in text and _SURROGATE.search(text):  # the plain search is a hundred times faster
         json.dumps(data, ensure_ascii=False).encode()
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError("not a manifest of seqrecorder")
@@ -865,7 +865,7 @@ def _manifest(text: str, path: Path) -> Manifest:
         raise ValueError(f"format version {version!r}, where this release reads {FORMAT_VERSION}; update seqrecorder")
     schema = Schema.from_dict(data["schema"])
     if data["fingerprint"] != schema.fingerprint:
-        raise ValueError("the schema does not have the fingerprint that stands beside it")
+        raise ValueError("the fingerprint does not match the schema")
     check_names(data["splits"], "split")
     check_names(data["assets"], "asset")
     _check_digests([info["sha256"] for info in data["assets"].values()])
@@ -887,7 +887,7 @@ def _manifest(text: str, path: Path) -> Manifest:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _metadata(value: Any) -> Any:
@@ -906,14 +906,14 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
-    """Parse the data of `Splitting.to_dict`; a `ValueError` says what is damaged."""
+    """Parse the data of `Splitting.to_dict`; raise `ValueError` if it is damaged."""
     seed, shares, by = data["seed"], data["shares"], data["by"]
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
     if shares is not None:
         shares = dict(Ratios(shares).shares)
     if not isinstance(by, (str, NoneType)):
-        raise ValueError(f"expected the name of what was hashed, got {by!r}")  # noqa: TRY004 - as above
+        raise ValueError(f"expected the name of the hashed attribute, got {by!r}")  # noqa: TRY004 - as above
     groups = data.get("groups")
     if groups is not None:
         groups = {str(name): _hashes(text) for name, text in groups.items()}
@@ -921,7 +921,7 @@ def _splitting(data: Mapping[str, Any]) -> Splitting:
             raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
     stratify, strata = data.get("stratify"), data.get("strata")
     if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
-        raise ValueError(f"expected strata, and the name of what they go by, got {stratify!r}")
+        raise ValueError(f"expected strata and the name of their attribute, got {stratify!r}")
     if strata is not None:
         if shares is None:
             raise ValueError("expected shares beside strata")
@@ -954,12 +954,12 @@ def _count(value: Any) -> int:
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
-    """Write assets into a staging directory, and return what the manifest says of each.
+    """Write assets into a staging directory, and return their entries in the manifest.
 
     Args:
-        assets: by name, text, bytes, or the path of a file.
-        staging: where the dataset is made.
-        generation: of the dataset that is appended to; 0 for a new one.
+        assets: for each name text, bytes, or the path of a file.
+        staging: the staging directory.
+        generation: generation of an append; 0 for a new dataset.
 
     Raises:
         DatasetNotFoundError: a file cannot be read.
@@ -986,15 +986,15 @@ def _contents(name: str, content: Any) -> bytes:
 
 
 def check_metadata(value: Any) -> None:
-    """Raise `OptionError` for what would not come back from JSON as it is."""
+    """Raise `OptionError` for a value that JSON does not preserve."""
     try:
-        # Also text that UTF-8 cannot hold, and NaN, which is no JSON.
+        # This also refuses text that UTF-8 cannot encode, and NaN, which is not valid JSON.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise OptionError(f"metadata: expected what JSON holds, got {error}") from error
+        raise OptionError(f"metadata: expected JSON data, got {error}") from error
     if _is_too_deep(value):
         raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
     keys = (key for level in _levels(value) for item in level if isinstance(item, dict) for key in item)
     strange = next((key for key in keys if not isinstance(key, str)), None)
     if strange is not None:
-        raise OptionError(f"metadata: JSON has text for keys, and would change {strange!r}; write it as text")
+        raise OptionError(f"metadata: keys of JSON are text, which would change {strange!r}; write it as text")

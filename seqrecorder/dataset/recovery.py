@@ -1,6 +1,6 @@
 """Recovery of damaged shards: copy the intact records to a new file, and report what was lost.
 
-TensorFlow's reader gives up a file at its first damaged record. So `on_corrupt="skip"` copies the intact records of a
+TensorFlow's reader stops at the first damaged record of a file. So `on_corrupt="skip"` copies the intact records of a
 damaged shard once, and the pipeline reads the copy. Copies stay in a temporary directory until the process ends.
 """
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression, Findings
 
 _LOG = logging.getLogger("seqrecorder")
-_SHOWN = 5
+_SHOWN = 5  # losses in a message
 
 
 @attrs.frozen
@@ -54,12 +54,12 @@ class Recovered:
     """Result of the recovery of a shard.
 
     Attributes:
-        records: how many were recovered.
-        lengths: of the recovered records, int64 (records, groups); zeros where no schema is known.
-        losses: what was lost, in the order of the file.
-        positions: which of the written records they are, ascending; None where the counts or lengths do not tell.
-        is_damaged: whether anything in the shard is broken; else it is sound, however many records it lacks.
-        layout: how sequences lie in its messages; None where that was to be detected, and there is no record.
+        records: number of recovered records.
+        lengths: lengths of the recovered records, int64 (records, groups); zeros if no schema is known.
+        losses: the losses, in the order of the file.
+        positions: positions of the recovered records among the written ones, ascending; None if they are unknown.
+        is_damaged: whether the shard is damaged; a cut one may be intact otherwise.
+        layout: layout of sequences in its messages; None if it was to be detected, and there is no record.
     """
 
     records: int
@@ -88,12 +88,12 @@ def recover_shard(
         source: the damaged shard; it is only read.
         target: the file to write, of the same compression.
         lengths_target: the file of lengths to write.
-        compression: of the shard.
-        schema: what its records hold; without one every record counts that its CRC vouches for.
-        layout: how sequences lie in the messages; None detects it.
-        records: how many were written, `UNKNOWN` (-1) where nothing says so.
-        written: their lengths, int64 (records, groups); None where they are not known.
-        is_unique: whether no record was written twice, so that all that repeat are copies; see `_copies`.
+        compression: compression of the shard.
+        schema: schema of its records; without one, every record with a right CRC counts as intact.
+        layout: layout of sequences in the messages; None detects it.
+        records: number of records that were written; `UNKNOWN` (-1) if it is unknown.
+        written: their lengths, int64 (records, groups); None if they are unknown.
+        is_unique: whether no record was written twice, so that all duplicates are copies; see `_find_copies`.
 
     Raises:
         ShardReadError: the shard cannot be opened.
@@ -102,12 +102,12 @@ def recover_shard(
     with open_stream(source, compression) as shard:
         findings = find_records(shard.file, shard.size, shard.problem)
         layout = layout or _detect_layout(shard.file, findings, schema)
-        keys, lengths, reasons = _look(shard.file, findings, schema, layout)
+        keys, lengths, reasons = _read_keys(shard.file, findings, schema, layout)
         singles = [loss.record for loss in findings.losses if loss.records != UNKNOWN]
         excess = keys.size + len(singles) - records if records != UNKNOWN else 0
         slots = np.delete(np.arange(keys.size + len(singles)), singles)
         seams = [loss.record + (loss.records != UNKNOWN) for loss in findings.losses]
-        copies = _copies(keys, np.isin(slots, seams), None if is_unique else max(0, excess))
+        copies = _find_copies(keys, np.isin(slots, seams), None if is_unique else max(0, excess))
         kept = np.setdiff1d(np.arange(keys.size), [*copies.tolist(), *reasons])
         writer = ShardWriter(target, lengths_target, compression)
         try:
@@ -118,16 +118,16 @@ def recover_shard(
             table = writer.close(lengths.shape[1])
         finally:
             writer.abandon()
-        losses = [*findings.losses, *_rejected(findings, slots, reasons), *_doubled(findings, slots, copies)]
-        numbered, positions = _numbered(losses, slots, copies, kept, records=records, size=shard.size)
+        losses = [*findings.losses, *_list_rejects(findings, slots, reasons), *_list_copies(findings, slots, copies)]
+        numbered, positions = _number(losses, slots, copies, kept, records=records, size=shard.size)
         if positions is not None and written is not None:
             positions = positions if np.array_equal(table, written[positions]) else None
-        named = tuple(_with_bad_bytes(loss, shard.unreadable, compression) for loss in numbered)
-    return Recovered(len(table), table, named, positions, bool(findings.losses), layout)
+        losses = [_add_bad_bytes(loss, shard.unreadable, compression) for loss in numbered]
+    return Recovered(len(table), table, tuple(losses), positions, bool(findings.losses), layout)
 
 
 def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
-    """Detect the layout by the first records of a shard; None where it has none."""
+    """Detect the layout by the first records of a shard; return None if there are none."""
     first = slice(PEEKED)
     samples = [row for batch in read_batches(file, findings.starts[first], findings.lengths[first]) for row in batch]
     if schema is None or not samples:
@@ -135,8 +135,8 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
     return likely_layout(samples, schema)
 
 
-def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add the bytes to the reason of a loss that the disk cannot read; those of a compressed file may be any."""
+def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
+    """Add to the reason of a loss the bytes that the disk cannot read: in a compressed file, all of them."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -146,28 +146,28 @@ def _with_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressi
     )
 
 
-def _look(
+def _read_keys(
     file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Return a hash of each record, its lengths, and by number why some cannot be read."""
+    """Hash each record and compute its lengths; return both, and for each unreadable record the reason."""
     groups = max(1, len(schema.groups)) if schema is not None else 1
     codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
     reasons: dict[int, str] = {}
-    parts = [np.empty((0, groups), np.int64)]
+    tables = [np.empty((0, groups), np.int64)]
     for batch in read_batches(file, findings.starts, findings.lengths):
         bad = {} if codec is None else _rejects(codec, batch)
         reasons |= {len(keys) + position: reason for position, reason in bad.items()}
         good = np.array([position not in bad for position in range(len(batch))])
-        part = np.full((len(batch), groups), -1)
-        part[good] = _lengths(codec, list(itertools.compress(batch, good)), groups)
-        parts.append(part)
+        table = np.full((len(batch), groups), -1)
+        table[good] = _lengths(codec, list(itertools.compress(batch, good)), groups)
+        tables.append(table)
         keys += map(hash, batch)
-    return np.array(keys, np.int64), np.concatenate(parts), reasons
+    return np.array(keys, np.int64), np.concatenate(tables), reasons
 
 
 def _rejects(codec: RecordDecoder, batch: Sequence[bytes]) -> dict[int, str]:
-    """Return the positions of the records that cannot be read, and why."""
+    """Find the records that cannot be decoded; return the reason for each position."""
     with contextlib.suppress(RecordError):
         codec.decode_batch(batch)
         return {}
@@ -187,18 +187,21 @@ def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) ->
     return np.stack([codec.lengths(messages, group) for group in codec.schema.groups], 1)
 
 
-def _copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
-    """Return the numbers of records to leave out since they repeat earlier ones.
+def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
+    """Find the records to skip because they are copies of earlier ones.
 
-    >>> _copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
+    >>> _find_copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
     array([5, 6, 7])
 
     Args:
-        keys: of each record, the same for the same bytes.
+        keys: hash of each record; equal for equal bytes.
         behind_damage: whether a record follows damage.
-        most: how many more records there are than were written; None where each was written once, so that all that
-            repeat are copies. Others are copies where each stretch of them follows damage, as doubled bytes do; else
-            as many as there are too many, the longest stretches first.
+        most: number of records beyond those that were written; None if each was written once, so that all duplicates
+            are copies. Else duplicates are copies if each stretch of them follows damage, as doubled bytes do. If not,
+            the longest stretches are, up to `most` records.
+
+    Returns:
+        Numbers of the records, ascending.
     """
     repeated = np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
     stretches = _stretches(repeated)
@@ -208,17 +211,17 @@ def _copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int
 
 
 def _stretches(numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Split ascending numbers where they are not consecutive."""
+    """Split ascending numbers into runs of consecutive ones."""
     return np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
 
 
-def _rejected(findings: Findings, slots: NDArray[np.int64], reasons: dict[int, str]) -> Iterator[Loss]:
+def _list_rejects(findings: Findings, slots: NDArray[np.int64], reasons: dict[int, str]) -> Iterator[Loss]:
     for number, reason in reasons.items():
         start, length = int(findings.starts[number]), int(findings.lengths[number])
         yield Loss(start - HEADER, start + length + FOOTER, int(slots[number]), 1, reason)
 
 
-def _doubled(findings: Findings, slots: NDArray[np.int64], copies: NDArray[np.int64]) -> Iterator[Loss]:
+def _list_copies(findings: Findings, slots: NDArray[np.int64], copies: NDArray[np.int64]) -> Iterator[Loss]:
     for stretch in _stretches(copies) if copies.size else ():
         first, last = int(stretch[0]), int(stretch[-1])
         start, stop = int(findings.starts[first]), int(findings.starts[last] + findings.lengths[last])
@@ -226,7 +229,7 @@ def _doubled(findings: Findings, slots: NDArray[np.int64], copies: NDArray[np.in
         yield Loss(start - HEADER, stop + FOOTER, int(slots[first]), 0, reason)
 
 
-def _numbered(
+def _number(
     losses: Sequence[Loss],
     slots: NDArray[np.int64],
     copies: NDArray[np.int64],
@@ -235,10 +238,10 @@ def _numbered(
     records: int,
     size: int,
 ) -> tuple[list[Loss], NDArray[np.int64] | None]:
-    """Count losses and kept records by their positions in the shard as it was written, as far as counts tell.
+    """Assign losses and kept records their positions in the written shard, as far as the counts allow.
 
-    A slot is the place of a record among those that were found or lost singly. The records of a hole have none: how
-    many they are is known where there is one hole, and the number of records that were written.
+    A slot is the index of a record among those that were read or lost singly. The records of a hole have no slots.
+    Their number is known if there is only one hole, and the number of written records is known.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -263,12 +266,12 @@ def _numbered(
 
 
 def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int64] | None:
-    """Return the lengths of a shard's records as they were written, from the file beside it; None unless it is sound.
+    """Read the lengths of a shard's records from the file beside it; return None if that is damaged.
 
     Args:
-        path: of the shard.
-        shard: what the manifest says of it.
-        groups: columns of the lengths.
+        path: path of the shard.
+        shard: its entry in the manifest.
+        groups: number of columns of the lengths.
     """
     with contextlib.suppress(ShardReadError):
         return read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
@@ -277,7 +280,7 @@ def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int
 
 @attrs.frozen
 class _Reading:
-    """Facts that decide how a shard is copied; equal ones give equal copies."""
+    """Key of the cache of copies, beside the state of the file: equal ones give equal copies."""
 
     compression: Compression
     shard: ShardInfo | None
@@ -295,29 +298,29 @@ def without_damage(
     shard: ShardInfo | None = None,
     is_unique: bool = False,
 ) -> tuple[Path, int] | None:
-    """Copy a shard without what is damaged, and log what was left out.
+    """Copy the intact records of a shard, and log the losses.
 
     Args:
-        path: of the shard.
-        compression: of the shard.
-        schema: of its records, for their lengths; None for shards of others.
-        shard: what the manifest says of it; None for shards of others.
+        path: path of the shard.
+        compression: compression of the shard.
+        schema: schema of its records, for their lengths; None for bare shards.
+        shard: its entry in the manifest; None for bare shards.
         is_unique: see `recover_shard`.
 
     Returns:
-        The copy, beside which its lengths are (`lengths_of_copy`), and how many records it has; None where all is
-        intact.
+        The path of the copy, beside which its lengths are (`lengths_of_copy`), and its number of records; None if the
+        shard is intact.
 
     Raises:
-        ShardReadError: the shard is missing; or it is intact, and not the one that was written.
-        ShardWriteError: there is no room for the copy.
+        ShardReadError: the shard is missing; or it is intact, but has changed since it was written.
+        ShardWriteError: the disk is too full for the copy.
     """
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     fingerprint = "" if schema is None else schema.fingerprint
     reading = _Reading(compression, shard, has_lengths, is_unique, fingerprint, schema)
     state = FileState.of(path)
-    copy, losses = _copied(state, reading)
-    if copy is not None and not copy[0].exists():  # some systems remove temporary files that are old
+    copy, losses = _copy_once(state, reading)
+    if copy is not None and not copy[0].exists():  # systems may remove old temporary files
         copy, losses = _copy(state, reading)
     if losses:
         _report(path, losses)
@@ -325,18 +328,18 @@ def without_damage(
 
 
 def lengths_of_copy(copy: Path) -> Path:
-    """Return the path of the lengths of a copy of a damaged shard."""
+    """Build the path of the lengths of a copy of a damaged shard."""
     return copy.with_name(f"{copy.name}.lengths")
 
 
 @remember(most=4096)
-def _copied(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
+def _copy_once(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     return _copy(state, reading)
 
 
 def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     path, shard, compression = state.path, reading.shard, reading.compression
-    is_sound = _is_whole(path, compression) if shard is None else _has_digest(path, shard.sha256)
+    is_sound = _is_intact(path, compression) if shard is None else _has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
     groups = 1 if reading.schema is None else max(1, len(reading.schema.groups))
@@ -354,10 +357,10 @@ def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None,
             is_unique=reading.is_unique,
         )
         if shard is not None and not is_sound:
-            whole = done.records == shard.records and _has_digest(copy, shard.sha256)
-            if not whole and not _may_be_ours(done, shard.records, written, state.size, compression):
+            is_same = done.records == shard.records and _has_digest(copy, shard.sha256)
+            if not is_same and not _may_be_ours(done, shard.records, written, state.size, compression):
                 raise ShardReadError(
-                    f"{path}: its SHA-256 is not the manifest's, and the records in it are whole, so they are not "
+                    f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not "
                     f"those that were written; {advice(path)}",
                     path=path,
                 )
@@ -370,12 +373,12 @@ def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None,
 def _may_be_ours(
     done: Recovered, records: int, written: NDArray[np.int64] | None, size: int, compression: Compression
 ) -> bool:
-    """Check whether recovered records, which are not all that were written, may be some of them.
+    """Check whether recovered records may belong to the shard, although its digest differs.
 
-    A file that others put in the place of the shard is sound; a cut one may look so, and then lacks its end.
+    A different file in place of the shard is intact. A cut shard may look intact, and lacks records at its end.
     """
     if done.records == records:
-        return compression is not None and done.is_damaged  # TensorFlow packs it in other bytes than others do
+        return compression is not None and done.is_damaged  # programs compress the same records to different bytes
     if done.is_damaged or size == 0:
         return True
     if written is None or not 0 < done.records < records:
@@ -386,13 +389,13 @@ def _may_be_ours(
 
 def _has_digest(path: Path, digest: str) -> bool:
     try:
-        FileState.of(path)  # refuses pipes, which would be waited for
+        FileState.of(path)  # refuses pipes, which would block
         return sha256(path) == digest
     except ShardReadError:
         return False
 
 
-def _is_whole(path: Path, compression: Compression) -> bool:
+def _is_intact(path: Path, compression: Compression) -> bool:
     try:
         walk = walk_frames(path, compression)
         if walk.problem:

@@ -1,8 +1,8 @@
-"""Datasets at URLs: sent there, brought from there, and what is left there by whoever was killed.
+"""Datasets at URLs: push, pull, and removal of leftovers.
 
-Objects are never renamed, and never change: shards and assets have the digest of their contents in their names, so that
-writers never meet, and a transfer that was cut short goes on where it stood. The manifest comes last, in one
-conditional put, and is all that makes them a dataset.
+Objects are never renamed, and never change. The names of shards and assets contain the digests of their contents, so
+that concurrent writers never collide, and an interrupted transfer can be resumed. The manifest is written last, in one
+conditional put, which publishes the dataset.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ _RECORDS = ".tfrecord"
 _UNIQUE = re.compile(r".*-[0-9a-f]{16}\.(?:tfrecord|lengths)")
 
 
-def uniquely_named(manifest: Manifest, label: str = "") -> Manifest:
-    """Return a manifest whose files have a label and the digests of their contents in their names, if they have not."""
+def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
+    """Add a label and the digests of the contents to the names of files that lack them."""
 
     def names(_: str, shards: Sequence[ShardInfo]) -> list[str]:
         return [unique_name(shard.name, shard.sha256, shard.lengths_sha256, label) for shard in shards]
 
-    return _renamed(manifest, names, lambda info: int(info.sha256[:12], 16))
+    return _rename(manifest, names, lambda info: int(info.sha256[:12], 16))
 
 
-def plainly_named(manifest: Manifest) -> Manifest:
-    """Return a manifest whose files have the names that they have in a directory.
+def use_plain_names(manifest: Manifest) -> Manifest:
+    """Remove what `use_unique_names` added to the names of files, for a directory.
 
-    They are those from before `uniquely_named`. The shards of a split are numbered anew where these are not unique, or
-    no names for a directory: those of parts, and of a writer that began to send before it knew how many there would be.
+    The shards of a split are numbered again if the plain names are not unique, or invalid in a directory. This happens
+    for parts, and for a writer that began to send shards before it knew their number.
     """
 
     def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:
@@ -84,10 +84,10 @@ def plainly_named(manifest: Manifest) -> Manifest:
         known = len(set(plain)) == len(plain) and all(generation_of(split, each) is not None for each in plain)
         return plain if known else [shard_name(split, index, len(plain)) for index in range(len(plain))]
 
-    return attrs.evolve(_renamed(manifest, names, lambda _: 0), url=None)
+    return attrs.evolve(_rename(manifest, names, lambda _: 0), url=None)
 
 
-def _renamed(
+def _rename(
     manifest: Manifest,
     names: Callable[[str, Sequence[ShardInfo]], list[str]],
     generation: Callable[[AssetInfo], int],
@@ -101,7 +101,7 @@ def _renamed(
 
 
 def unique_name(name: str, sha256: str, lengths_sha256: str, label: str) -> str:
-    """Return the name of a shard with a label and the digest of its contents, if it has not that already."""
+    """Add a label and the digest of the contents to the name of a shard, unless it has them already."""
     stem, end = name.removesuffix(_RECORDS), _token(sha256, lengths_sha256)
     return name if stem.endswith(end) else f"{stem}{label}{end}{_RECORDS}"
 
@@ -111,12 +111,12 @@ def _plain_name(shard: ShardInfo) -> str:
 
 
 def _token(sha256: str, lengths_sha256: str) -> str:
-    """Return the end of a shard's name, which is in that of its lengths, too."""
+    """Compute the end of the name of a shard and of its lengths."""
     return f"-{hashlib.sha256(f'{sha256}{lengths_sha256}'.encode()).hexdigest()[:16]}"
 
 
 def is_ours(name: str) -> bool:
-    """Check whether an object has a name that only a writer of a dataset gives."""
+    """Check whether an object has a name that only a writer of a dataset uses."""
     *directories, file = name.split("/")
     if len(directories) == 1:
         return file.startswith(f"{directories[0]}-") and _UNIQUE.fullmatch(file) is not None
@@ -127,19 +127,19 @@ PARTS = ".parts/"
 """Prefix of the names of parts' manifests, until `commit` makes them one dataset."""
 
 _REUSED = dt.timedelta(hours=12)
-"""Age up to which a transfer takes an object up again: `clean` leaves objects younger than a day."""
+"""Age up to which a transfer reuses an object: `clean` leaves objects younger than a day."""
 
 
 @attrs.frozen
 class Destination:
-    """A URL that is written to, and what stood there when that began.
+    """A URL to write to, and its state when the write began.
 
     Attributes:
-        place: of the URL.
-        version: of its manifest; None where there was none.
-        text: of the same.
-        name: of the manifest.
-        label: what the names of shards get, besides their digest.
+        place: the `Place` of the URL.
+        version: version of its manifest; None if there was none.
+        text: text of its manifest; None if there was none.
+        name: name of the manifest.
+        label: label in the names of shards, besides their digest.
     """
 
     place: Place
@@ -150,21 +150,21 @@ class Destination:
 
     @classmethod
     def of(cls, url: str) -> Destination:
-        """Look at a URL.
+        """Read the state of a URL.
 
         Raises:
-            DatasetError: the place cannot be asked.
-            OptionError: it is no URL, or of a scheme that is not known.
+            DatasetError: the URL cannot be reached.
+            OptionError: `url` is no URL, or its scheme is unknown.
         """
         if not is_url(url):
-            raise OptionError(f"expected a URL such as 's3://bucket/corpus', got {url!r}; a directory can be copied")
-        place = Place.of(url)
-        version = place.version(MANIFEST)  # before the text: where that is newer, nothing is replaced
-        return cls(place, version, None if version is None else place.read(MANIFEST))
+            raise OptionError(f"expected a URL such as 's3://bucket/corpus', got {url!r}; copy directories instead")
+        remote = Place.of(url)
+        version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
+        return cls(remote, version, None if version is None else remote.read(MANIFEST))
 
     @property
     def manifest(self) -> Manifest | None:
-        """The manifest that stood there; None where it cannot be read."""
+        """The manifest at the begin of the write; None if there was none, or it cannot be read."""
         with contextlib.suppress(ManifestError):
             return None if self.text is None else parse_manifest(self.text, Path(self.place.url))
         return None
@@ -172,7 +172,7 @@ class Destination:
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
-        """Check what stands there for a writer, as `seqrecorder.dataset.generations.standing` does."""
+        """Check that the URL can be written; see `seqrecorder.dataset.generations.standing`."""
         if append:
             path = dataset_at(self.place.url) if self.text is None else cached(self.place, self.text)
             return standing(path, schema, append=True, overwrite=False, compression=compression)
@@ -201,25 +201,25 @@ class Destination:
         there: Iterable[str] = (),
         progress: bool | None = None,
     ) -> Manifest:
-        """Send the files of a dataset that are not there yet, and then its manifest.
+        """Send the files of a dataset that are not at the URL yet, and then its manifest.
 
         Args:
-            new: what the dataset shall be.
-            directory: with its files.
-            overwrite: whether it may take the place of another.
-            there: names of files that are known to be there.
-            progress: as for `write`.
+            new: the manifest of the dataset.
+            directory: the directory with its files.
+            overwrite: whether it may replace another dataset.
+            there: names of files that are known to be at the URL.
+            progress: the same as for `write`.
 
         Returns:
-            What is there now.
+            The manifest at the URL.
 
         Raises:
-            DatasetExistsError: there is a dataset, or came meanwhile.
-            DatasetError: the dataset that is replaced was changed meanwhile.
-            ShardReadError: a file is not what the manifest says.
-            ShardWriteError: the place fails; nothing has changed for readers, and what was sent is not sent again.
+            DatasetExistsError: there is a dataset at the URL, or one was created meanwhile.
+            DatasetError: the dataset to replace was changed meanwhile.
+            ShardReadError: a file does not match the manifest.
+            ShardWriteError: sending failed. Readers see no change, and another try sends only the remaining files.
         """
-        final = uniquely_named(new, self.label)
+        final = use_unique_names(new, self.label)
         text = final.to_json().encode()
         if text != self.text:
             old = self.standing(new.schema, overwrite=overwrite).manifest
@@ -245,7 +245,7 @@ class Destination:
                     path=source,
                 )
             size, known = source.stat().st_size, listed.get(remote.name)
-            # A list may be late, and tell of what is gone.
+            # The listing may be out of date, and contain objects that were removed.
             if not (_is_fresh(known, now) and self.place.size(remote.name) == size):
                 self.place.upload(source, remote.name)
             with guard:
@@ -276,25 +276,24 @@ def push(
     >>> sr.push(corpus, "memory://doctest-of-push/corpus").records
     2
 
-    It may be killed and run again: what is there already is not sent again. Of a dataset that was appended to since it
-    was sent, only the new shards are. `examples.csv` and kept statistics stay where they are.
+    It may be killed and run again: files that are there already are not sent again. After an append, only the new
+    shards are sent. `examples.csv` and stored statistics are not sent.
 
     Args:
         source: a dataset's directory, or another URL.
-        url: of fsspec, such as `s3://bucket/corpus` (the extra `remote`, and the package that knows the scheme).
-        overwrite: whether a dataset there is replaced. The files of the old one stay for those who read it, until
-            `clean`.
-        progress: as for `write`.
+        url: a URL of fsspec, such as `s3://bucket/corpus` (needs the extra `remote` and the package for the scheme).
+        overwrite: whether to replace a dataset there. The files of the old one stay for its readers, until `clean`.
+        progress: the same as for `write`.
 
     Returns:
-        What is there now.
+        The manifest at the URL.
 
     Raises:
-        DatasetExistsError: there is another dataset, or one came meanwhile.
-        DatasetError: the dataset that is replaced was changed meanwhile.
-        ShardReadError: a shard is not what the manifest says; nothing is published.
-        ShardWriteError: the place fails; nothing is published.
-        OptionError: it is no URL, or of a scheme that is not known.
+        DatasetExistsError: there is another dataset, or one was created meanwhile.
+        DatasetError: the dataset to replace was changed meanwhile.
+        ShardReadError: a shard does not match the manifest; nothing is published.
+        ShardWriteError: sending failed; nothing is published.
+        OptionError: `url` is no URL, or its scheme is unknown.
     """
     destination, manifest = Destination.of(url), read_manifest(source)
     manifest.fetch_files(files_of(manifest))
@@ -309,7 +308,7 @@ def pull(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Manifest:
-    """Bring a dataset from a URL into a directory, as it was before it was sent; complete or absent.
+    """Fetch a dataset from a URL into a directory, as it was before `push`; it is complete or absent there.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -319,21 +318,21 @@ def pull(
     >>> sr.pull("memory://doctest-of-pull/corpus", tempfile.mkdtemp() + "/corpus").records
     2
 
-    It may be killed and run again: what was brought, and has the digest that the manifest says, is not brought again.
+    It may be killed and run again: files that were fetched, and match the manifest, are not fetched again.
 
     Args:
-        url: of the dataset.
+        url: URL of the dataset.
         destination: a directory, as for `write`.
-        overwrite: whether a dataset there is replaced.
-        progress: as for `write`.
+        overwrite: whether to replace a dataset there.
+        progress: the same as for `write`.
 
     Returns:
-        What is there now.
+        The manifest of the dataset in the directory.
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
-        DatasetExistsError: something else stands at the destination.
-        ShardReadError: a shard cannot be brought, or is not what the manifest says; nothing is published.
+        DatasetExistsError: the destination exists, and is neither empty nor this dataset.
+        ShardReadError: a shard cannot be fetched, or does not match the manifest; nothing is published.
         ShardWriteError: the disk is full, or failed; nothing is published.
     """
     there = Destination.of(url)
@@ -341,7 +340,7 @@ def pull(
         raise DatasetNotFoundError(f"there is no dataset at {there.place.url}: it has no {MANIFEST}", path=url)
     staging = Staging(destination, overwrite=overwrite)
     remote = parse_manifest(there.text, staging.destination)
-    final = plainly_named(remote)
+    final = use_plain_names(remote)
     if (staging.destination / MANIFEST).is_file() and manifest_bytes(staging.destination) == final.to_json().encode():
         return final
     old = standing(staging.destination, final.schema, append=False, overwrite=overwrite, compression=final.compression)
@@ -354,62 +353,62 @@ def pull(
             bar.advance(size)
 
     prefix = f".{staging.destination.name}.pulling-"
-    brought = staging.destination.with_name(prefix + hashlib.sha256(there.text).hexdigest()[:16])
+    fetched = staging.destination.with_name(prefix + hashlib.sha256(there.text).hexdigest()[:16])
     try:
-        with cleanup_when_terminated(), staging:  # which says before that nothing can stand there
-            with writing("make", brought):
-                brought.mkdir(exist_ok=True)
-            fetch(there.place, brought, [file for file, _ in pairs], done=done)
+        with cleanup_when_terminated(), staging:  # raises before the transfer if the destination is taken
+            with writing("create the directory", fetched):
+                fetched.mkdir(exist_ok=True)
+            fetch(there.place, fetched, [file for file, _ in pairs], done=done)
             for file, local in pairs:
                 target = staging.path / local.name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                link_file(brought / file.name, target)
+                link_file(fetched / file.name, target)
             for split in final.splits:
                 (staging.path / split).mkdir(exist_ok=True)
             require_fit(attrs.evolve(final, path=staging.path))
             final = publish(staging, final, old)
     finally:
         bar.close()
-    for rest in brought.parent.glob("*"):
+    for rest in fetched.parent.glob("*"):
         if rest.name.startswith(prefix):
             shutil.rmtree(rest, ignore_errors=True)
     return final
 
 
 def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: bool = False) -> dict[str, int]:
-    """Remove what writers have left at a URL that were killed, and what was replaced there.
+    """Remove the leftovers of killed writers and of replaced datasets at a URL.
 
     >>> import seqrecorder as sr
     >>> sr.clean("memory://doctest-of-clean/corpus")
     {}
 
-    Only shards, lengths and assets go, by names that nobody else gives, and none that the manifest, or a part that is
-    to be committed, names. Who reads a dataset that was replaced can go on for as long as its files stay.
+    Only shards, lengths and assets are removed, which have names that no other program uses. Those that the manifest or
+    an uncommitted part names stay. Readers of a replaced dataset can continue only as long as its files stay.
 
     Args:
-        url: of the dataset, or of what should have been one.
-        older_than: hours that an object stays after it was written; more than the longest writing takes. With 0 nobody
-            may write there meanwhile.
-        parts: whether parts go, too, that were never committed: the job was given up.
-        dry_run: whether nothing is removed.
+        url: URL of the dataset, or of one that was never completed.
+        older_than: age in hours from which objects are removed; more than the longest write takes. With 0, there must
+            be no concurrent writer.
+        parts: whether to remove uncommitted parts as well, of a job that was given up.
+        dry_run: whether to list the objects without removing them.
 
     Returns:
-        The size in bytes of each object that went, by its name.
+        The size in bytes of each removed object, by its name.
 
     Raises:
-        DatasetError: the place fails.
-        ManifestError: the manifest is damaged, so that nobody knows what belongs to it; nothing is removed.
+        DatasetError: the URL cannot be reached.
+        ManifestError: the manifest is damaged, so that its files are unknown; nothing is removed.
     """
     if not isinstance(older_than, (int, float)) or isinstance(older_than, bool) or not older_than >= 0:
         raise OptionError(f"older_than: expected hours, 0 or more, got {older_than!r}")
-    place = Destination.of(url).place
-    listed = place.items()  # before the manifest, which names whatever was taken up since
-    text = place.read(MANIFEST)
+    remote = Destination.of(url).place
+    listed = remote.items()  # before the manifest is read, which names objects that are reused meanwhile
+    text = remote.read(MANIFEST)
     texts = [
         text,
-        *(place.read(name) for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts),
+        *(remote.read(name) for name in listed if name.startswith(PARTS) and name.endswith(".json") and not parts),
     ]
-    manifests = [parse_manifest(each.decode(errors="replace"), Path(place.url)) for each in texts if each is not None]
+    manifests = [parse_manifest(each.decode(errors="replace"), Path(remote.url)) for each in texts if each is not None]
     kept = set[str]().union(*map(named, manifests))
     now, gone = dt.datetime.now(dt.timezone.utc), dict[str, int]()
     for name, item in sorted(listed.items()):
@@ -421,7 +420,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
         ):
             gone[name] = item.bytes
     if not dry_run:
-        place.remove(gone)
+        remote.remove(gone)
     return gone
 
 

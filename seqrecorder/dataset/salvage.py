@@ -1,4 +1,4 @@
-"""Salvaging: what is whole in a damaged dataset, or in TFRecord files of others, becomes a sound one elsewhere."""
+"""Salvage of damaged datasets and TFRecord files: copy the intact records elsewhere, and report the losses."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class SalvagedShard:
     """Result of the salvage of one shard.
 
     Attributes:
-        path: of the damaged shard, relative to the dataset, or as it was given.
-        records: how many records were recovered.
-        expected: how many there should be by the manifest; -1 where nothing says so.
-        losses: the ranges of bytes that held no whole record, in order; empty where nothing was lost.
+        path: path of the damaged shard, relative to the dataset; of a single file, the path from the caller.
+        records: number of recovered records.
+        expected: number of records by the manifest; -1 if it is unknown.
+        losses: ranges of bytes without intact records, in order; empty if nothing was lost.
     """
 
     path: str
@@ -78,7 +78,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """Number of records that were lost; -1 where that is not known."""
+        """Number of lost records; -1 if it is unknown."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -90,10 +90,10 @@ class Salvage:
     """Result of a salvage: the recovered records and the losses.
 
     Attributes:
-        path: what was damaged.
-        destination: where the recovered records are.
-        shards: each shard, with what was lost of it.
-        problems: what else could not be recovered, a line each.
+        path: path of the damaged dataset or files.
+        destination: path of the recovered records.
+        shards: the shards, with their losses.
+        problems: other files that could not be recovered, a line for each.
     """
 
     path: str
@@ -116,18 +116,18 @@ class Salvage:
 
     @property
     def records(self) -> int:
-        """Number of records that were recovered."""
+        """Number of recovered records."""
         return sum(shard.records for shard in self.shards)
 
     @property
     def lost(self) -> int:
-        """Number of records that were lost; -1 where that is not known."""
+        """Number of lost records; -1 if it is unknown."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
     @property
     def lost_bytes(self) -> int:
-        """Number of bytes, uncompressed, that held no whole record."""
+        """Number of bytes, uncompressed, without intact records."""
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -142,44 +142,45 @@ _NO_LINKS = UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK, errno.EXDEV}
 
 
 def salvage(damaged: Any, destination: Any, *, schema: object = None, compression: str | None = None) -> Salvage:
-    """Write every record that is whole to a new place, and report what was lost; the damaged files are only read.
+    """Copy the intact records of damaged files to a new dataset or file, and report the losses.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
     ... class Sentence:
     ...     ids: np.ndarray = sr.feature_list("int64")
-    >>> place = Path(tempfile.mkdtemp())
-    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4]), Sentence([5, 6])], place / "corpus")
-    >>> shard = next((place / "corpus").rglob("*.tfrecord"))
+    >>> directory = Path(tempfile.mkdtemp())
+    >>> _ = sr.write([Sentence([1, 2, 3]), Sentence([4]), Sentence([5, 6])], directory / "corpus")
+    >>> shard = next((directory / "corpus").rglob("*.tfrecord"))
     >>> data = bytearray(shard.read_bytes())
     >>> data[30] ^= 255
     >>> _ = shard.write_bytes(data)
-    >>> found = sr.salvage(place / "corpus", place / "rescued")
-    >>> found.records, found.lost, str(found.shards[0].losses[0]).split(":")[0]
+    >>> result = sr.salvage(directory / "corpus", directory / "rescued")
+    >>> result.records, result.lost, str(result.shards[0].losses[0]).split(":")[0]
     (2, 1, 'bytes 0 to 48 (record 0)')
-    >>> [record.ids.tolist() for record in sr.read_records(place / "rescued")]
+    >>> [record.ids.tolist() for record in sr.read_records(directory / "rescued")]
     [[4], [5, 6]]
 
-    A record is whole when the CRC of its data says so, even where its header is lost; behind a hole the search goes on
-    for the next header that its own CRC vouches for. In a GZIP shard all is lost from the first damage on.
+    The damaged files are only read. A record is intact if the CRC of its data is right, even if its header is lost.
+    Behind a hole, the search continues at the next header whose own CRC is right. In a GZIP shard, everything behind
+    the first damage is lost.
 
     Args:
         damaged: a dataset's directory; or TFRecord files: a path, a glob, or a list.
-        destination: of a dataset, the directory of the new one, which must not exist or be empty. Of one file, the new
-            file, or an existing directory to put it in; of several, a directory, where each keeps its name.
-        schema: the record class. A dataset has its own, and needs this only where its manifest is lost. For other files
-            it may be left out; with it, records that cannot be read as the class count as lost. How sequences lie in
-            their messages is detected, as by `read`.
-        compression: of TFRecord files, None or `"GZIP"`; found by itself unless the first bytes are damaged.
+        destination: for a dataset, the directory of the new one, which must not exist or be empty. For one file, the
+            new file, or an existing directory for it; for several, a directory, where each keeps its name.
+        schema: the record class. A dataset has its own, and needs this only if its manifest is lost. It is optional for
+            other files; with it, records that cannot be read as the class count as lost. The layout of their sequences
+            is detected, as by `read`.
+        compression: compression of TFRecord files, None or `"GZIP"`; it is detected unless the first bytes are damaged.
 
     Returns:
-        What was recovered, and the byte ranges and records that were lost. The new dataset has the splits, the shards,
-        the metadata and the assets of the old one, and of each `examples.csv` the lines of the records that are left.
+        The recovered records, and the byte ranges and records that were lost. The new dataset has the splits, shards,
+        metadata and assets of the old one, and each `examples.csv` with the lines of the remaining records.
 
     Raises:
         DatasetNotFoundError: there is nothing to salvage.
-        DatasetExistsError: something stands at the destination.
-        ManifestError: the manifest is lost, and no `schema` says what the shards hold.
+        DatasetExistsError: the destination exists and is not empty.
+        ManifestError: the manifest is lost, and `schema` is None.
         ShardWriteError: the disk is full, or failed; nothing is left at the destination.
     """
     kind = check_compression(compression)
@@ -208,7 +209,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
                 f"{error}; pass schema= with the class of the records to salvage the shards without it", path=directory
             ) from error
         manifest = _manifest_by_names(directory, Schema.of(schema))
-        problems.append(f"{MANIFEST}: made anew, since the old one cannot be read")
+        problems.append(f"{MANIFEST}: rebuilt, since the old one cannot be read")
     known = problems == []
     shards: list[SalvagedShard] = []
     kept: dict[str, dict[str, NDArray[np.int64] | None]] = {}
@@ -218,21 +219,21 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         for split in manifest.splits.values():
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
-        for (name, shard), whole in ahead(functools.partial(_is_whole, manifest), shards_of(manifest)):
-            done, info, left = _salvage_shard(manifest, (name, shard), staging.path, infos[name], whole, known=known)
+        for (name, shard), intact in ahead(functools.partial(_is_intact, manifest), shards_of(manifest)):
+            done, info, left = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=known)
             shards.append(done)
             infos[name].append(info)
             kept.setdefault(name, {})[shard.name] = left
-        splits = {name: SplitInfo(name, tuple(found)) for name, found in infos.items()}
-        problems += _listings(directory, staging.path, kept)
-        assets = dict(_assets(manifest, staging.path, problems))
+        splits = {name: SplitInfo(name, tuple(shard_infos)) for name, shard_infos in infos.items()}
+        problems += _copy_listings(directory, staging.path, kept)
+        assets = dict(_copy_assets(manifest, staging.path, problems))
         salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
         publish(staging, salvaged)
     return Salvage(str(directory), str(destination), tuple(shards), tuple(problems))
 
 
-def _is_whole(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard has the bytes that were written."""
+def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
+    """Check whether a shard has its digest in the manifest."""
     try:
         return bool(job[1].sha256) and sha256(manifest.shard_path(*job)) == job[1].sha256
     except DatasetError:
@@ -244,11 +245,11 @@ def _salvage_shard(
     job: tuple[str, ShardInfo],
     directory: Path,
     before: Sequence[ShardInfo],
-    whole: Future[bool],
+    intact: Future[bool],
     *,
     known: bool,
 ) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
-    """Salvage one shard, and return also which of its records were recovered, None where that is unknown."""
+    """Salvage one shard; return its result, its entry in the manifest and the positions of recovered records."""
     split, shard = job
     target, source, gone = directory / split / shard.name, Path(os.devnull), ""
     try:
@@ -259,12 +260,12 @@ def _salvage_shard(
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
     written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None
-    if written is not None and whole.result():
+    if written is not None and intact.result():
         with writing("copy shard", target), faults_around("write", target):
             shutil.copyfile(source, target)
             shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
         done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
-        return done, _placed(shard, before), np.arange(shard.records)
+        return done, _shift_start(shard, before), np.arange(shard.records)
     recovered = recover_shard(
         source,
         target,
@@ -280,7 +281,7 @@ def _salvage_shard(
         losses, left = (Loss(0, shard.bytes, 0, expected, gone),), np.empty(0, np.int64)
     steps = recovered.lengths[:, 0]
     info = attrs.evolve(
-        _placed(shard, before),
+        _shift_start(shard, before),
         records=recovered.records,
         steps=int(steps.sum()),
         bytes=target.stat().st_size,
@@ -291,17 +292,17 @@ def _salvage_shard(
     return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info, left
 
 
-def _placed(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
-    """Return a shard with the position that its first record has behind the shards before it."""
+def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
+    """Set the position of a shard's first record behind the shards before it."""
     if shard.step > 1 or not before:
         return shard
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
-def _listings(
+def _copy_listings(
     directory: Path, staging: Path, kept: Mapping[str, Mapping[str, NDArray[np.int64] | None]]
 ) -> Iterator[str]:
-    """Write what is left of each `examples.csv`, and yield what is wrong with them."""
+    """Copy the remaining lines of each `examples.csv`, and yield their problems."""
     for split, shards in kept.items():
         for listing in sorted((directory / split).glob("examples*.csv")):
             generation = generation_of(split, listing.name)
@@ -320,24 +321,24 @@ def _listings(
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
-    """Make a manifest from the names of directories and files alone."""
+    """Build a manifest from the names of directories and files alone."""
     splits: dict[str, SplitInfo] = {}
     compression: Compression = None
-    for place in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
-        paths = sorted(place.glob(_PATTERN))
+    for inner in sorted(path for path in directory.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        paths = sorted(inner.glob(_PATTERN))
         if not paths:
             continue
-        check_names([place.name], "split")
-        # A dataset has one compression; a file that does not show it has lost its first bytes.
+        check_names([inner.name], "split")
+        # All shards of a dataset have the same compression; a GZIP file without its first bytes seems plain.
         compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
         infos = [ShardInfo(path.name, 0, 0, 0, "", "", (), 0, 1) for path in paths]
-        splits[place.name] = SplitInfo(place.name, tuple(infos))
+        splits[inner.name] = SplitInfo(inner.name, tuple(infos))
     if not splits:
         raise DatasetNotFoundError(f"{directory} has no directory with {_PATTERN} files", path=directory)
     return Manifest(directory, schema, splits, compression=compression)
 
 
-def _assets(manifest: Manifest, staging: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
+def _copy_assets(manifest: Manifest, staging: Path, problems: list[str]) -> Iterator[tuple[str, Any]]:
     for name, info in manifest.asset_infos.items():
         target = staging / info.relative(name)
         try:
@@ -359,13 +360,13 @@ def _sources(damaged: Any) -> list[Path]:
     names = [path.name for path in paths]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise OptionError(f"two files are called {twice[0]}: salvage them to two places")
+        raise OptionError(f"two files are called {twice[0]}: salvage them to two directories")
     return paths
 
 
 def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: Compression) -> Salvage:
     if os.path.lexists(destination):
-        raise DatasetExistsError(f"destination {destination}: something is there; choose another", path=destination)
+        raise DatasetExistsError(f"destination {destination} exists already; choose another", path=destination)
     parent = destination.resolve().parent
     with writing("create the directory of", destination):
         parent.mkdir(parents=True, exist_ok=True)
@@ -374,36 +375,36 @@ def _salvage_file(source: Path, destination: Path, schema: Schema | None, kind: 
         )
     with scratch as directory:
         shard, _ = _recover_bare(source, Path(directory, destination.name), schema, kind)
-        made = Path(directory, destination.name)
-        sync_file(made)
+        staged = Path(directory, destination.name)
+        sync_file(staged)
         with writing("publish", destination):
-            ours = made.stat()
+            ours = staged.stat()
             try:
                 with faults_around("rename", destination):
-                    _place(made, destination)
+                    _move_to_new(staged, destination)
                 sync_directory(parent)
             except BaseException as failure:
-                if is_at(ours, destination):  # a caller that gets an error must not find a file
+                if is_at(ours, destination):  # after an error there must be no file
                     with contextlib.suppress(OSError):
                         destination.unlink()
                 elif isinstance(failure, FileExistsError):
                     raise DatasetExistsError(
-                        f"destination {destination}: something has come there meanwhile", path=destination
+                        f"destination {destination} was created meanwhile by another process", path=destination
                     ) from None
                 raise
     return Salvage(str(source), str(destination), (shard,))
 
 
-def _place(made: Path, destination: Path) -> None:
+def _move_to_new(staged: Path, destination: Path) -> None:
     """Move a file to a name, unless the name is taken."""
     try:
-        os.link(made, destination)  # which, unlike a rename, replaces nothing
+        os.link(staged, destination)  # unlike a rename, a link never replaces a file
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         os.close(os.open(destination, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         try:
-            made.replace(destination)
+            staged.replace(destination)
         except BaseException:
             destination.unlink()
             raise
@@ -425,11 +426,11 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file, and return its layout too, which all files share: that of the first one with a record."""
+    """Salvage a file and return its layout as well: that of the first file with a record holds for all."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)
-    lengths.unlink()  # files of others have none
+    lengths.unlink()  # only datasets have files of lengths
     return SalvagedShard(str(source), done.records, UNKNOWN, done.losses), done.layout
 
 
@@ -437,4 +438,4 @@ def _compression_of(path: Path) -> Compression:
     try:
         return detect_compression(path)
     except ShardReadError:
-        return None  # where the disk cannot read the first bytes, nothing could be unpacked
+        return None  # without its first bytes, a file cannot be decompressed

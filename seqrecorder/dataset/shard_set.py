@@ -1,4 +1,4 @@
-"""The shards that are read together: of a dataset's split, of a selection, or bare ones that others wrote."""
+"""The shards to read: of a dataset's split, of a selection, or bare shards from any writer."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ OnCorrupt = Literal["error", "skip"]
 _WINDOW_BYTES = 16 << 20
 _WINDOW_RECORDS = 1024
 
-_MOST_LOOKED_AT = 4096
-"""Files that are looked at before the first record: more would take minutes, on a network or of millions of records."""
+_MOST_CHECKED = 4096
+"""Up to this many files are checked before the first record: more would take minutes on a network."""
 
 
 @attrs.frozen(eq=False)
 class Runs:
-    """Neighbouring records of plain shards that are read in place, run after run.
+    """Runs of adjacent records in plain shards, which are read without a copy.
 
     Attributes:
-        paths: of the shards.
-        table: int64, `(n, 5)`: of each run the shard among the paths, the number of its first record there, how many
-            records it has, and the bytes at which it begins and ends.
+        paths: paths of the shards.
+        table: int64, `(n, 5)`: for each run the index of its shard, the number of its first record there, its number
+            of records, and the offsets in bytes of its begin and end.
     """
 
     paths: tuple[Path, ...]
@@ -81,15 +81,15 @@ class ShardFile:
     """One shard to read.
 
     Attributes:
-        path: of the shard.
-        lengths_path: of its lengths, None where there are none.
-        lengths_sha256: of the file of lengths, in hexadecimal; None where nothing says so.
-        records: their number, -1 where it was not counted.
+        path: path of the shard.
+        lengths_path: path of its lengths; None if it has none.
+        lengths_sha256: digest of the file of lengths, in hexadecimal; None if it is unknown.
+        records: number of records; -1 if they were not counted.
         bytes: size of the file.
         start: position of the first record in written order.
-        step: distance of two records in written order.
-        is_damaged: whether it is a copy of what is intact in a damaged shard, whose records have no known positions.
-        runs: what is read instead of the file, which is not there then; None for the file.
+        step: distance between two records in written order.
+        is_damaged: whether this is a copy of the intact records of a damaged shard, whose positions are unknown.
+        runs: runs to read instead of the file, which does not exist then; None for the file.
     """
 
     path: Path
@@ -108,15 +108,15 @@ class Origin:
     """Shards to read, and how.
 
     Attributes:
-        where: what errors call it.
+        where: label for error messages.
         schema: the fields to read.
-        layout: how sequences lie in the messages.
-        compression: of the shards.
+        layout: layout of sequences in the messages.
+        compression: compression of the shards.
         files: the shards, in order.
-        manifest: of the dataset; None for bare shards.
-        check: what was looked at already, or is to be.
-        bins: `(length, records)` of all lengths that records have in the first alignment group, ascending, where
-            thousands of shards say so; else None.
+        manifest: manifest of the dataset; None for bare shards.
+        check: the level of checks.
+        bins: exact `(length, records)` of all lengths in the first alignment group, ascending; None if the manifest
+            does not store them.
     """
 
     where: str
@@ -130,7 +130,7 @@ class Origin:
 
     @functools.cached_property
     def records(self) -> int:
-        """Number of records, -1 where they were not counted."""
+        """Number of records; -1 if they were not counted."""
         counts = column(self.files, "records")
         return -1 if -1 in counts else sum(counts)
 
@@ -141,51 +141,51 @@ class Origin:
             return f"a record of {self.where} (`seqrecorder verify {self.manifest.where}` says which)"
         kind = self.schema.record_class
         named = f"{kind.__module__}:{kind.__qualname__}"
-        if kind.__module__ == "__main__" or "<locals>" in named:  # nothing that can be imported
+        if kind.__module__ == "__main__" or "<locals>" in named:  # the class cannot be imported
             named = f"MODULE:{kind.__name__}"
-        place, each = (self.files[0].path, "") if len(self.files) == 1 else ("FILE", ", for each file,")
-        return f"a record of {self.where} (`seqrecorder verify {place} --schema {named}`{each} says which)"
+        path, each = (self.files[0].path, "") if len(self.files) == 1 else ("FILE", ", for each file,")
+        return f"a record of {self.where} (`seqrecorder verify {path} --schema {named}`{each} says which)"
 
     @property
     def mean_bytes(self) -> int:
-        """Bytes of a record on average, as they are stored; a guess where it is not known how many there are."""
+        """Mean stored size of a record in bytes; a guess if records were not counted."""
         records = self.records
         return sum(column(self.files, "bytes")) // records if records > 0 else 1 << 10
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """About the most steps of a record in the first alignment group; None where that takes parsing to know."""
+        """Estimate of the most steps of a record in the first alignment group; None if only parsing can tell."""
         if self.manifest is None:
             return None
         return max((longest_of(split.shards) for split in self.manifest.splits.values()), default=0)
 
     @property
     def is_large(self) -> bool:
-        """Check whether there are so many files that they are looked at only when it is their turn."""
-        return self.check != "full" and len(self.files) > _MOST_LOOKED_AT
+        """Check whether there are too many files to check them all before the first record."""
+        return self.check != "full" and len(self.files) > _MOST_CHECKED
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Return the number of records to hold at once: as many as wanted, but no more than about 16 MiB."""
+        """Limit a number of records to about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
-        """Return the files of one reader of several, and which of their records are its own; None for all.
+        """Select the files of one of several readers, and a slice of their records; None for all of them.
 
-        No two readers have shares that differ by more than one record.
+        The shares of two readers differ by at most one record.
         """
         if shard is None:
             return self, None
         index, count = check_shard(shard)
         if self.records < 0 and len(self.files) < count:
             raise OptionError(
-                f"shard={shard}: {len(self.files)} files for {count} readers need single records dealt, whose number "
-                "check='none' leaves unknown; leave `check` out"
+                f"shard={shard}: {len(self.files)} files cannot be dealt to {count} readers without the number of "
+                "records, which check='none' does not count; leave `check` out"
             )
         files, ours = share_of(column(self.files, "records"), index, count)
         return attrs.evolve(self, files=self.files[files], bins=self.bins if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
-        """Fetch the files into the cache where the dataset is at a URL; takes and raises what `Manifest.fetch` does."""
+        """Fetch the files into the cache if the dataset is at a URL; see `Manifest.fetch`."""
         if self.manifest is None or self.manifest.url is None:
             return
         names = {(file.path.parent.name, file.path.name) for file in self.files}
@@ -193,18 +193,18 @@ class Origin:
         self.manifest.fetch(wanted, lengths_only=lengths_only)
 
     def check_frames(self, file: ShardFile) -> None:
-        """Raise `ShardReadError` where the frames of a file would lead TensorFlow out of it.
+        """Raise `ShardReadError` if TensorFlow would read beyond the end of a file because of a frame's length.
 
-        Nothing is looked at under check="none". Nor are bare shards, over whose frames a walk has gone already.
+        With check="none" nothing is checked. The frames of bare shards were checked when their records were counted.
         """
-        if self.check != "none" and self.manifest is not None and file.runs is None:  # which come from such a walk
+        if self.check != "none" and self.manifest is not None and file.runs is None:  # frames of runs were checked
             with explaining_replacement(self.manifest):
                 check_frames(file.path, self.compression, self.manifest.path)
 
     def check_lengths(self) -> None:
-        """Raise `ShardReadError` unless the lengths of records are those that were written.
+        """Raise `ShardReadError` if a file of lengths has changed since it was written.
 
-        Nothing is looked at under check="none", nor of thousands of files.
+        With check="none", or for thousands of files, nothing is checked.
         """
         for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
@@ -212,19 +212,19 @@ class Origin:
                     check_lengths(file.lengths_path, file.lengths_sha256)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
-        """Return the length of every record in an alignment group, file by file.
+        """Read the length of every record in an alignment group, file by file.
 
-        They come from the lengths files where there are some, else from parsing every record once.
+        They come from the lengths files if there are any, else from parsing every record once.
         """
         with explaining_replacement(self.manifest):
-            parts = [self.file_lengths(file, group) for file in self.files]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+            lengths = [self.file_lengths(file, group) for file in self.files]
+        return np.concatenate(lengths) if lengths else np.empty(0, np.int64)
 
     def check_first(self, schema: Schema) -> None:
-        """Raise `RecordError` where one of the first records of bare shards is not what some fields say.
+        """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
         TensorFlow's own error, which comes while iterating, names neither file nor record. Values that are serialized
-        in bytes, such as images, are not looked at: steps that are cropped off may hold anything.
+        in bytes, such as images, are not checked: steps that are cropped off may hold anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:
@@ -244,23 +244,23 @@ class Origin:
                 return
 
     def file_lengths(self, file: ShardFile, group: str) -> NDArray[np.int64]:
-        """Return the length of every record of one file in an alignment group."""
+        """Read the length of every record of one file in an alignment group."""
         groups = self.manifest.schema.groups if self.manifest is not None else ()
         if file.lengths_path is not None and group in groups:
             digest = None if self.check == "none" else file.lengths_sha256
             return read_lengths(file.lengths_path, len(groups), file.records, digest)[:, groups.index(group)]
         decoder = RecordDecoder(self.schema, self.layout)
-        parts = [decoder.lengths(data, group) for data in RecordReader(file.path, self.compression).blocks()]
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        lengths = [decoder.lengths(data, group) for data in RecordReader(file.path, self.compression).blocks()]
+        return np.concatenate(lengths) if lengths else np.empty(0, np.int64)
 
 
 def class_advice(path: Path) -> str:
-    """Return advice on a record of a bare shard that cannot be decoded, for the end of a message."""
-    return f"the record is whole (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
+    """Advise on a record of a bare shard that cannot be decoded, for the end of a message."""
+    return f"the record is intact (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
 def check_shard(shard: Any) -> tuple[int, int]:
-    """Return `(index, count)`, or raise `OptionError`."""
+    """Check `(index, count)` and return it as ints; raise `OptionError` for anything else."""
     match shard:
         case [int() | np.integer() as index, int() | np.integer() as count] if 0 <= index < count:
             return int(index), int(count)
@@ -268,12 +268,12 @@ def check_shard(shard: Any) -> tuple[int, int]:
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
-    """Choose the files, and the records in them, of one of several readers; None for all records.
+    """Choose the files of one of several readers, and a slice of their records; None for all records.
 
-    No two shares differ by more than one record. Readers have whole files, in turn, where that makes such shares. Else
-    each has a stretch of the records, file behind file, so that no more files are read by several than there are
-    readers. Where there are fewer files than readers, both are put into as many groups as leave such shares, and the
-    records of a group's files are dealt to its readers.
+    Two shares differ by at most one record. If whole files, dealt round-robin, give such shares, readers get those.
+    Else each reader gets a stretch of the concatenated files, so that few files are shared. If there are fewer files
+    than readers, both are dealt to the largest number of groups with such shares, and the records of a group's files
+    are dealt to its readers.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)
@@ -283,9 +283,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     (slice(0, None, 1), slice(1, None, 2))
 
     Args:
-        records: of each file; -1 where they were not counted, and no share is of any known size then.
-        index: which reader.
-        count: of all readers.
+        records: number of records of each file; -1 if they were not counted. The sizes of shares are unknown then.
+        index: index of the reader.
+        count: number of readers.
 
     Returns:
         Slices of the files, and of the records of those, in the order of the files.
@@ -306,9 +306,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
 
 
 def _extremes(records: Sequence[int], groups: int, readers: int) -> list[int]:
-    """Return the least and the most that readers have of each group's files, into which both are put in turn."""
+    """Compute the smallest and the largest share of each group, with files and readers dealt round-robin to groups."""
     sizes = [(sum(records[group::groups]), len(range(group, readers, groups))) for group in range(groups)]
-    return [share for size, of in sizes for share in (size // of, -(-size // of))]
+    return [share for size, count in sizes for share in (size // count, -(-size // count))]
 
 
 def _is_even(shares: Sequence[int]) -> bool:
@@ -320,7 +320,7 @@ class Selected(abc.ABC):
 
     @abc.abstractmethod
     def _resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
-        """Find the shards to read; takes and raises what the function `resolve` does."""
+        """Find the shards to read; see the function `resolve`."""
 
 
 @attrs.frozen(eq=False)
@@ -328,9 +328,9 @@ class FileTable(Sequence[ShardFile]):
     """Files of the shards of a split, with the attributes of `ShardFile` as columns.
 
     Attributes:
-        directory: of the split.
-        shards: all of the split.
-        chosen: which of these.
+        directory: directory of the split.
+        shards: all shards of the split.
+        chosen: slice of these.
     """
 
     directory: Path
@@ -339,10 +339,10 @@ class FileTable(Sequence[ShardFile]):
 
     @classmethod
     def of(cls, manifest: Manifest, split: str, shards: ShardTable) -> FileTable:
-        """Return the files of a split, none of which is reached by a link that leads out of the dataset.
+        """List the files of a split.
 
         Raises:
-            ManifestError: one is.
+            ManifestError: a file is a link that leads out of the dataset.
         """
         directory = inside(manifest.path, split)
         if directory.is_dir():
@@ -362,13 +362,12 @@ class FileTable(Sequence[ShardFile]):
     def __getitem__(self, index: slice) -> FileTable: ...
 
     def __getitem__(self, index: Any) -> Any:
-        places = range(len(self.shards))[self.chosen][index]
-        if isinstance(places, range):
-            return attrs.evolve(self, chosen=slice(places.start, places.stop, places.step))
-        name = self.shards.name[places]
+        row = range(len(self.shards))[self.chosen][index]
+        if isinstance(row, range):
+            return attrs.evolve(self, chosen=slice(row.start, row.stop, row.step))
+        name = self.shards.name[row]
         records, size, start, step = (
-            int(column[places])
-            for column in (self.shards.records, self.shards.bytes, self.shards.start, self.shards.step)
+            int(column[row]) for column in (self.shards.records, self.shards.bytes, self.shards.start, self.shards.step)
         )
         return ShardFile(
             self.directory / name,
@@ -377,12 +376,12 @@ class FileTable(Sequence[ShardFile]):
             size,
             start,
             step,
-            lengths_sha256=str(self.shards.lengths_sha256[places]),
+            lengths_sha256=str(self.shards.lengths_sha256[row]),
         )
 
     @property
     def name(self) -> list[str]:
-        """Names of the shards, which all end as `shard_name` ends them."""
+        """Names of the shards; all have the suffix of `shard_name`."""
         return self.shards.name[self.chosen]
 
     @property
@@ -392,11 +391,11 @@ class FileTable(Sequence[ShardFile]):
 
     @property
     def lengths_path(self) -> list[str]:
-        """Paths of their lengths."""
+        """Paths of the files of lengths."""
         return list(map(lengths_name, self.path))
 
     def __getattr__(self, name: str) -> NDArray[np.int64]:
-        """Return the numbers of records, the bytes, the starts or the steps."""
+        """Look up a column of numbers: `records`, `bytes`, `start` or `step`."""
         if name not in ("records", "bytes", "start", "step"):
             raise AttributeError(name)
         numbers: NDArray[np.int64] = getattr(self.shards, name)[self.chosen]
@@ -404,7 +403,7 @@ class FileTable(Sequence[ShardFile]):
 
     @property
     def runs(self) -> list[None]:
-        """None for each: files are read."""
+        """None for each: the files themselves are read."""
         return [None] * len(self)
 
 
@@ -422,26 +421,25 @@ def resolve(
     on_corrupt: OnCorrupt = "error",
     lengths_only: bool = False,
 ) -> Origin:
-    """Find what is to be read and check that it can be.
+    """Find the shards to read, and check them.
 
     Args:
         path: a dataset's directory; a selection; or a shard, a glob of shards or a list of shards.
-        split: of the dataset; None for its only one.
-        schema: class or schema to read as; needed for bare shards.
-        compression: of bare shards; None looks at their first bytes.
-        layout: of bare shards.
-        check: `manifest` trusts shards whose size is as the manifest says, but for the lengths of their frames, which
-            `Origin.check_frames` follows when a file is opened, and for the files of lengths (`Origin.check_lengths`);
-            and walks over the frames of bare ones. `full` reads all, whatever was found before. `none` looks at
-            nothing.
-        on_corrupt: `error`, or `skip` to read all of every shard and to leave out what is damaged.
-        lengths_only: whether nothing but lengths is asked for; then the records of a selection are not copied.
+        split: split of the dataset; None for its only one.
+        schema: class or schema to read with; needed for bare shards.
+        compression: compression of bare shards; None detects it by their first bytes.
+        layout: layout of bare shards.
+        check: `manifest` compares the sizes of shards with the manifest, and walks over the frames of bare shards. The
+            frames of a dataset are checked when a file is opened (`Origin.check_frames`), and its files of lengths by
+            `Origin.check_lengths`. `full` reads everything. `none` checks nothing.
+        on_corrupt: `error`, or `skip` to read every shard in advance and to skip damaged records.
+        lengths_only: whether only lengths are needed; then the records of a selection are not copied.
 
     Raises:
-        DatasetNotFoundError: there is nothing there.
-        ShardReadError: a shard is missing, cut, of another size or compression.
-        SchemaMismatchError: the data cannot be read as the schema.
-        OptionError: arguments make no sense.
+        DatasetNotFoundError: the path does not exist.
+        ShardReadError: a shard is missing or cut short, or has another size or compression.
+        SchemaMismatchError: the data cannot be read with the schema.
+        OptionError: an argument is invalid.
     """
     if check not in ("manifest", "full", "none"):
         raise OptionError(f"check: expected 'manifest', 'full' or 'none', got {check!r}")
@@ -453,10 +451,10 @@ def resolve(
     if isinstance(path, Selected):
         if split is not None or compression is not None or layout not in ("auto", "steps"):
             raise OptionError(
-                "a selection says itself what is read: leave split, compression and layout out, as in "
+                "a selection already determines split, compression and layout: leave them out, as in "
                 "read(corpus['train'])"
             )
-        return path._resolve(  # noqa: SLF001 - a selection shows no inner machinery
+        return path._resolve(  # noqa: SLF001 - private to keep it out of the public interface of selections
             schema=schema, check=check, on_corrupt=on_corrupt, lengths_only=lengths_only
         )
     directory = _dataset_directory(path)
@@ -467,10 +465,10 @@ def resolve(
     manifest = read_manifest(directory)
     if compression is not None and wanted != manifest.compression:
         raise OptionError(
-            f"{directory}: compression is {manifest.compression!r}, as its manifest says, not {compression!r}"
+            f"{directory}: compression is {manifest.compression!r} by its manifest, got {compression!r}; leave it out"
         )
     if layout not in ("auto", "steps"):
-        raise OptionError(f"{directory}: layout is for bare shards; what seqrecorder wrote is 'steps'")
+        raise OptionError(f"{directory}: layout is for bare shards; the layout of a dataset is always 'steps'")
     with explaining_replacement(manifest):
         return resolve_dataset(manifest, split, schema, check, on_corrupt)
 
@@ -483,16 +481,16 @@ def _dataset_directory(path: Any) -> Path | None:
         return candidate
     if candidate.exists() or glob.has_magic(str(path)):
         return None
-    return candidate  # reading its manifest says what is missing
+    return candidate  # reading its manifest raises a clear error
 
 
 def resolve_dataset(
     manifest: Manifest, split: str | None, schema: object, check: Check, on_corrupt: OnCorrupt
 ) -> Origin:
-    """Find the shards of a split; takes and raises what `resolve` does."""
+    """Find the shards of a split; see `resolve` for arguments and errors."""
     info = manifest.split(split)
     where = f"{manifest.where}, split {info.name!r}"
-    if check == "full" or on_corrupt == "skip":  # else each reader fetches its share alone
+    if check == "full" or on_corrupt == "skip":  # else each reader fetches only its share
         manifest.fetch([(info.name, shard) for shard in info.shards])
     wanted = schema_to_read(manifest, schema, where)
     if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
@@ -505,7 +503,7 @@ def resolve_dataset(
         for file in files if check == "manifest" and not origin.is_large else ():
             check_size(file.path, file.bytes, manifest.path)
         return origin
-    found = []
+    shards = []
     for shard in info.shards:
         path = manifest.shard_path(info.name, shard)
         lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
@@ -519,9 +517,9 @@ def resolve_dataset(
             lengths_sha256=shard.lengths_sha256,
         )
         if on_corrupt == "skip":
-            found.append(_without_damage(file, shard, manifest))
+            shards.append(_without_damage(file, shard, manifest))
             continue
-        found.append(file)
+        shards.append(file)
         if check != "none" and (manifest.url is None or check == "full"):
             check_size(path, shard.bytes, manifest.path)
         if check == "full":
@@ -529,12 +527,12 @@ def resolve_dataset(
             RecordReader(path, manifest.compression).read_all()
             if sha256(path) != shard.sha256:
                 raise ShardReadError(
-                    f"{path}: all its records are whole, and its SHA-256 is not the manifest's, so they are not what "
-                    f"was written; {advice(manifest.where)}",
+                    f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are "
+                    f"not those that were written; {advice(manifest.where)}",
                     path=path,
                 )
-    found.sort(key=lambda file: file.is_damaged)  # behind the others, which so keep their order
-    return Origin(where, wanted, "steps", manifest.compression, tuple(found), manifest, check)
+    shards.sort(key=lambda file: file.is_damaged)  # damaged ones last, so that the others keep their order
+    return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
 
 
 def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
@@ -547,10 +545,10 @@ def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> Sh
         file,
         path=path,
         lengths_path=lengths_of_copy(path),
-        lengths_sha256=None,  # they were worked out anew
+        lengths_sha256=None,  # the lengths were computed again
         records=records,
         bytes=path.stat().st_size,
-        step=1,  # records are not dealt to it any more
+        step=1,  # positions of its records are unknown
         is_damaged=True,
     )
 
@@ -560,13 +558,13 @@ def _resolve_bare(
 ) -> Origin:
     paths = files_named(path)
     if schema is None:
-        raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class that says what is in it")
+        raise OptionError(f"{paths[0]} is a bare shard: pass schema= with the class of its records")
     compression = common_compression(paths, wanted, on_corrupt)
     target = Schema.of(schema)
     start, files, is_unique = 0, [], target.key_field is not None
-    for given in paths:
-        copy = without_damage(given, compression, is_unique=is_unique) if on_corrupt == "skip" else None
-        shard = given if copy is None else copy[0]
+    for source in paths:
+        copy = without_damage(source, compression, is_unique=is_unique) if on_corrupt == "skip" else None
+        shard = source if copy is None else copy[0]
         records = -1
         if check == "manifest":
             records = count_records(shard, compression)
@@ -581,21 +579,21 @@ def _resolve_bare(
         samples = peek(file.path, compression, PEEKED)
         if samples:
             break
-    found: Any = layout
+    detected: Any = layout
     if samples and layout == "auto":
-        found = detect_layout(samples, target, where)
+        detected = detect_layout(samples, target, where)
     elif samples:
-        check_layout(samples, target, found, where)
+        check_layout(samples, target, detected, where)
     elif layout == "auto":
-        found = "steps"
-    return Origin(where, target, found, compression, tuple(files))
+        detected = "steps"
+    return Origin(where, target, detected, compression, tuple(files))
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Return the compression that all shards have; with `skip`, all of those whose first bytes can be read.
+    """Detect the compression of all shards; with `skip`, of those whose first bytes can be read.
 
     Raises:
-        ShardReadError: they have several, or not the one that is wanted; or one cannot be read.
+        ShardReadError: shards have different ones, or not the one that is wanted; or one cannot be read.
     """
     kinds = {}
     for path in paths:
@@ -608,8 +606,8 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
             raise
         if is_zlib:
             raise ShardReadError(
-                f"{path}: expected a plain file or one in GZIP, got ZLIB; copy its records to a new file, which "
-                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads",
+                f"{path}: expected a plain file or GZIP, got ZLIB; copy its records to a new file: "
+                "`tf.data.TFRecordDataset(path, 'ZLIB')` reads them",
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted
@@ -619,7 +617,7 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
                 f"{path}: expected compression {first!r}"
                 + (", as asked for" if wanted is not None else f", as {paths[0]} has")
                 + f", got a file with {kind!r}; "
-                + ("leave `compression` out to have it found" if wanted is not None else "read the two kinds apart"),
+                + ("leave `compression` out to detect it" if wanted is not None else "read the two kinds apart"),
                 path=path,
             )
     return first

@@ -1,4 +1,4 @@
-"""Verifying a dataset, or bare shards: everything that the manifest states, and that every record can be read."""
+"""Verification of a dataset against its manifest, or of bare shards: digests, counts, and every record."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Problem:
-    """One thing that is wrong.
+    """One problem of a verification.
 
     Attributes:
         path: the file, relative to the dataset.
-        message: what was expected and what came.
+        message: what was expected and what was read.
     """
 
     path: str
@@ -64,12 +64,12 @@ class VerifyReport:
     """Result of a verification.
 
     Attributes:
-        path: what was verified.
+        path: path or URL that was verified.
         level: `quick` or `full`.
-        shards: how many shards were looked at.
-        records: how many records they hold by the manifest, or by count for bare shards.
-        bytes: their size.
-        problems: everything that is wrong; empty where nothing is.
+        shards: number of shards that were checked.
+        records: number of their records by the manifest, or counted for bare shards.
+        bytes: size of the shards.
+        problems: all problems; empty if there are none.
     """
 
     path: str
@@ -81,27 +81,27 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Check whether nothing is wrong."""
+        """Check whether there are no problems."""
         return not self.problems
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __repr__(self) -> str:
-        found = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
+        problems = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
         facts = f"{number_of(self.shards, 'shard')}, {number_of(self.records, 'record')}"
-        return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {found}>"
+        return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {problems}>"
 
     def _repr_html_(self) -> str:
         rows = [(problem.path, problem.message) for problem in self.problems]
         return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
-_FETCHED = 4  # shards that are fetched at a time
+_FETCHED = 4  # shards that are fetched at a time; each takes space on this disk
 
 
 def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> VerifyReport:
-    """Check a dataset against its manifest, or bare shards against a class, and report everything that is wrong.
+    """Verify a dataset against its manifest, or bare shards against a class, and report all problems.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -113,18 +113,18 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     True
 
     Args:
-        path: a dataset's directory, or its URL, of which all is fetched anew; or bare shards (a path, a glob or a
-            list), with `schema`; or one bare shard without one, of which the frames and (`full`) the CRC of every
-            record are checked.
-        level: `quick` looks at the manifest, the files' sizes and the lengths' digests; `full` reads everything: all
+        path: a dataset's directory, or its URL, whose files are all fetched again; or bare shards (a path, a glob or a
+            list) with `schema`. For one bare shard without `schema`, the frames are checked, and (`full`) the CRC of
+            every record.
+        level: `quick` checks the manifest, the sizes of files and the digests of lengths. `full` reads everything: all
             digests, every frame and its CRC, every record against the schema, counts and lengths.
-        schema: class or schema of bare shards; of a dataset, the class that it shall be readable as.
+        schema: class or schema of bare shards; for a dataset, a class with which it must be readable.
 
     Returns:
-        A report, true where nothing is wrong.
+        A report, which is true if there are no problems.
 
     Raises:
-        DatasetNotFoundError: there is nothing there. Whatever else cannot be read, or goes meanwhile, is reported.
+        DatasetNotFoundError: the path does not exist. The report lists all other files that cannot be read.
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
@@ -133,16 +133,16 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     except DatasetNotFoundError:
         raise
     except OSError as error:
-        place = Path(str(getattr(error, "path", None) or error.filename or path))
-        return VerifyReport(str(path), level, 0, 0, 0, (Problem(place.name, _said(error)),))
+        file = Path(str(getattr(error, "path", None) or error.filename or path))
+        return VerifyReport(str(path), level, 0, 0, 0, (Problem(file.name, _message_of(error)),))
 
 
 def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     if is_url(path):
-        return _verify_place(Place.of(path), level, schema)
+        return _verify_url(Place.of(path), level, schema)
     single = isinstance(path, (str, os.PathLike))
     if not single and not isinstance(path, Sequence):
-        local_path(path)  # which says that it is none
+        local_path(path)  # raises a clear error
     if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
         return _verify_bare(path, level, schema)
     directory = local_path(path)
@@ -153,30 +153,30 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     except ManifestError as error:
         return VerifyReport(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     if manifest.url is not None:
-        return _verify_place(Place.of(manifest.url), level, schema)
+        return _verify_url(Place.of(manifest.url), level, schema)
     problems = [
-        *_reported(MANIFEST, _manifest(manifest, schema)),
-        *_reported(".", _names(manifest)),
-        *_assets(manifest),
+        *_report_errors(MANIFEST, _check_manifest(manifest, schema)),
+        *_report_errors(".", _check_names(manifest)),
+        *_check_assets(manifest),
     ]
-    report = _with_shards(str(directory), level, manifest, problems)
+    report = _verify_shards(str(directory), level, manifest, problems)
     if not report.ok and was_replaced(manifest):
-        found = Problem(MANIFEST, "the dataset was replaced or removed while it was looked at; verify it again")
-        return attrs.evolve(report, problems=(found,))
+        problem = Problem(MANIFEST, "the dataset was replaced or removed during the verification; verify it again")
+        return attrs.evolve(report, problems=(problem,))
     return report
 
 
 def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> None:
-    """Check, before a manifest is published, that it says of shards and lengths what is in the files.
+    """Check a manifest against the sizes of its shards and their lengths before it is published.
 
-    No record is looked at: the digests of shards are checked by whoever moves them.
+    Records and the digests of shards are not checked: callers check the digests when they move the files.
 
     Args:
-        manifest: with its files at its path, but for the shards where sizes are given.
-        sizes: of the shards, by their paths in the dataset.
+        manifest: the manifest, with its files at its path, except for the shards if `sizes` is set.
+        sizes: sizes of the shards, by their paths in the dataset.
 
     Raises:
-        ShardReadError: a file is missing, or not what the manifest says.
+        ShardReadError: a file is missing, or does not match the manifest.
     """
     for split, shard in shards_of(manifest):
         size = None if sizes is None else sizes[f"{split}/{shard.name}"]
@@ -185,54 +185,54 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
             raise ShardReadError(f"{path}: {problem.message}; nothing is published", path=path)
 
 
-def _with_shards(
-    label: str, level: str, manifest: Manifest, problems: list[Problem], place: Place | None = None
+def _verify_shards(
+    label: str, level: str, manifest: Manifest, problems: list[Problem], remote: Place | None = None
 ) -> VerifyReport:
-    """Return the report of a dataset whose shards are looked at too; at a URL some are fetched at a time, and go."""
+    """Verify the shards of a dataset and make the report; those at a URL are fetched ahead, and removed again."""
     jobs = shards_of(manifest)
 
-    def bring(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
+    def prepare(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
         files = job[1].files(job[0])
-        if place is not None:
-            _download(place, manifest, [file.name for file in files[level == "quick" :]])
-        if level == "full":  # a digest takes as long as all the rest, and needs no lock of Python's
+        if remote is not None:
+            _download(remote, manifest, [file.name for file in files[level == "quick" :]])
+        if level == "full":  # a digest takes as long as all the rest, and releases the GIL
             return None, worked_on(sha256, manifest.shard_path(*job))
-        return None if place is None else place.size(files[0].name), None
+        return None if remote is None else remote.size(files[0].name), None
 
-    threads = 0 if place is None and level == "quick" else _FETCHED if place is not None else None
-    for (split, shard), brought in ahead(bring, jobs, threads):
+    threads = 0 if remote is None and level == "quick" else _FETCHED if remote is not None else None
+    for (split, shard), prepared in ahead(prepare, jobs, threads):
         where = f"{split}/{shard.name}"
         try:
-            size, digest = brought.result()
+            size, digest = prepared.result()
         except DatasetError as error:
             problems.append(Problem(where, error.message))
             continue
-        problems += _reported(where, _verify_shard(manifest, split, shard, digest, size=size))
-        for file in shard.files(split) if place is not None else ():
+        problems += _report_errors(where, _verify_shard(manifest, split, shard, digest, size=size))
+        for file in shard.files(split) if remote is not None else ():
             inside(manifest.path, file.name).unlink(missing_ok=True)
     return VerifyReport(label, level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
 
 
-def _reported(where: str, found: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems that were found; and as one of them what cannot be read, or goes while it is looked at."""
+def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """Yield problems, and turn an error of the system into one: a file may be unreadable, or removed meanwhile."""
     try:
-        yield from found
+        yield from problems
     except OSError as error:
-        yield Problem(where, _said(error))
+        yield Problem(where, _message_of(error))
 
 
-def _said(error: OSError) -> str:
-    """Return the message of an error: all of ours, the system's words of others."""
+def _message_of(error: OSError) -> str:
+    """Return the whole message of an error of ours, or the system's words of another."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
 
 
-def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
-    """Check what the manifest says of itself, whether its records can be read as a class, and kept statistics."""
+def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
+    """Check the manifest's checksum and histograms, the schema, and stored statistics."""
     try:
         is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:  # it was replaced since it was read
+    except ValueError:  # the file was replaced since it was read
         is_sound = False
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
@@ -251,16 +251,16 @@ def _manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
         yield Problem(STATISTICS, str(error))
 
 
-def _names(manifest: Manifest) -> Iterator[Problem]:
-    """Find files that the manifest does not know."""
-    yield from _unknown(manifest.path, "")
+def _check_names(manifest: Manifest) -> Iterator[Problem]:
+    """Find files that the manifest does not name."""
+    yield from _find_unknown(manifest.path, "")
     directories = [path for path in sorted(manifest.path.iterdir()) if path.is_dir() and path.name[0] != "."]
     for directory in sorted(directories, key=lambda path: path.name in manifest.splits):
-        unknown = _unknown(directory, f"{directory.name}/", manifest.splits.get(directory.name))
-        yield from _reported(directory.name, unknown)
+        unknown = _find_unknown(directory, f"{directory.name}/", manifest.splits.get(directory.name))
+        yield from _report_errors(directory.name, unknown)
 
 
-def _unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
+def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
     """Find unknown files in the directory of a split, and shards in any other."""
     known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
     for file in sorted(directory.iterdir()):
@@ -271,56 +271,56 @@ def _unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> It
             yield Problem(f"{prefix}{file.name}", "a file that the manifest does not know")
 
 
-def _assets(manifest: Manifest) -> Iterator[Problem]:
+def _check_assets(manifest: Manifest) -> Iterator[Problem]:
     for name, digest in manifest.asset_digests.items():
         where = manifest.asset_infos[name].relative(name)
         try:
             if sha256(manifest.assets[name]) != digest:
                 yield Problem(where, "its SHA-256 is not the manifest's")
         except OSError as error:
-            yield Problem(where, _said(error))
+            yield Problem(where, _message_of(error))
 
 
-def _verify_place(place: Place, level: str, schema: object) -> VerifyReport:
-    """Check a dataset at a URL: all that it consists of is fetched anew, past the cache, some shards at a time.
+def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
+    """Verify a dataset at a URL: fetch all its files past the cache, a few shards at a time.
 
-    What else lies there is no problem, since other writers may be at work: `clean` tells about it.
+    Other files at the URL are no problem, since other writers may be active: `clean` lists them.
     """
-    text = place.read(MANIFEST)
+    text = remote.read(MANIFEST)
     if text is None:
-        raise DatasetNotFoundError(f"there is no dataset at {place.url}: it has no {MANIFEST}", path=place.url)
+        raise DatasetNotFoundError(f"there is no dataset at {remote.url}: it has no {MANIFEST}", path=remote.url)
     directory = scratch()
     write_file(directory / MANIFEST, text)
     try:
         manifest = read_manifest(directory)
-        problems = [*_manifest(manifest, schema), *_assets_at(place, manifest)]
-        return _with_shards(place.url, level, manifest, problems, place)
+        problems = [*_check_manifest(manifest, schema), *_check_remote_assets(remote, manifest)]
+        return _verify_shards(remote.url, level, manifest, problems, remote)
     except ManifestError as error:
-        return VerifyReport(place.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
+        return VerifyReport(remote.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _assets_at(place: Place, manifest: Manifest) -> Iterator[Problem]:
+def _check_remote_assets(remote: Place, manifest: Manifest) -> Iterator[Problem]:
     for name, info in manifest.asset_infos.items():
         try:
-            _download(place, manifest, [info.relative(name)])
+            _download(remote, manifest, [info.relative(name)])
         except DatasetError as error:
             yield Problem(info.relative(name), error.message)
-    yield from (problem for problem in _assets(manifest) if inside(manifest.path, problem.path).exists())
+    yield from (problem for problem in _check_assets(manifest) if inside(manifest.path, problem.path).exists())
 
 
-def _download(place: Place, manifest: Manifest, names: Iterable[str]) -> None:
+def _download(remote: Place, manifest: Manifest, names: Iterable[str]) -> None:
     for name in names:
         target = inside(manifest.path, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        place.download(name, target)
+        remote.download(name, target)
 
 
 def _verify_shard(
     manifest: Manifest, split: str, shard: ShardInfo, digest: Future[str] | None, *, size: int | None = None
 ) -> Iterator[Problem]:
-    """Check a shard: its size and lengths; and where there is a digest of it, all that it holds."""
+    """Check the size and lengths of a shard; with `digest`, its digest and records as well."""
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
@@ -351,26 +351,26 @@ def _verify_shard(
 def _verify_contents(
     origin: Origin, path: Path, shard: ShardInfo, lengths: Any, digest: Future[str]
 ) -> Iterator[Problem]:
-    records, found = _verify_records(origin, path, shard.records, lengths)
+    records, problems = _verify_records(origin, path, shard.records, lengths)
     try:
         if digest.result() != shard.sha256:
             yield Problem(origin.where, "its SHA-256 is not the manifest's: the contents changed")
-        if found or records != shard.records:
+        if problems or records != shard.records:
             walk = walk_frames(path, origin.compression)
             if walk.problem:
-                found = [Problem(origin.where, str(walk))]
+                problems = [Problem(origin.where, str(walk))]
             elif walk.lengths.size != shard.records:
                 yield Problem(origin.where, f"expected {shard.records} records, got {walk.lengths.size}")
     except ShardReadError as error:
-        found = [Problem(origin.where, error.message)]
-    yield from found
+        problems = [Problem(origin.where, error.message)]
+    yield from problems
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file.
+    """Read the size of a file in bytes.
 
     Raises:
-        ShardReadError: there is none, or a directory in its place.
+        ShardReadError: the file does not exist, or is a directory.
     """
     try:
         size = path.stat().st_size
@@ -382,7 +382,7 @@ def _size(path: Path) -> int:
 
 
 def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> tuple[int, list[Problem]]:
-    """Check the records of a shard, and return how many there are, up to the first problem, which is returned too."""
+    """Check the records of a shard up to the first problem; return the number of good records, and the problem."""
     schema, where = origin.schema, origin.where
     values_matter = not only_stores(schema.record_class, len(schema.fields))
     codec = RecordDecoder(schema, origin.layout, joined=not values_matter)
@@ -394,31 +394,31 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
     reader = RecordReader(path, origin.compression, block=block_for(path.stat().st_size // max(1, expected)))
     done = 0
     try:
-        for window, made in ahead(decode, reader.blocks(check=False), size=lambda window: window.nbytes):
+        for window, decoded in ahead(decode, reader.blocks(check=False), size=lambda window: window.nbytes):
             try:
-                whole, columns = made.result()
+                whole, columns = decoded.result()
                 if values_matter:
                     records_of(schema, columns)
             except RecordError as error:
-                place = _place(path, origin, done + (error.position or 0))
-                return done, [Problem(where, f"{place}: {error.message} {' '.join(map(str, error.problems))}".rstrip())]
+                label = _label(path, origin, done + (error.position or 0))
+                return done, [Problem(where, f"{label}: {error.message} {' '.join(map(str, error.problems))}".rstrip())]
             if lengths is not None:
                 table = lengths[done : done + whole]
                 wrong = np.flatnonzero((group_lengths(schema, columns, whole)[: len(table)] != table).any(1))
                 if wrong.size:
-                    place = _place(path, origin, done + int(wrong[0]))
-                    return done, [Problem(where, f"{place}: its length is not what the lengths file says")]
+                    label = _label(path, origin, done + int(wrong[0]))
+                    return done, [Problem(where, f"{label}: its length is not what the lengths file says")]
             done += whole
             if whole < len(window):
-                reader.read_all()  # raises, and says where
-            del window, made, columns  # while the next ones are read, none are held: they may be large
+                reader.read_all()  # raises an error that names the position
+            del window, decoded, columns  # free the memory before the next window is read: they may be large
     except ShardReadError as error:
         return done, [Problem(where, error.message)]
     return done, []
 
 
-def _place(path: Path, origin: Origin, number: int) -> str:
-    """Return the label of a record of a shard, with its offset."""
+def _label(path: Path, origin: Origin, number: int) -> str:
+    """Format the number of a record and its offset in the shard."""
     lengths = walk_frames(path, origin.compression).lengths[:number]
     return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 
@@ -438,7 +438,7 @@ def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
 
 
 def _verify_frames(path: Path, level: str) -> VerifyReport:
-    """Check what can be checked of a bare shard without a schema."""
+    """Check the frames of a bare shard without a schema."""
     try:
         compression = detect_compression(path)
         walk = walk_frames(path, compression)

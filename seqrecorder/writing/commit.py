@@ -22,7 +22,7 @@ from seqrecorder.dataset.manifest import (
     ShardInfo,
     SplitInfo,
     column,
-    combined,
+    combine,
     first_reasons,
     read_manifest,
     shards_of,
@@ -324,7 +324,7 @@ def _whole(
         metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
         asset_infos=write_assets(options.assets, directory, generation),
     )
-    return manifest if earlier is None else combined(earlier, manifest)
+    return manifest if earlier is None else combine(earlier, manifest)
 
 
 def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:

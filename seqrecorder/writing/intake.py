@@ -1,4 +1,4 @@
-"""Records in, encoded chunks out: sources, the hooks `load` and `split`, and the split that each chunk goes to."""
+"""Record sources, the hooks `load` and `split`, and the buffer that groups records into chunks for encoding."""
 
 from __future__ import annotations
 
@@ -588,8 +588,7 @@ class Encoder(Protocol):
 class RecordIntake:
     """Entry of a writer: takes records of every form, encodes them, and places them in order.
 
-    After an error it takes no more. Records in the buffer with the bad one are lost as well, so that no dataset may
-    come of a caller who goes on.
+    After an error it takes no more: records that waited with the bad one are lost, so nothing may be published.
 
     Args:
         schema: the schema of the records.

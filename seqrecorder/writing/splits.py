@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_SPLIT = "train"
-_OF_ALL = key_hash(None)  # the one stratum of what is balanced, and not stratified
+_OF_ALL = key_hash(None)  # the single stratum of balanced splits without `stratify`
 
 
 class Router:
@@ -475,8 +475,8 @@ class SplitWriter:
         clash = [name for name in _LOCATION_COLUMNS if name in columns]
         if clash:
             raise OptionError(
-                f"csv=True: the column {clash[0]!r} says where a record went, and a field has that name too;"
-                " define to_csv_row, and give the field another name there"
+                f"csv=True: the column {clash[0]!r} is reserved for the position of a record, and a field has that name"
+                " too; define to_csv_row, and give the field another name there"
             )
         path = self.directory / examples_name(self.options.csv_generation)
         try:

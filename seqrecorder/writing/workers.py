@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from seqrecorder.writing.columns import Sources
 
 
-_LOOK_SECONDS = 0.5
-_END_SECONDS = 10
-_RESULT_BYTES = 32 << 20  # after which a worker hands over what it has, and the rest of its chunk waits
+_LOOK_SECONDS = 0.5  # interval at which a worker checks whether its parent is alive
+_END_SECONDS = 10  # time for a worker to end by itself before it is killed
+_RESULT_BYTES = 32 << 20  # a worker returns its results at this size, and encodes the rest of the chunk later
 _SIZE = struct.Struct("<q")
-_PIPE_BYTES = 1 << 20  # what Linux allows without rights; its default is a sixteenth
+_PIPE_BYTES = 1 << 20  # the limit of Linux for unprivileged processes; its default is a sixteenth
 
 # An interrupt reaches the whole group of processes: workers ignore it, and the parent ends them.
 _PROGRAM = """

@@ -22,7 +22,7 @@ import attrs
 
 from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.keys import UniqueKeys
-from seqrecorder.dataset.manifest import Manifest, check_metadata, combined, write_assets
+from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
 from seqrecorder.dataset.remote import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.dataset.splits import TimeRule, missed_strata
@@ -602,7 +602,7 @@ class Writer(Generic[R]):
             ),
         )
         if self._old is not None:
-            manifest = combined(self._old, manifest)
+            manifest = combine(self._old, manifest)
         known = None
         if self._remote is not None and self._uploads is not None:
             replaces = self._old is not None or self.options.overwrite

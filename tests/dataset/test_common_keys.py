@@ -34,12 +34,12 @@ def test_a_file_that_goes_is_an_error_of_ours(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     np.arange(9, dtype="<u8").tofile(path)
     short, gone = SortedHashes(path), SortedHashes(path)
-    assert short.through(4).tolist() == [0, 1, 2, 3, 4]
+    assert short.read_through(4).tolist() == [0, 1, 2, 3, 4]
     path.write_bytes(b"")
-    for reading in (lambda: short.through(9), lambda: short.finds(3)):
+    for reading in (lambda: short.read_through(9), lambda: short.finds(3)):
         with pytest.raises(ShardReadError, match="cannot be read: .*try again"):
             reading()
     path.unlink()
-    for reading in (lambda: gone.through(9), lambda: SortedHashes(path)):
+    for reading in (lambda: gone.read_through(9), lambda: SortedHashes(path)):
         with pytest.raises(ShardReadError, match="cannot be read: .*try again"):
             reading()

@@ -110,7 +110,7 @@ def test_hashes_belong_to_a_text(tmp_path: Path) -> None:
     text = (tmp_path / "corpus" / "manifest.json").read_bytes()
     hashes = np.array([1, 2**63, 2**64 - 1], np.uint64)
     key_index.write_key_index(tmp_path / "corpus", text, ["key"], hashes)
-    assert key_index.open_key_index(tmp_path / "corpus", text, ["key"]).through().tolist() == hashes.tolist()
+    assert key_index.open_key_index(tmp_path / "corpus", text, ["key"]).read_through().tolist() == hashes.tolist()
     assert key_index.open_key_index(tmp_path / "corpus", text, ["key", "chunk"]) is None
     assert key_index.open_key_index(tmp_path / "corpus", text + b" ", ["key"]) is None
     key_index.write_key_index(tmp_path / "corpus", text + b" ", ["key"], hashes[:1])  # no longer what stands there

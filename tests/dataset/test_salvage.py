@@ -67,7 +67,7 @@ def test_what_has_come_to_the_destination_meanwhile_stays(lines, tmp_path):
         if (name, path) == ("before_rename", str(destination)):
             destination.write_text("precious")
 
-    with on_fault_point(come), pytest.raises(sr.DatasetExistsError, match="has come there meanwhile"):
+    with on_fault_point(come), pytest.raises(sr.DatasetExistsError, match="was created meanwhile by another process"):
         sr.salvage(shard_of(lines), destination)
     assert destination.read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines", "saved.tfrecord"]
@@ -207,7 +207,7 @@ def test_a_lost_manifest(lines, tmp_path, breaking):
         sr.salvage(lines, tmp_path / "new")
     found = sr.salvage(lines, tmp_path / "new", schema=Line)
     assert (found.records, found.lost) == (40, 0)
-    assert found.problems == ("manifest.json: made anew, since the old one cannot be read",)
+    assert found.problems == ("manifest.json: rebuilt, since the old one cannot be read",)
     assert sr.verify(tmp_path / "new").ok
     assert sorted(r.key for r in sr.read_records(tmp_path / "new", "eval")) == sorted(r.key for r in RECORDS[30:])
 
@@ -374,7 +374,7 @@ def test_file_systems_without_hard_links(lines, tmp_path, monkeypatch, code):
     assert (tmp_path / "saved").read_bytes() == shard_of(lines).read_bytes()
     assert names(tmp_path) == ["lines", "saved"]
     come = on_fault_point(lambda name, _: name == "before_rename" and (tmp_path / "other").write_text("precious"))
-    with come, pytest.raises(sr.DatasetExistsError, match="has come there meanwhile"):
+    with come, pytest.raises(sr.DatasetExistsError, match="was created meanwhile by another process"):
         sr.salvage(shard_of(lines), tmp_path / "other")
     assert (tmp_path / "other").read_text() == "precious"
 

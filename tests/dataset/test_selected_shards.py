@@ -118,9 +118,9 @@ def test_equal_selections_are_copied_once(corpus: sr.Corpus) -> None:
 def test_options_that_a_selection_decides_are_refused(corpus: sr.Corpus) -> None:
     """A selection names its split itself, and damage is left out of whole splits only."""
     some = corpus["train"][1:]
-    with pytest.raises(sr.OptionError, match="a selection says itself what is read"):
+    with pytest.raises(sr.OptionError, match="a selection already determines split"):
         sr.read(some, "train")
-    with pytest.raises(sr.OptionError, match="a selection says itself what is read"):
+    with pytest.raises(sr.OptionError, match="a selection already determines split"):
         sr.read_records(some, "train")
     with pytest.raises(sr.OptionError, match="leaves damage out of whole splits"):
         sr.read(some, on_corrupt="skip")

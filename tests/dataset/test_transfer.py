@@ -61,7 +61,7 @@ def test_names_at_a_url_are_unique(corpus, url):
     sr.push(corpus.path, url)
     unique = re.compile(r"(train|eval)/.*-[0-9a-f]{16}\.(tfrecord|lengths)|assets/g\d+/labels.txt|manifest.json")
     assert all(map(unique.fullmatch, Place.of(url).items()))
-    again = transfer.uniquely_named(sr.info(url))
+    again = transfer.use_unique_names(sr.info(url))
     assert again.to_json() == sr.info(url).to_json()
 
 
@@ -263,7 +263,7 @@ def test_writing_to_a_url_is_writing(url, tmp_path):
 def test_a_copy_in_the_cache_is_not_written_to(corpus, url):
     """The directory of a dataset in the cache is nobody's destination."""
     there = sr.push(corpus.path, url)
-    with pytest.raises(sr.OptionError, match=f"is in the cache: write to {url}"):
+    with pytest.raises(sr.OptionError, match=f"is in the cache of {url}; write to {url}"):
         sr.write(items(1, 100), there.path, append=True)
 
 

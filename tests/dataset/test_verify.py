@@ -311,7 +311,7 @@ def test_a_dataset_that_vanishes_meanwhile_is_reported(lines: Path, monkeypatch:
         shutil.rmtree(lines, ignore_errors=True)
         return iter(())
 
-    monkeypatch.setattr(verify, "_assets", look)
+    monkeypatch.setattr(verify, "_check_assets", look)
     report = sr.verify(lines)
     assert "was replaced or removed" in report.problems[0].message
 

@@ -83,7 +83,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_stream, "_INLINED", 0)
-    monkeypatch.setattr(shard_set, "_MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(shard_set, "_MOST_CHECKED", 1)
 
 
 READS: dict[str, dict[str, Any]] = {

@@ -10,7 +10,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.dataset.generations import clean_destination, named, publish, standing
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combined
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, combine
 from seqrecorder.storage import locks
 from seqrecorder.storage.files import lengths_name, on_fault_point, shard_name
 from seqrecorder.storage.publish import Staging
@@ -84,7 +84,7 @@ class Play:
                 new = Manifest(
                     self.destination, SCHEMA, {"train": SplitInfo("train", (shard,))}, generation=before.generation
                 )
-                new = combined(before.manifest, new) if append else new
+                new = combine(before.manifest, new) if append else new
                 self.schedule.pause()
                 publish(staging, new, before, keep=append)
         except sr.SeqrecorderError as error:

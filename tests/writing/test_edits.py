@@ -240,7 +240,7 @@ def test_what_makes_no_sense_is_refused(corpus: sr.Corpus, tmp_path: Path) -> No
         ({"drop": sr.open(tmp_path / "other").all()}, "expected a selection of"),
         ({"drop": [1]}, "expected a selection"),
         ({"seed": 3}, "seed cannot be changed"),
-        ({"splits": {"a": 1.0}}, "splits stays"),
+        ({"splits": {"a": 1.0}}, "splits cannot be changed"),
     ):
         with pytest.raises(sr.OptionError, match=problem):
             sr.rewrite(path, **arguments)

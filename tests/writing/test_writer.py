@@ -131,7 +131,7 @@ def test_split_of_a_single_record(tmp_path: Path) -> None:
         ({"append": True, "overwrite": True}, "not both"),
         ({"params": {"scale": 2}}, "takes 'scale'"),
         ({"progress": "yes"}, "progress"),
-        ({"metadata": {1: "x"}}, "text for keys"),
+        ({"metadata": {1: "x"}}, "keys of JSON are text"),
         ({"metadata": {"x": math.nan}}, "JSON"),
         ({"metadata": {"x": object()}}, "JSON"),
         ({"metadata": "\ud800"}, "JSON"),
