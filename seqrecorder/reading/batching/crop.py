@@ -58,6 +58,7 @@ class Crop(PaddedBatches):
         empty: see `Pad`.
         length_name: see `Pad`.
         mask_name: see `Pad`.
+        seed_name: see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
