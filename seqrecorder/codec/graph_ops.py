@@ -530,6 +530,8 @@ def _place(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
 INDEX, SEED = "seqrecorder/index", "seqrecorder/seed"
 """The features that hold the numbers which records get while they are read."""
 
+NUMBERS = (INDEX, SEED)
+
 _DIGITS = 19
 """Digits of the largest int64: a fixed width makes the message around the number a constant."""
 

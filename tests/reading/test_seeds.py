@@ -148,6 +148,8 @@ def test_seeds_that_cannot_be_given(lines: Path) -> None:
         sr.read(lines, batch=sr.Pad(2, seed_name=3))  # type: ignore[arg-type]
     with pytest.raises(sr.OptionError, match="another option has the name 'at' already"):
         sr.read(lines, batch=sr.Pad(2, seed_name="at"), index_name="at")
+    with pytest.raises(sr.OptionError, match=r"leave it out: fields=\['key', 'label', 'ids'\]"):
+        sr.read(lines, batch=seeded("window"), index_name="at")
     bare = sorted(map(str, lines.glob("train/*.tfrecord")))
     with pytest.raises(sr.OptionError, match="seed_name: check='none' leaves the positions"):
         sr.read(bare, schema=Line, batch=seeded("pad"), check="none")
