@@ -527,7 +527,11 @@ def _place(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
     return start, kept, step, (tf.cast(before, tf.int64), tf.cast(after, tf.int64))
 
 
-_FEATURE = "seqrecorder/index"
+INDEX, SEED = "seqrecorder/index", "seqrecorder/seed"
+"""The features that hold the numbers which records get while they are read."""
+
+NUMBERS = (INDEX, SEED)
+
 _DIGITS = 19
 """Digits of the largest int64: a fixed width makes the message around the number a constant."""
 
@@ -535,33 +539,36 @@ NOTHING = -1
 """The number of a place in a batch that holds no record."""
 
 
-def numbered(serialized: Any, numbers: Any) -> Any:
+def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
     """Return serialized records that hold their numbers.
 
     Args:
         serialized: string, `(n,)`: `tf.train.SequenceExample` or `tf.train.Example`.
         numbers: int64, `(n,)`, not negative.
+        feature: what holds them.
     """
     import tensorflow as tf
 
     digits = tf.strings.as_string(numbers, width=_DIGITS, fill="0")
-    return tf.strings.join([serialized, tf.fill(tf.shape(serialized), _header()), digits])
+    return tf.strings.join([serialized, tf.fill(tf.shape(serialized), _header(feature)), digits])
 
 
 @functools.cache
-def _header() -> bytes:
+def _header(feature: str) -> bytes:
     """Return the message up to the digits, which end it."""
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
-    message.context.feature[_FEATURE].bytes_list.value.append(b"0" * _DIGITS)
+    message.context.feature[feature].bytes_list.value.append(b"0" * _DIGITS)
     serialized: bytes = message.SerializeToString()
     return serialized[:-_DIGITS]
 
 
-def with_number(schema: Schema, name: str) -> Schema:
-    """Return a schema that has the number too, as text under some name."""
-    return Schema(schema.name, (*schema.fields, Field(name, _FEATURE, "context", element_type("bytes"), ())))
+def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
+    """Return a schema that has numbers too, as text: by the feature that holds them, their name, None for none."""
+    kind = element_type("bytes")
+    numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
+    return Schema(schema.name, (*schema.fields, *numbers)) if numbers else schema
 
 
 def to_numbers(digits: Any) -> Any:
@@ -569,6 +576,18 @@ def to_numbers(digits: Any) -> Any:
     import tensorflow as tf
 
     return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
+
+
+SEED_BITS = 31
+"""Bits of each of the two numbers of a seed, so that int32 holds them, as the backends of Keras need."""
+
+
+def to_seeds(digits: Any) -> Any:
+    """Return the seeds that were parsed, int32 `(..., 2)`, and zeros where there is no record."""
+    import tensorflow as tf
+
+    number = tf.maximum(to_numbers(digits), 0)
+    return tf.cast(tf.stack([number // (1 << SEED_BITS), number % (1 << SEED_BITS)], -1), tf.int32)
 
 
 @attrs.frozen

@@ -111,6 +111,8 @@ def batch(
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, got {strategy!r}")
     if getattr(strategy, "time", None) is not None:
         raise OptionError(f"batch: Window(time=...) reads the times of a dataset first; use `read`, got {strategy!r}")
+    if strategy.seed_name is not None:
+        raise OptionError(f"batch: elements have no positions that seeds are made of; use `read`, got {strategy!r}")
     if isinstance(shuffle, bool) or not isinstance(shuffle, int) or shuffle < 0:
         raise OptionError(f"shuffle: expected an int of 0 or more, got {shuffle!r}")
     spec = dataset.element_spec

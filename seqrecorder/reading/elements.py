@@ -70,6 +70,7 @@ class OutputOptions:
         length_name: name of the lengths of the first alignment group in batches.
         mask_name: name of the mask in batches, or None.
         index_name: name of the positions of records, or None.
+        seed_name: name of the seeds of records, or None.
         carried: what elements carry besides; None for single records.
         ids: by target, the ids of the words that `class_weight` may name its classes by.
         images: by name, the decoders of what is encoded images until an element is complete.
@@ -84,6 +85,7 @@ class OutputOptions:
     length_name: str = SEQUENCE_LENGTH
     mask_name: str | None = None
     index_name: str | None = None
+    seed_name: str | None = None
     carried: Carried | None = None
     ids: Mapping[str, Mapping[Any, int]] = attrs.field(factory=dict)
     images: Mapping[str, ImageDecoder] = attrs.field(factory=dict)
@@ -142,7 +144,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
         of_group = [field.name for field in chosen.fields if field.is_list and field.group == group]
         names += [] if set(of_group) & set(names) else of_group[:1]
     lists = [f.name for f in chosen.fields if f.is_list]
-    of_steps = set(carried_names) - {options.index_name, *options.sizes}
+    of_steps = set(carried_names) - {options.index_name, options.seed_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
     if not names:
@@ -163,7 +165,7 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
 
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:
     names = set(_field_names(schema))
-    options_of_names = [("index_name", options.index_name)]
+    options_of_names = [("index_name", options.index_name), ("seed_name", options.seed_name)]
     if options.carried is not None:
         options_of_names += [("length_name", options.length_name), ("mask_name", options.mask_name)]
     for option, name in options_of_names:
@@ -173,6 +175,8 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
             raise OptionError(
                 f"{schema.name} has a field {name!r}, as elements name what they carry: pass {option}= another name"
             )
+        if name is not None and [other for _, other in made].count(name) > 1:
+            raise OptionError(f"{option}: another option has the name {name!r} already: pass another")
     for group in schema.groups[1:] if options.carried is not None else ():
         if length_name(group) in names:
             raise OptionError(
@@ -185,7 +189,7 @@ def _field_names(schema: Schema) -> list[str]:
 
 
 def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
-    names = [*([options.index_name] if options.index_name else []), *options.sizes]
+    names = [*(name for name in (options.index_name, options.seed_name) if name), *options.sizes]
     if options.carried is None or not schema.groups:
         return names
     names += [options.length_name, *map(length_name, schema.groups[1:])]

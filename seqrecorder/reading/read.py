@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
-from seqrecorder.codec.graph_ops import check_steps, sources_of, with_number
+from seqrecorder.codec.graph_ops import INDEX, SEED, check_steps, sources_of, with_numbers
 from seqrecorder.codec.parse import Parser, encoded_images, images_of, length_name
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
@@ -211,6 +211,7 @@ def read(
         length_name=strategy.length_name,
         mask_name=strategy.mask_name,
         index_name=index_name,
+        seed_name=strategy.seed_name,
         carried=carried,
         ids=derived.ids,
         images=images,
@@ -220,7 +221,7 @@ def read(
     names = [field.name for field in own.fields]
     origin.check_first(origin.schema.select(names))
     parsed = whole.in_one_rate().select(names)
-    stored = parsed if index_name is None else with_number(parsed, index_name)
+    stored = with_numbers(parsed, {INDEX: index_name, SEED: strategy.seed_name})
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
@@ -236,7 +237,8 @@ def read(
             deal,
             crops,
             _limits(origin, parsed, strategy, min_length, max_length),
-            number=_numbered(origin, index_name),
+            number=_numbered(origin, "index_name", index_name),
+            seeds=_numbered(origin, "seed_name", strategy.seed_name),
             oversampling=None if oversample is None else oversampling(origin, oversample),
         ),
     )
@@ -310,16 +312,16 @@ def _unknown(name: str, batch: Any) -> Exception:
     return TypeError(f"read() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
 
 
-def _numbered(origin: Origin, index_name: str | None) -> bool:
-    """Check whether records get numbers, which takes knowing how many there are."""
-    if index_name is None:
+def _numbered(origin: Origin, option: str, name: str | None) -> bool:
+    """Check whether records get numbers by their positions, which takes knowing how many there are."""
+    if name is None:
         return False
     if origin.records < 0:
-        raise OptionError("index_name: check='none' leaves the positions of records unknown; leave `check` out")
+        raise OptionError(f"{option}: check='none' leaves the positions of records unknown; leave `check` out")
     damaged = [file.path for file in origin.files if file.is_damaged]
     if damaged:
         raise OptionError(
-            f"index_name: {damaged[0].name} is damaged, so the positions of its records are unknown; leave index_name "
+            f"{option}: {damaged[0].name} is damaged, so the positions of its records are unknown; leave {option} "
             "out, or salvage the dataset first: then positions count what was recovered"
         )
     return True

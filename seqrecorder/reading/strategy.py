@@ -356,6 +356,11 @@ class Strategy(Protocol):
         """Name under which elements carry a mask, or None."""
         ...
 
+    @property
+    def seed_name(self) -> str | None:
+        """Name under which elements carry the seeds of records, or None."""
+        ...
+
     def carried(self, schema: Schema) -> Carried | None:
         """Describe what batches carry beside fields and lengths; None for single records."""
         ...
@@ -440,6 +445,7 @@ class PaddedBatches:
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
     length_name: str = SEQUENCE_LENGTH
     mask_name: str | None = None
+    seed_name: str | None = None
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
@@ -563,10 +569,12 @@ class Single:
     Attributes:
         length_name: not used: the length of a record is that of its feature lists.
         mask_name: not used.
+        seed_name: not used.
     """
 
     length_name: str = SEQUENCE_LENGTH
     mask_name: str | None = None
+    seed_name: str | None = None
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
         """Return None: single records carry their fields alone."""

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 import numpy as np
 
-from seqrecorder.codec.graph_ops import checked, cropped_lengths, index_range, numbered, rows_at
+from seqrecorder.codec.graph_ops import (
+    INDEX,
+    SEED,
+    SEED_BITS,
+    checked,
+    cropped_lengths,
+    index_range,
+    numbered,
+    rows_at,
+)
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.manifest import column
 from seqrecorder.dataset.shard_set import FileTable
@@ -205,10 +214,43 @@ def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-def figures_of(positions: Any, number: Any) -> Any:
-    """Return a figure in [0, 1) for each position, float64, which depends on nothing but that and the epoch.
+def _bits_of(positions: Any, number: Any) -> Any:
+    """Return 64 random bits for each position, uint64, which depend on nothing but that and a number.
 
     It is the generator SplitMix64 (Steele, Lea and Flood, 2014), which gives the n-th number of a series at once.
+
+    Args:
+        positions: int64, `(n,)`.
+        number: int64 or uint64, a scalar or `(n,)`: of the series.
+    """
+    import tensorflow as tf
+
+    def constant(value: int) -> Any:
+        return tf.constant(value, tf.uint64)
+
+    def folded(value: Any, by: int) -> Any:
+        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, constant(by)))
+
+    mixed = tf.bitcast(number, tf.uint64) + (tf.bitcast(positions, tf.uint64) + constant(1)) * constant(_STEP)
+    return folded(folded(folded(mixed, 30) * constant(_FIRST), 27) * constant(_SECOND), 31)
+
+
+def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
+    """Return the seed of each copy of each record in an epoch, int64 of twice `SEED_BITS` bits.
+
+    Args:
+        positions: of the records, int64, `(n,)`.
+        copies: which of its copies each is, int64, `(n,)`.
+        number: int64 scalar: stands for the order of the epoch.
+    """
+    import tensorflow as tf
+
+    bits = _bits_of(copies, _bits_of(positions, number))
+    return tf.bitcast(tf.bitwise.right_shift(bits, tf.constant(64 - 2 * SEED_BITS, tf.uint64)), tf.int64)
+
+
+def figures_of(positions: Any, number: Any) -> Any:
+    """Return a figure in [0, 1) for each position, float64, which depends on nothing but that and the epoch.
 
     >>> import tensorflow as tf
     >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()
@@ -220,16 +262,9 @@ def figures_of(positions: Any, number: Any) -> Any:
     """
     import tensorflow as tf
 
-    def constant(value: int) -> Any:
-        return tf.constant(value, tf.uint64)
-
-    def folded(value: Any, by: int) -> Any:
-        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, constant(by)))
-
-    mixed = tf.bitcast(number, tf.uint64) + (tf.bitcast(positions, tf.uint64) + constant(1)) * constant(_STEP)
-    mixed = folded(folded(folded(mixed, 30) * constant(_FIRST), 27) * constant(_SECOND), 31)
     # 53 bits are what a float64 holds.
-    return tf.cast(tf.bitwise.right_shift(mixed, constant(11)), tf.float64) * 2.0**-53
+    bits = tf.bitwise.right_shift(_bits_of(positions, number), tf.constant(11, tf.uint64))
+    return tf.cast(bits, tf.float64) * 2.0**-53
 
 
 LengthOf = Literal["longest", "sum"]
@@ -590,6 +625,7 @@ class StreamOptions:
         crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
         limits: which records are left out for their lengths: those that any of them does not admit.
         number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
+        seeds: whether each record holds a seed of its own, another in each epoch.
         oversampling: how often each record comes; None is once.
         spans: of all records in the order of the files, two numbers that come behind their lengths, int64 `(n, 2)`:
             lengths are int64 `(w, 3)` then.
@@ -607,6 +643,7 @@ class StreamOptions:
     crops: Mapping[str, Crop] = attrs.field(factory=dict)
     limits: tuple[Limits, ...] = ()
     number: bool = False
+    seeds: bool = False
     oversampling: Oversampling | None = None
     spans: NDArray[np.int64] | None = None
     known: Mapping[str, NDArray[np.int64]] | None = None
@@ -672,7 +709,7 @@ def stream(
     if not origin.files:
         empty = tf.data.Dataset.from_tensors(files.nothing()).take(0)
         return transform(empty, tf.constant(0, tf.int64) if draw else None)
-    drawn = bool(options.shuffle) or draw or options.oversampling is not None
+    drawn = bool(options.shuffle) or draw or options.oversampling is not None or options.seeds
     return in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs, first_epoch=options.first_epoch)
 
 
@@ -845,20 +882,26 @@ class _Files:
         if options.spans is not None:
             first = self._offset(file) + total
             parts.append(self._spans()[first : first + tf.size(serialized, tf.int64)])
-        if options.number or options.oversampling:
+        if options.number or options.seeds or options.oversampling:
             start, step = (self._of(file, name) for name in _WRITTEN)
             positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
-            parts[0] = numbered(serialized, positions) if options.number else serialized
-            parts += [positions] if options.oversampling else []
+            parts[0] = numbered(serialized, positions, INDEX) if options.number else serialized
+            parts += [positions] if options.seeds or options.oversampling else []
         if options.deal is not None:
             ours = self._ours(options.deal, self._offset(file) + total)
             parts = [part[ours] for part in parts]
         keep = options.kept(dict(zip(lengths, parts[1:], strict=False)), tf)
         if keep is not True:
             parts = [tf.boolean_mask(part, keep) for part in parts]
+        positions = parts.pop() if options.seeds or options.oversampling else tf.zeros([0], tf.int64)
+        copy = tf.zeros_like(positions)
         if options.oversampling:
-            copies = options.oversampling.copies(parts[0], parts.pop(), number)
+            copies = options.oversampling.copies(parts[0], positions, number)
             parts = [tf.repeat(part, copies, axis=0) for part in parts]
+            positions = tf.repeat(positions, copies)
+            copy = tf.range(tf.size(positions, tf.int64)) - tf.repeat(tf.cumsum(copies, exclusive=True), copies)
+        if options.seeds:
+            parts[0] = numbered(parts[0], seeds_of(positions, copy, number), SEED)
         if options.group is None:
             return (parts[0],)
         counted = options.cropped(options.group, dict(zip(lengths, parts[1:], strict=False)), tf)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import to_numbers
+from seqrecorder.codec.graph_ops import to_numbers, to_seeds
 from seqrecorder.codec.images import decode_elements
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
@@ -361,6 +361,8 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
         values = decode_elements(values, options.images) if options.images else values
         if options.index_name is not None:
             values[options.index_name] = to_numbers(values[options.index_name])
+        if options.seed_name is not None:
+            values[options.seed_name] = to_seeds(values[options.seed_name])
         if options.carried is not None and first is not None:
             values[options.length_name] = values.pop(length_name(first))
             if options.mask_name:

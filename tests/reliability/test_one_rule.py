@@ -282,6 +282,8 @@ STRATEGIES = {
     "Window": sr.Window(2, batch_size=2),
     "Unroll": sr.Unroll(2, 2),
     "Pack": sr.Pack(4, 1),
+    "Pack sides": sr.Pack({"ids": 4, "other": 4}, 1),
+    "Groups": sr.Groups(by="label", groups=1, each=2),
 }
 
 
@@ -289,6 +291,12 @@ STRATEGIES = {
 class Pair:
     ids: np.ndarray = sr.feature_list("int64")
     x: np.ndarray = sr.feature_list("float32", deferred=True, default=None)
+    label: int = sr.context("int32", default=0)
+
+
+@sr.record
+class Sides(Pair):
+    other: np.ndarray = sr.feature_list("float32", align="other", default=())
 
 
 def message_of(**lists):
@@ -301,7 +309,7 @@ def message_of(**lists):
     return message.SerializeToString()
 
 
-GOOD = message_of(ids=[1, 2], x=[1, 2])
+GOOD = message_of(ids=[1, 2], x=[1, 2], other=[1, 2, 3])
 BAD = {
     "short": message_of(ids=[1, 2, 3], x=[1]),
     "empty": message_of(ids=[1, 2, 3], x=[]),
@@ -311,14 +319,16 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", all_at_night([(name,) for name in STRATEGIES], [("sorted",), ("Unroll",)]))
+@pytest.mark.parametrize(
+    "name", all_at_night([(name,) for name in STRATEGIES], [("sorted",), ("Unroll",), ("Pack sides",), ("Groups",)])
+)
 def test_strategies_take_the_same_records(name, tmp_path):
     """Every strategy reads a sound record, and refuses each of these with an error that names a field."""
-    batch = STRATEGIES[name]
-    assert len(list(sr.read(write(tmp_path / "good", [GOOD, GOOD]), schema=Pair, batch=batch))) > 0
+    batch, schema = STRATEGIES[name], Sides if name == "Pack sides" else Pair
+    assert len(list(sr.read(write(tmp_path / "good", [GOOD, GOOD]), schema=schema, batch=batch))) > 0
     for what, bad in BAD.items():
         with pytest.raises((tf.errors.InvalidArgumentError, sr.SeqrecorderError), match=r"ids|\bx\b"):
-            list(sr.read(write(tmp_path / what, [GOOD, bad]), schema=Pair, batch=batch))
+            list(sr.read(write(tmp_path / what, [GOOD, bad]), schema=schema, batch=batch))
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -715,6 +715,7 @@ class Bucket(BatchesByLength):
         empty: see `Pad`.
         length_name: see `Pad`.
         mask_name: see `Pad`.
+        seed_name: see `Pad`.
     """
 
     batch_size: int | tuple[int, ...] = attrs.field(converter=_batch_sizes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.graph_ops import Stretch, checked, to_longest
+from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.step_slices import check_names
@@ -58,6 +58,7 @@ class Crop(PaddedBatches):
         empty: see `Pad`.
         length_name: see `Pad`.
         mask_name: see `Pad`.
+        seed_name: see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -124,7 +125,7 @@ class Crop(PaddedBatches):
             )
         for field in schema.fields:
             if field.is_list and field.group == group and field.has_filling:
-                rest = [other.name for other in schema.fields if other.name != field.name]
+                rest = [each.name for each in schema.fields if each.name != field.name and each.feature not in NUMBERS]
                 raise OptionError(
                     f"Crop: field {field.name!r} has a default for records that lack it, which cannot be cropped; "
                     f"leave it out: fields={rest}"

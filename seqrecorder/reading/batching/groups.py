@@ -57,6 +57,7 @@ class Groups(PaddedBatches):
         empty: see there.
         length_name: see there.
         mask_name: see there.
+        seed_name: see there.
     """
 
     by: str
@@ -244,7 +245,7 @@ class _Values:
         if feed.options.oversampling is not None:
             raise OptionError("oversample: Groups counts the records of each value; leave one of them out")
         parser = Parser(feed.origin.schema.select([name]), feed.origin.layout, where=feed.origin.record)
-        options = attrs.evolve(feed.options, shuffle=0, epochs=1, number=False, known=None)
+        options = attrs.evolve(feed.options, shuffle=0, epochs=1, number=False, seeds=False, known=None)
         values = cls(parser, np.empty(0, np.int64), np.empty(0, np.int64))
         windows = attrs.evolve(feed, options=options).stream(lambda windows, _: mapped(windows, values.hashes))
         nothing = np.empty(0, np.int64)
@@ -261,7 +262,7 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Encode the values of records, int64 `(w,)`: numbers as they are, texts by a hash."""
+        """Represent the values of records as int64 `(w,)`: numbers as they are, texts by a hash."""
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()

@@ -223,6 +223,7 @@ class Pack:
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller, with all its sequences.
         length_name: name under which batches carry the used steps of each row.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
+        seed_name: name under which batches carry the seed of the record of each segment, int32 `(B, S, 2)`; see `Pad`.
     """
 
     length: int | Mapping[str, int]
@@ -234,6 +235,7 @@ class Pack:
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
+    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:

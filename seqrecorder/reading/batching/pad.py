@@ -68,6 +68,8 @@ class Pad(PaddedBatches):
         length_name: name under which batches carry the true lengths, int64 `(B,)`.
         mask_name: name under which batches carry a mask, bool `(B, T)`, true for real steps; None for no mask. That of
             another alignment group than the first is `<group>_<mask_name>`.
+        seed_name: name under which batches carry a seed for each record, int32 `(B, 2)`, another in each epoch; None
+            for none.
     """
 
     batch_size: int = attrs.field(validator=positive)

@@ -63,6 +63,7 @@ class Ragged:
             one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
             for another alignment group than the first).
         length_name: name under which batches carry the lengths, int64 `(B,)`.
+        seed_name: see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -70,6 +71,7 @@ class Ragged:
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY), kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
+    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     @property
     def mask_name(self) -> None:

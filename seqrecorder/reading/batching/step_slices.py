@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import Padding, checked, decode_buffers, of_all_rows, padded, whole_buffers, with_shape
+from seqrecorder.codec.graph_ops import (
+    NUMBERS,
+    Padding,
+    checked,
+    decode_buffers,
+    of_all_rows,
+    padded,
+    whole_buffers,
+    with_shape,
+)
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
 from seqrecorder.schema.dtypes import element_type
@@ -55,7 +64,7 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool) -> tuple
             problems[field.name] = f"has lengths of its own, beside those of group {group!r}"
     if problems:
         bad, problem = next(iter(problems.items()))
-        rest = [other.name for other in schema.fields if other.name not in problems]
+        rest = [other.name for other in schema.fields if other.name not in problems and other.feature not in NUMBERS]
         raise OptionError(f"{name}: field {bad!r} {problem} and cannot be cut; leave it out: fields={rest}")
     return schema.groups
 

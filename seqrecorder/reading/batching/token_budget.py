@@ -233,6 +233,7 @@ class TokenBudget(BatchesByLength):
         empty: see `Pad`.
         length_name: see `Pad`.
         mask_name: see `Pad`.
+        seed_name: see `Pad`.
     """
 
     max_steps: int = attrs.field(validator=positive)

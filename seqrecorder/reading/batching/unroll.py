@@ -73,6 +73,7 @@ class Unroll:
             records of fewer steps than slots.
         length_name: name under which batches carry the true steps of each segment.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
+        seed_name: name under which batches carry the seed of the record of each slot, int32 `(B, 2)`; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -82,6 +83,7 @@ class Unroll:
     split_records: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
+    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.bucket and self.split_records:

@@ -115,6 +115,7 @@ class Window:
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
+        seed_name: name under which batches carry the seed of the record of each window, int32 `(B, 2)`; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -136,6 +137,7 @@ class Window:
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
     mask_name: str | None = attrs.field(default=None, kw_only=True)
+    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name in ("gap", "future"):
