@@ -44,10 +44,10 @@ def plain(element):
     return array.astype(object) if array.dtype.kind == "S" else array
 
 
-def assert_equal_elements(found, expected):
+def assert_equal_elements(outputs, expected):
     """The same structure, dtypes, shapes and values."""
-    tf.nest.assert_same_structure(found, expected)
-    for ours, theirs in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+    tf.nest.assert_same_structure(outputs, expected)
+    for ours, theirs in zip(tf.nest.flatten(outputs), tf.nest.flatten(expected), strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
 
@@ -55,13 +55,13 @@ def assert_equal_elements(found, expected):
 def assert_lifts_exactly(input_fn, most=None, **options):
     """The lifted dataset gives what the queue run gives, element by element, and says that it does. Returns both."""
     lifted = trace(input_fn, **options)
-    found = [plain(element) for element in (lifted.dataset if most is None else lifted.dataset.take(most))]
+    outputs = [plain(element) for element in (lifted.dataset if most is None else lifted.dataset.take(most))]
     expected = [plain(element) for element in queue_run(input_fn, most, options.get("graph_seed"))]
-    assert len(found) == len(expected)
-    for ours, theirs in zip(found, expected, strict=True):
+    assert len(outputs) == len(expected)
+    for ours, theirs in zip(outputs, expected, strict=True):
         assert_equal_elements(ours, theirs)
     assert lifted.exact, lifted
-    return lifted, found
+    return lifted, outputs
 
 
 def rows(elements):
@@ -76,13 +76,13 @@ def rows(elements):
 def assert_lifts_in_another_order(input_fn, **options):
     """The lifted dataset gives the same rows in batches of the same sizes, and says that their order was not fixed."""
     lifted = trace(input_fn, **options)
-    found = [plain(element) for element in lifted.dataset]
+    outputs = [plain(element) for element in lifted.dataset]
     expected = [plain(element) for element in queue_run(input_fn, graph_seed=options.get("graph_seed"))]
-    assert [len(tf.nest.flatten(e)[0]) for e in found] == [len(tf.nest.flatten(e)[0]) for e in expected]
-    assert rows(found) == rows(expected)
-    assert found
+    assert [len(tf.nest.flatten(e)[0]) for e in outputs] == [len(tf.nest.flatten(e)[0]) for e in expected]
+    assert rows(outputs) == rows(expected)
+    assert outputs
     assert not lifted.exact, lifted
-    return lifted, found
+    return lifted, outputs
 
 
 def rest_after(dataset, position, directory):

@@ -32,10 +32,10 @@ KINDS = {
 @pytest.mark.parametrize(("kind", "smaller"), list(itertools.product(KINDS, [False, True])))
 def test_batch_keeps_structure_and_remainder(records, kind, smaller):
     """A list of one is a bare tensor; the remainder is dropped once, after all epochs, unless it is asked for."""
-    _, found = assert_lifts_exactly(
+    _, outputs = assert_lifts_exactly(
         lambda: v1.train.batch(KINDS[kind](example(records)), 5, allow_smaller_final_batch=smaller)
     )
-    assert len(found) == 36 // 5 + smaller
+    assert len(outputs) == 36 // 5 + smaller
 
 
 @pytest.mark.parametrize("smaller", [False, True])
@@ -59,8 +59,8 @@ def test_dynamic_pad(records, many):
             tensors = [tf.stack([x, x]) for x in tensors]
         return v1.train.batch(tensors, 4, dynamic_pad=True, enqueue_many=many, allow_smaller_final_batch=True)
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert {batch[0].shape[1] for batch in found} >= {2, 3, 4}
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert {batch[0].shape[1] for batch in outputs} >= {2, 3, 4}
 
 
 def test_enqueue_many(records):
@@ -232,12 +232,12 @@ def test_keys_that_some_branches_use(records, texts, reader):
 
     for shared in (False, True):
         lifted = legacy.lift(lambda shared=shared: input_fn(shared))
-        found = [(first.item(), second.item()) for first, second in lifted.as_numpy_iterator()]
-        keys = [first.rpartition(b":")[0].decode() for first, second in found if first != second]
+        outputs = [(first.item(), second.item()) for first, second in lifted.as_numpy_iterator()]
+        keys = [first.rpartition(b":")[0].decode() for first, second in outputs if first != second]
         assert keys
         assert set(keys) <= set(paths)
         both = legacy.text_lines(paths) if reader is v1.TextLineReader else legacy.tf_records(paths)
-        assert sorted(second for _, second in found) == sorted(value for _, value in both.as_numpy_iterator())
+        assert sorted(second for _, second in outputs) == sorted(value for _, value in both.as_numpy_iterator())
 
 
 def test_a_key_alone(records):
@@ -286,16 +286,16 @@ def test_slices_and_ranges():
         word, row = v1.train.slice_input_producer([words, numbers], num_epochs=3, seed=5)
         return v1.train.batch({"word": word, "row": row}, 4, allow_smaller_final_batch=True)
 
-    _, found = assert_lifts_exactly(slices)
-    assert {(b["word"][i], *b["row"][i]) for b in found for i in range(len(b["word"]))} == {
+    _, outputs = assert_lifts_exactly(slices)
+    assert {(b["word"][i], *b["row"][i]) for b in outputs for i in range(len(b["word"]))} == {
         (word.encode(), *row) for word, row in zip(words, numbers.tolist(), strict=True)
     }
 
     def ranges():
         return v1.train.batch([v1.train.range_input_producer(7, num_epochs=2, shuffle=False).dequeue()], 4)
 
-    _, found = assert_lifts_exactly(ranges)
-    assert [batch.tolist() for batch in found] == [[0, 1, 2, 3], [4, 5, 6, 0], [1, 2, 3, 4]]
+    _, outputs = assert_lifts_exactly(ranges)
+    assert [batch.tolist() for batch in outputs] == [[0, 1, 2, 3], [4, 5, 6, 0], [1, 2, 3, 4]]
 
 
 def test_input_producer_and_limit_epochs():

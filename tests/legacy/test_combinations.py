@@ -148,13 +148,13 @@ def test_epochs_over_empty_files(tmp_path):
     for name, lines in (("a", ""), ("b", "1\n2\n"), ("c", ""), ("d", "3")):
         (tmp_path / name).write_text(lines)
     paths = [str(tmp_path / name) for name in "abcd"]
-    _, found = assert_lifts_exactly(lambda: v1.train.batch(list(v1.TextLineReader().read(files(paths, 3))), 2))
-    assert len(found) == 4
+    _, outputs = assert_lifts_exactly(lambda: v1.train.batch(list(v1.TextLineReader().read(files(paths, 3))), 2))
+    assert len(outputs) == 4
     none = v1.train.string_input_producer
-    _, found = assert_lifts_exactly(lambda: v1.WholeFileReader().read(none([paths[0]], num_epochs=2)))
-    assert [value for _, value in found] == [b"", b""]
-    _, found = assert_lifts_exactly(lambda: v1.TFRecordReader().read(none([paths[0]], num_epochs=2)))
-    assert found == []
+    _, outputs = assert_lifts_exactly(lambda: v1.WholeFileReader().read(none([paths[0]], num_epochs=2)))
+    assert [value for _, value in outputs] == [b"", b""]
+    _, outputs = assert_lifts_exactly(lambda: v1.TFRecordReader().read(none([paths[0]], num_epochs=2)))
+    assert outputs == []
 
 
 @pytest.mark.parametrize("count", [2, 5, 100])
@@ -236,8 +236,8 @@ def test_random_queues_up_to_the_end():
         v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue_many([rows])] * 3))
         return queue.dequeue_up_to(5)
 
-    _, found = assert_lifts_in_another_order(input_fn)
-    assert [len(batch) for batch in found] == [5] * 5 + [2]
+    _, outputs = assert_lifts_in_another_order(input_fn)
+    assert [len(batch) for batch in outputs] == [5] * 5 + [2]
 
 
 def test_matched_files_in_a_seeded_order(tmp_path):
@@ -249,8 +249,8 @@ def test_matched_files_in_a_seeded_order(tmp_path):
         names = v1.train.match_filenames_once([str(tmp_path / "[ab].bin"), str(tmp_path / "[cd].bin")])
         return v1.WholeFileReader().read(v1.train.string_input_producer(names, num_epochs=3, seed=5)).value
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert len({bytes(x.item()) for x in found}) == 4
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert len({bytes(x.item()) for x in outputs}) == 4
 
 
 def test_parsing_of_every_kind(tmp_path):

@@ -39,12 +39,12 @@ def run():
         lengths, _ = inputs()
         with tf.Session() as session:
             session.run(tf.local_variables_initializer())
-            found = []
+            outputs = []
             try:
                 while True:
-                    found.append(session.run(lengths).tolist())
+                    outputs.append(session.run(lengths).tolist())
             except tf.errors.OutOfRangeError:
-                return found
+                return outputs
 """
 EXPECTED = [[0, 1], [2, 3], [4, 5], [6, 7]]
 
@@ -155,9 +155,9 @@ def test_layers_of_keras_2_are_asked_for(tmp_path, capsys):
     script = tmp_path / "script.py"
     script.write_text("import tensorflow as tf\n\ntf.layers.dense(tf.zeros([1, 2]), 3)\n")
     assert main(["legacy", "run", str(script)]) == 1
-    said = capsys.readouterr().err
-    assert "line 3" in said
-    assert "pip install tf_keras" in said
+    errors = capsys.readouterr().err
+    assert "line 3" in errors
+    assert "pip install tf_keras" in errors
 
 
 def test_scripts_may_start_anew(tmp_path, capsys):
@@ -191,8 +191,8 @@ def test_run_n_ends_with_the_queues():
     """`run_n` gives as many steps as there are."""
     with tf.Graph().as_default():
         number = tf.compat.v1.train.range_input_producer(2, num_epochs=1, shuffle=False).dequeue()
-        found = legacy.contrib.learn.run_n({"number": number}, n=5)
-    assert [step["number"] for step in found] == [0, 1]
+        outputs = legacy.contrib.learn.run_n({"number": number}, n=5)
+    assert [step["number"] for step in outputs] == [0, 1]
 
 
 def test_nothing_is_left_behind():
@@ -287,7 +287,7 @@ def test_what_is_not_there_says_what_is():
 def test_names_that_tensorflow_1_0_renamed():
     """Older scripts find the functions that have other names now, and the axis may come first."""
     with legacy.compat() as old, tf.Graph().as_default(), old.Session() as session:
-        found = session.run(
+        outputs = session.run(
             {
                 "mul": old.mul(2, old.sub(5, old.neg(1))),
                 "pack": old.pack([1, 2]),
@@ -308,7 +308,7 @@ def test_names_that_tensorflow_1_0_renamed():
         with pytest.raises(AttributeError, match="tensorflow.train has no 'Summary_writer'"):
             old.train.Summary_writer  # noqa: B018
     assert {name: [part.tolist() for part in value] if isinstance(value, list) else value.tolist()
-            for name, value in found.items()} == {
+            for name, value in outputs.items()} == {
         "mul": 12,
         "pack": [1, 2],
         "select": [1, 2],

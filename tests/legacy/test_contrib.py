@@ -40,9 +40,9 @@ def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
         lambda row: row[1], [3, 6], each, drop_remainder=not smaller
     )
     lifted = legacy.trace(bucketed(smaller, sizes))
-    found = list(lifted.dataset)
-    assert len(found) == len(list(reference))
-    for (lengths, batch), rows in zip(found, reference.as_numpy_iterator(), strict=True):
+    outputs = list(lifted.dataset)
+    assert len(outputs) == len(list(reference))
+    for (lengths, batch), rows in zip(outputs, reference.as_numpy_iterator(), strict=True):
         np.testing.assert_array_equal(batch["number"], rows[:, 0])
         np.testing.assert_array_equal(lengths, rows[:, 1])
         steps = tf.sequence_mask(lengths, dtype=tf.int32) * tf.range(tf.reduce_max(lengths))
@@ -51,7 +51,7 @@ def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
     assert not lifted.exact
     assert lifted.stages[-1].place.startswith(f"{__file__}, line ")
     in_session = queue_run(bucketed(smaller, sizes))
-    assert [plain(lengths).tolist() for lengths, _ in in_session] == [x.numpy().tolist() for x, _ in found]
+    assert [plain(lengths).tolist() for lengths, _ in in_session] == [x.numpy().tolist() for x, _ in outputs]
 
 
 def test_buckets_keep_structure_and_shapes():
@@ -73,8 +73,8 @@ def test_bucket_and_keep_input():
         number = numbers(12)
         return training.bucket([number], number % 3, [1, 2, 3], 3, keep_input=number > 2)
 
-    found = [(int(which), rows[0].numpy().tolist()) for which, rows in legacy.lift(input_fn)]
-    assert found == [(0, [3]), (0, [6]), (1, [4, 7]), (0, [9]), (2, [5, 8, 11])]
+    outputs = [(int(which), rows[0].numpy().tolist()) for which, rows in legacy.lift(input_fn)]
+    assert outputs == [(0, [3]), (0, [6]), (1, [4, 7]), (0, [9]), (2, [5, 8, 11])]
     with pytest.raises(tf.errors.InvalidArgumentError, match="no bucket has the number"):
         list(legacy.lift(lambda: training.bucket([numbers()], numbers(), 1, 3)))
 
@@ -141,8 +141,8 @@ _ROWS = ("key", "next_key", "sequence", "sequence_count", "insertion_index", "le
 @pytest.mark.parametrize("small", [False, True])
 def test_segments_have_the_old_order_of_rows(small):
     """Segments come in consecutive batches, rows in the order of the examples: as in TensorFlow 1.15.5."""
-    found = [plain(batch) for batch in legacy.lift(lambda: segments(small)()[1])]
-    keys = [[key.decode() for key in batch["key"]] for batch in found]
+    outputs = [plain(batch) for batch in legacy.lift(lambda: segments(small)()[1])]
+    keys = [[key.decode() for key in batch["key"]] for batch in outputs]
     assert (
         keys
         == [
@@ -152,9 +152,9 @@ def test_segments_have_the_old_order_of_rows(small):
             ["00002_of_00003:7"],
         ][: 3 + small]
     )
-    assert found[1]["next_key"].tolist() == [b"STOP:5", b"00001_of_00003:7"]
-    assert found[1]["x"].tolist() == [[53, 54, 0], [70, 71, 72]]
-    assert found[1]["y"].shape == (2, 3, 2)
+    assert outputs[1]["next_key"].tolist() == [b"STOP:5", b"00001_of_00003:7"]
+    assert outputs[1]["x"].tolist() == [[53, 54, 0], [70, 71, 72]]
+    assert outputs[1]["y"].shape == (2, 3, 2)
     for name, values in {
         "sequence": [1, 0],
         "sequence_count": [2, 3],
@@ -164,7 +164,7 @@ def test_segments_have_the_old_order_of_rows(small):
         "context": [5, 7],
         "batch_size": 2,
     }.items():
-        assert found[1][name].tolist() == values
+        assert outputs[1][name].tolist() == values
 
 
 def test_segments_where_tensors_are_compared_as_objects():
@@ -267,12 +267,12 @@ def test_dataset_data_provider(records, readers, shuffle):
         return slim.prefetch_queue.prefetch_queue(batch).dequeue()
 
     lifted = legacy.trace(input_fn)
-    found, expected = [
+    outputs, expected = [
         sorted(key.decode() for batch in batches for key in plain(batch["key"]))
         for batches in (lifted.dataset, queue_run(input_fn))
     ]
-    assert found == expected
-    assert len(set(found)) == 18
+    assert outputs == expected
+    assert len(set(outputs)) == 18
     assert lifted.exact == (not shuffle and readers == 1)
 
 
@@ -367,13 +367,13 @@ def test_learn_reads_features(examples, randomize):
         )
 
     lifted = legacy.trace(input_fn)
-    found, expected = [
+    outputs, expected = [
         [plain(batch)["number"].tolist() for batch in batches] for batches in (lifted.dataset, queue_run(input_fn))
     ]
-    assert [len(batch) for batch in found] == [len(batch) for batch in expected] == [4] * 11
-    assert sorted(sum(found, [])) == sorted(sum(expected, [])) == sorted([*range(22)] * 2)  # noqa: RUF017 - short
+    assert [len(batch) for batch in outputs] == [len(batch) for batch in expected] == [4] * 11
+    assert sorted(sum(outputs, [])) == sorted(sum(expected, [])) == sorted([*range(22)] * 2)  # noqa: RUF017 - short
     if not randomize:
-        assert sorted(found) == sorted(expected)
+        assert sorted(outputs) == sorted(expected)
     assert "order not fixed: 2 threads filled the queue" in str(lifted)
     assert not lifted.exact
 

@@ -81,10 +81,10 @@ def test_the_idiom_of_sequence_examples(tmp_path, epochs):
     assert shuffled.dataset.element_spec == unshuffled.dataset.element_spec
     batches = list(shuffled.dataset.as_numpy_iterator())
     assert [len(batch["lengths"]) for batch in batches] == [4] * (17 * epochs // 4) + [17 * epochs % 4]
-    found = sorted(
+    outputs = sorted(
         tuple(row[:n]) for batch in batches for row, n in zip(batch["tokens"].tolist(), batch["lengths"], strict=True)
     )
-    assert found == sorted([tuple(10 * i + s for s in range(i % 4 + 1)) for i in range(17)] * epochs)
+    assert outputs == sorted([tuple(10 * i + s for s in range(i % 4 + 1)) for i in range(17)] * epochs)
 
 
 def test_random_queue_gives_everything_once():
@@ -108,15 +108,15 @@ def test_priority_queue(capacity):
         queue = tf.queue.PriorityQueue(capacity, [tf.int64, tf.string], shapes=[[], []])
         return filled(queue, queue.enqueue([priority, number, tf.strings.as_string(number)])).dequeue()
 
-    held, waiting, expected = [], list(zip(priorities.tolist(), range(20), strict=True)), []
-    while waiting or held:
-        while waiting and len(held) < capacity:
-            held.append(waiting.pop(0))
-        expected.append(min(held))
-        held.remove(expected[-1])
-    found = [(int(p), int(n)) for p, n, _ in legacy.lift(input_fn)]
-    assert found == expected
-    assert sorted(found) == sorted((int(p), int(n)) for p, n, _ in queue_run(input_fn))
+    queued, waiting, expected = [], list(zip(priorities.tolist(), range(20), strict=True)), []
+    while waiting or queued:
+        while waiting and len(queued) < capacity:
+            queued.append(waiting.pop(0))
+        expected.append(min(queued))
+        queued.remove(expected[-1])
+    outputs = [(int(p), int(n)) for p, n, _ in legacy.lift(input_fn)]
+    assert outputs == expected
+    assert sorted(outputs) == sorted((int(p), int(n)) for p, n, _ in queue_run(input_fn))
 
 
 def test_chains_of_queues():
@@ -140,8 +140,8 @@ def test_several_outputs_side_by_side():
         words = v1.train.string_input_producer(list("abcde"), num_epochs=1, shuffle=False)
         return {"word": words.dequeue(), "batch": v1.train.batch([numbers(20)], 3), "number": numbers(9)}
 
-    lifted, found = assert_lifts_exactly(input_fn)
-    assert len(found) == 5
+    lifted, outputs = assert_lifts_exactly(input_fn)
+    assert len(outputs) == 5
     assert "side by side" in str(lifted)
 
 
@@ -174,10 +174,10 @@ def test_towers_take_in_turn():
         return [queue.dequeue() for _ in range(3)]
 
     lifted = legacy.trace(input_fn)
-    found = [[len(part) for part in element] for element in lifted.dataset]
-    assert found == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    outputs = [[len(part) for part in element] for element in lifted.dataset]
+    assert outputs == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert not lifted.exact
-    assert sorted(sum(found, [])) == list(range(9))  # noqa: RUF017 - short
+    assert sorted(sum(outputs, [])) == list(range(9))  # noqa: RUF017 - short
 
 
 def test_independent_sources_fill_one_queue_in_turn():
@@ -233,9 +233,9 @@ def test_random_operations_follow_their_seeds():
         image = tf.image.random_flip_left_right(tf.reshape(tf.range(12.0), [2, 2, 3]), seed=4)
         return v1.train.batch([noise, image], 3)
 
-    lifted, found = assert_lifts_exactly(input_fn)
+    lifted, outputs = assert_lifts_exactly(input_fn)
     again = [batch[0].numpy() for batch in lifted.dataset]
-    np.testing.assert_array_equal(again, [batch[0] for batch in found])
+    np.testing.assert_array_equal(again, [batch[0] for batch in outputs])
 
 
 def test_python_functions_still_run():
@@ -314,13 +314,13 @@ def test_values_that_were_left_to_chance_are_said():
         noisy = tf.cast(number, tf.float32) + v1.random_uniform([], seed=seed)
         return v1.train.batch([noisy], 2, num_threads=threads)
 
-    for arguments, said in (
+    for arguments, message in (
         ((None, 1), "values not fixed: RandomUniform 'random_uniform/RandomUniform' has no seed"),
         ((3, 2), "values not fixed: 2 threads shared the numbers of RandomUniform"),
         ((3, 1, True), "values not fixed: which example got which number of RandomUniform"),
     ):
         lifted = legacy.trace(lambda arguments=arguments: input_fn(*arguments))
-        assert said in str(lifted)
+        assert message in str(lifted)
         assert str(lifted).endswith("the examples are the same, but for random values in them")
         assert not lifted.exact
     assert "but for random values" not in str(assert_lifts_exactly(lambda: input_fn(3, 1))[0])
@@ -335,11 +335,13 @@ def test_queues_without_shapes_are_fed():
         rows.set_shape([None, 2])
         return rows, number
 
-    given = [(np.full((steps, 2), steps, "float32"), np.int32(steps)) for steps in (3, 5)]
+    examples = [(np.full((steps, 2), steps, "float32"), np.int32(steps)) for steps in (3, 5)]
     spec = tf.TensorSpec([None, 2]), tf.TensorSpec([], tf.int32)
-    data = tf.data.Dataset.from_generator(lambda: iter(given), output_signature=spec)
-    found = list(sr.legacy.lift(inputs, feed={"filled": data}).as_numpy_iterator())
-    assert [(rows.tolist(), number) for rows, number in found] == [(rows.tolist(), number) for rows, number in given]
+    data = tf.data.Dataset.from_generator(lambda: iter(examples), output_signature=spec)
+    outputs = list(sr.legacy.lift(inputs, feed={"filled": data}).as_numpy_iterator())
+    assert [(rows.tolist(), number) for rows, number in outputs] == [
+        (rows.tolist(), number) for rows, number in examples
+    ]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -354,10 +356,10 @@ def test_queues_without_shapes_are_fed_what_the_graph_puts_in(many):
 
     rows = tf.data.Dataset.from_tensor_slices(np.arange(8, dtype="float32").reshape(4, 2))
     assert len(list(sr.legacy.lift(inputs, feed={"filled": rows}))) == 4
-    said = r"feed: 'filled' takes elements of \(float32 \(2,\)\) one by one, but the dataset has "
+    message = r"feed: 'filled' takes elements of \(float32 \(2,\)\) one by one, but the dataset has "
     for wrong, has in (
         (rows.batch(2), r"\(float32 \(None, 2\)\): unbatch\(\) it$"),
         (rows.unbatch(), r"\(float32 \(\)\)$"),
     ):
-        with pytest.raises(sr.OptionError, match=said + has):
+        with pytest.raises(sr.OptionError, match=message + has):
             sr.legacy.lift(inputs, feed={"filled": wrong})

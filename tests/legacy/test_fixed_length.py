@@ -34,8 +34,8 @@ def test_sizes(tmp_path):
     with (tmp_path / "hole").open("wb") as file:
         file.truncate(5 * 2**32 + 12345)
     paths = [str(tmp_path / name) for name in ("empty", "one", "hole")]
-    found = tf.data.Dataset.from_tensor_slices(paths).flat_map(readers.sizes_of)
-    assert list(found.as_numpy_iterator()) == [0, 1, 5 * 2**32 + 12345]
+    outputs = tf.data.Dataset.from_tensor_slices(paths).flat_map(readers.sizes_of)
+    assert list(outputs.as_numpy_iterator()) == [0, 1, 5 * 2**32 + 12345]
 
 
 @pytest.mark.parametrize("sizes", SIZES)

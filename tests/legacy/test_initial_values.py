@@ -59,8 +59,8 @@ def test_variables(tmp_path, resource):
         row = tf.nn.embedding_lookup(vectors, tf.strings.length(line) % 2)
         return v1.train.batch([line, scale + noise, twice.read_value(), row], 3)
 
-    _, found = assert_lifts_exactly(input_fn, graph_seed=5)
-    assert found[0][0].tolist() == [b"a 1", b"a 2", b"b 1"]
+    _, outputs = assert_lifts_exactly(input_fn, graph_seed=5)
+    assert outputs[0][0].tolist() == [b"a 1", b"a 2", b"b 1"]
 
 
 def test_data_in_variables():

@@ -44,8 +44,8 @@ def test_all_kinds_of_draws():
         }
         return v1.train.batch(tensors, 3, dynamic_pad=True, allow_smaller_final_batch=True)
 
-    lifted, found = assert_lifts_exactly(input_fn, graph_seed=5)
-    for ours, theirs in zip(lifted.dataset.as_numpy_iterator(), found, strict=True):  # again
+    lifted, outputs = assert_lifts_exactly(input_fn, graph_seed=5)
+    for ours, theirs in zip(lifted.dataset.as_numpy_iterator(), outputs, strict=True):  # again
         assert_equal_elements(ours, theirs)
 
 
@@ -62,8 +62,8 @@ def test_draws_in_branches():
 
         return v1.cond(number % 3 > 0, inner, lambda: v1.random_uniform([], seed=2)), number
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert len({str(value) for value, _ in found}) > 10
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert len({str(value) for value, _ in outputs}) > 10
 
 
 def test_what_has_a_state_does_not_wait_for_branches():
@@ -78,8 +78,8 @@ def test_what_has_a_state_does_not_wait_for_branches():
 
         return flipped(*flipped(tf.zeros([2, 3, 3]), numbers()))
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert len(found) == 20
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert len(outputs) == 20
 
 
 def test_draws_without_a_source():
@@ -91,8 +91,8 @@ def test_draws_without_a_source():
         v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(vector)]))
         return queue.dequeue() * v1.random_normal([], seed=8)
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert len(found) == 21
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert len(outputs) == 21
 
 
 def test_draws_without_a_seed():

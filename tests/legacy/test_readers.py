@@ -36,11 +36,11 @@ def assert_same_pairs(reader, paths, ours):
 @pytest.mark.parametrize("skip", [0, 1, 2, 9])
 def test_text_lines(texts, skip):
     """Lines and their physical numbers, with a header left out in each file, are those of TextLineReader."""
-    found = assert_same_pairs(
+    outputs = assert_same_pairs(
         lambda: v1.TextLineReader(skip_header_lines=skip), texts, legacy.text_lines(texts, skip_header_lines=skip)
     )
     if skip == 2:
-        assert [(key.decode()[-7:], value) for key, value in found] == [
+        assert [(key.decode()[-7:], value) for key, value in outputs] == [
             ("a.csv:3", b""),
             ("a.csv:4", b"3,4"),
             ("b.csv:3", b"7\r8,9\r"),  # of carriage returns, the last before a line's end is left out
@@ -57,10 +57,10 @@ def test_tf_records(tmp_path, compression):
                 writer.write(payload)
     kind = {"": "NONE"}.get(compression, compression)
     options = tf.io.TFRecordOptions(getattr(v1.io.TFRecordCompressionType, kind))
-    found = assert_same_pairs(
+    outputs = assert_same_pairs(
         lambda: v1.TFRecordReader(options=options), paths, legacy.tf_records(paths, compression=compression)
     )
-    assert [int(key.rpartition(b":")[2]) for key, _ in found] == [0, 17, 37, 0]
+    assert [int(key.rpartition(b":")[2]) for key, _ in outputs] == [0, 17, 37, 0]
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_read_up_to_never_straddles_files(records):
         queue = v1.train.string_input_producer(records, num_epochs=1, shuffle=False)
         return v1.TFRecordReader().read_up_to(queue, 4)
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert [len(keys) for keys, _ in found] == [3, 4, 4, 1, 4, 2]
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert [len(keys) for keys, _ in outputs] == [3, 4, 4, 1, 4, 2]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
@@ -118,19 +118,19 @@ def test_seeded_orders_are_bit_for_bit(seed, graph_seed):
     def input_fn():
         return v1.train.string_input_producer(list("abcdef"), num_epochs=3, seed=seed).dequeue()
 
-    _, found = assert_lifts_exactly(input_fn, graph_seed=graph_seed)
+    _, outputs = assert_lifts_exactly(input_fn, graph_seed=graph_seed)
     if seed == 7 and graph_seed is None:
-        assert b"".join(x.item() for x in found) == b"dabecfceabfdeafbcd"  # recorded from TensorFlow 1.15.5
+        assert b"".join(x.item() for x in outputs) == b"dabecfceabfdeafbcd"  # recorded from TensorFlow 1.15.5
     seeds = {"seed": seed} if graph_seed is None else {"seed": seed, "graph_seed": graph_seed}
     anew = legacy.producer(list("abcdef"), num_epochs=3, **seeds)
-    assert list(anew.as_numpy_iterator()) == [x.item() for x in found]
+    assert list(anew.as_numpy_iterator()) == [x.item() for x in outputs]
 
 
 def test_producer_without_shuffle_or_end(texts):
     """Unshuffled values repeat in order, of any dtype and shape, for ever where no number of epochs is given."""
     values = [[1, 2], [3, 4]]
-    found = list(legacy.producer(values, shuffle=False).take(5).as_numpy_iterator())
-    assert [x.tolist() for x in found] == [*values, *values, [1, 2]]
+    outputs = list(legacy.producer(values, shuffle=False).take(5).as_numpy_iterator())
+    assert [x.tolist() for x in outputs] == [*values, *values, [1, 2]]
     endless = legacy.producer(range(3), seed=1).take(9)
     assert sorted(endless.as_numpy_iterator()) == sorted([*range(3)] * 3)
     first = legacy.text_lines(legacy.producer(texts, num_epochs=2, shuffle=False), skip_header_lines=1)

@@ -37,12 +37,12 @@ def directory(old, tmp_path_factory):
 
 def leaves(element):
     """An element as sorted by its keys: dtypes, shapes and values, as they are in JSON."""
-    found = []
+    outputs = []
     for array in tf.nest.flatten(plain(element)):
         text = array.dtype == object
         values = [x.decode("latin-1") if isinstance(x, bytes) else x for x in array.ravel().tolist()]
-        found.append({"dtype": "string" if text else array.dtype.name, "shape": list(array.shape), "values": values})
-    return found
+        outputs.append({"dtype": "string" if text else array.dtype.name, "shape": list(array.shape), "values": values})
+    return outputs
 
 
 def in_rows(elements):

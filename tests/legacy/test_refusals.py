@@ -189,14 +189,14 @@ def test_the_way_out_of_python_in_queue_runners():
 
     def input_fn():
         queue = tf.queue.FIFOQueue(9, [tf.int32])
-        made = v1.py_func(lambda number: np.full(number, number, np.int32), [numbers()], [tf.int32])
-        v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(made)]))
+        computed = v1.py_func(lambda number: np.full(number, number, np.int32), [numbers()], [tf.int32])
+        v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue(computed)]))
         vector = queue.dequeue()
         vector.set_shape([None])
         return v1.train.batch([vector], 3, dynamic_pad=True)
 
-    _, found = assert_lifts_exactly(input_fn)
-    assert [batch.shape for batch in found] == [(3, 2), (3, 5), (3, 8)]
+    _, outputs = assert_lifts_exactly(input_fn)
+    assert [batch.shape for batch in outputs] == [(3, 2), (3, 5), (3, 8)]
 
 
 def of_components():
@@ -209,18 +209,20 @@ def test_datasets_for_queues():
     rows = tf.data.Dataset.from_tensor_slices(
         (np.array([3, 1, 2, 0]), list("abcd"), np.arange(8, dtype=np.int32).reshape(4, 2))
     )
-    found = list(legacy.lift(of_components, feed={"fed:0": rows}).as_numpy_iterator())
-    assert [(p.tolist(), t.tolist(), x.tolist()) for p, t, x in found] == [
+    outputs = list(legacy.lift(of_components, feed={"fed:0": rows}).as_numpy_iterator())
+    assert [(p.tolist(), t.tolist(), x.tolist()) for p, t, x in outputs] == [
         ([0, 1], [b"d", b"b"], [[6, 7], [2, 3]]),
         ([2, 3], [b"c", b"a"], [[4, 5], [0, 1]]),
     ]
-    said = r"feed: 'fed' takes elements of \(int64 \(\), string \(\), int32 \(2,\)\) one by one, but the dataset has "
+    message = (
+        r"feed: 'fed' takes elements of \(int64 \(\), string \(\), int32 \(2,\)\) one by one, but the dataset has "
+    )
     for wrong, has in (
         (rows.batch(2), r"\(int64 \(None,\), string \(None,\), int32 \(None, 2\)\)"),
         (rows.map(lambda p, t, x: (p, x)), r"\(int64 \(\), int32 \(2,\)\)"),
         (rows.map(lambda p, t, x: (t, t, x)), r"\(string \(\), string \(\), int32 \(2,\)\)"),
     ):
-        with pytest.raises(sr.OptionError, match=said + has):
+        with pytest.raises(sr.OptionError, match=message + has):
             legacy.lift(of_components, feed={"fed": wrong})
     with pytest.raises(sr.OptionError, match="feed: 'fed' is a queue, so give a tf.data.Dataset of what is put into"):
         legacy.lift(of_components, feed={"fed": [1]})
@@ -228,7 +230,7 @@ def test_datasets_for_queues():
         of_a_graph = tf.data.Dataset.from_tensors(1)
     with pytest.raises(sr.OptionError, match="feed: the dataset for 'fed' belongs to a graph.*give a function that"):
         legacy.lift(of_components, feed={"fed": of_a_graph})
-    with tf.Graph().as_default(), pytest.raises(sr.OptionError, match=said + r"\(int32 \(\)\)"):
+    with tf.Graph().as_default(), pytest.raises(sr.OptionError, match=message + r"\(int32 \(\)\)"):
         legacy.lift(of_components, feed={"fed": lambda: tf.data.Dataset.from_tensors(1)})
 
 

@@ -51,10 +51,10 @@ def test_one_line_changes():
 def test_elements_are_those_of_the_dataset():
     """Structure, dtypes and static shapes are those of the dataset, composite tensors included."""
     lifted = legacy.trace(batches)
-    found = [plain(element) for element in queue_run(lambda: legacy.get_next(lifted))]
+    outputs = [plain(element) for element in queue_run(lambda: legacy.get_next(lifted))]
     expected = [plain(element) for element in lifted.dataset]
-    assert len(found) == len(expected) == 4
-    for ours, theirs in zip(found, expected, strict=True):
+    assert len(outputs) == len(expected) == 4
+    for ours, theirs in zip(outputs, expected, strict=True):
         assert_equal_elements(ours, theirs)
     with tf.Graph().as_default():
         batch = legacy.get_next(lifted.dataset)
@@ -73,9 +73,9 @@ def test_tensors_of_a_graph_are_lifted_where_they_stand():
         with v1.Session() as session:
             session.run(v1.local_variables_initializer())
             v1.train.start_queue_runners(session)
-            found = [plain(session.run(first)) for _ in range(4)]
+            outputs = [plain(session.run(first)) for _ in range(4)]
             assert plain(session.run(again))["number"].tolist() == [0, 1, 2]
-    for ours, theirs in zip(found, map(plain, legacy.lift(batches)), strict=True):
+    for ours, theirs in zip(outputs, map(plain, legacy.lift(batches)), strict=True):
         assert_equal_elements(ours, theirs)
 
 
@@ -114,7 +114,7 @@ def by_hand(kind, fill):
 @pytest.mark.parametrize("starting", ["all", "each"])
 def test_runners_of_lifted_queues_eat_nothing(kind, fill, starting):
     """All that a queue by hand holds comes, though the script starts its runners; those before it rest, too."""
-    found = []
+    outputs = []
     with tf.Graph().as_default(), v1.Session() as session:
         queue = by_hand(kind, fill)
         runners = v1.get_collection(v1.GraphKeys.QUEUE_RUNNERS)
@@ -127,8 +127,8 @@ def test_runners_of_lifted_queues_eat_nothing(kind, fill, starting):
             v1.train.start_queue_runners(session)
         with contextlib.suppress(tf.errors.OutOfRangeError):
             while True:
-                found.append(int(session.run(number)))
-    assert sorted(found) == [*range(40)]
+                outputs.append(int(session.run(number)))
+    assert sorted(outputs) == [*range(40)]
 
 
 def test_python_that_fills_a_queue_for_two_is_not_lifted_for_one():

@@ -35,8 +35,8 @@ def two_joins(files):
 
 
 def flat(lifted):
-    parts = [part.numpy().ravel().tolist() for element in lifted.dataset for part in tf.nest.flatten(element)]
-    return [value for part in parts for value in part]
+    values = [part.numpy().ravel().tolist() for element in lifted.dataset for part in tf.nest.flatten(element)]
+    return [value for part in values for value in part]
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -44,9 +44,9 @@ def flat(lifted):
 def test_consumers_of_one_source_take_turns(make, shuffle):
     """Every element comes once, to one of them, be the order seeded or not; `explain` says who got which."""
     lifted = legacy.trace(lambda: make(shuffle))
-    found = flat(lifted)
-    assert len(found) == len(set(found))
-    assert sorted(found) == [*range(24)] if make is not two_batches else {*found} <= {*range(24)}
+    outputs = flat(lifted)
+    assert len(outputs) == len(set(outputs))
+    assert sorted(outputs) == [*range(24)] if make is not two_batches else {*outputs} <= {*range(24)}
     turns = [stage for stage in lifted.stages if "is emptied by 2 operations" in stage.found]
     assert [stage.done.partition(" elements")[0] for stage in turns] == ["number 1 of every 2", "number 2 of every 2"]
     assert not lifted.exact
@@ -136,8 +136,8 @@ def test_one_tensor_of_two_stages_is_lifted():
         number = numbers(shuffle=False)
         return tf.concat([[number], v1.train.batch([number], 2)], 0)
 
-    found = flat(legacy.trace(input_fn))
-    assert len(set(found)) == len(found) > 12
+    outputs = flat(legacy.trace(input_fn))
+    assert len(set(outputs)) == len(outputs) > 12
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3])
@@ -159,8 +159,8 @@ def test_arms_with_queues_of_their_own(tmp_path, arms, kinds):
         return v1.train.shuffle_batch_join(examples, 1, 100, 1)
 
     lifted = legacy.trace(input_fn)
-    found = flat(lifted)
-    assert all(found.count(record) <= 2 for record in found)  # two epochs
-    assert {record[:1] for record in found} >= {b"a", b"b"} or arms > 1
-    assert 48 - 16 * arms <= len(found) <= 48
+    outputs = flat(lifted)
+    assert all(outputs.count(record) <= 2 for record in outputs)  # two epochs
+    assert {record[:1] for record in outputs} >= {b"a", b"b"} or arms > 1
+    assert 48 - 16 * arms <= len(outputs) <= 48
     assert not lifted.exact

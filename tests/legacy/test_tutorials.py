@@ -51,9 +51,9 @@ def scripts():
 
 def module(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 @pytest.mark.parametrize("path", scripts(), ids=lambda path: path.stem)
@@ -113,11 +113,11 @@ def test_a_queue_by_hand():
         return queue.dequeue_many(4)
 
     lifted = legacy.trace(input_fn)
-    found = [batch.numpy() for batch in lifted.dataset]
+    outputs = [batch.numpy() for batch in lifted.dataset]
     expected = queue_run(input_fn)
-    assert len(found) == len(expected) == 5
+    assert len(outputs) == len(expected) == 5
     assert not lifted.exact
-    assert len(np.unique(np.concatenate(found), axis=0)) == 20
+    assert len(np.unique(np.concatenate(outputs), axis=0)) == 20
 
 
 def test_text_with_a_header(tmp_path):

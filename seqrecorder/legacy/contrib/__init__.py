@@ -1,9 +1,9 @@
-"""Functions of `tf.contrib` that TensorFlow no longer has and that sequence code used, under their old names.
+"""Functions of `tf.contrib` for reading data, which TensorFlow no longer has, under their old names.
 
     with seqrecorder.legacy.compat():
-        import old_script  # in which tf.contrib.training.bucket_by_sequence_length is found
+        import old_script  # uses tf.contrib.training.bucket_by_sequence_length
 
-They are called while a graph is built, as they always were; their tensors work in a `Session` and under `lift`.
+They are called while a graph is built, as before. Their tensors work in a `Session` and with `lift`.
 """
 
 from seqrecorder.legacy.contrib import layers as layers

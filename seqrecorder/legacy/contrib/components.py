@@ -1,4 +1,4 @@
-"""Arguments of old functions: in their old order, and tensors in lists and dicts, sparse ones as strings."""
+"""Arguments of old functions: positional arguments by name, and nested tensors as flat dense ones."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ if TYPE_CHECKING:
 
 
 def by_name(signature: str, more: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the arguments of a call that follow the first ones.
+    """Map positional and keyword arguments of a call to their names.
 
     >>> by_name("num_epochs shuffle seed", [2], {"seed": 7})
     {'num_epochs': 2, 'seed': 7}
 
     Args:
         signature: the names, in order.
-        more: what was given by position.
-        named: what was given by name.
+        more: the positional arguments.
+        named: the keyword arguments.
 
     Raises:
-        TypeError: there are more arguments than names, or one is unknown or given twice.
+        TypeError: there are more arguments than names, or one is unknown or passed twice.
     """
     names = signature.split()
-    given = dict(zip(names, more, strict=False))
-    wrong = [*more[len(names) :], *(name for name in named if name not in names or name in given)]
+    arguments = dict(zip(names, more, strict=False))
+    wrong = [*more[len(names) :], *(name for name in named if name not in names or name in arguments)]
     if wrong:
         raise TypeError(f"expected at most one each of {', '.join(names)}, got {wrong[0]!r} beside them")
-    return {**given, **named}
+    return {**arguments, **named}
 
 
 class Components:
-    """The tensors that an old batching function was given.
+    """The tensors passed to an old batching function.
 
     Args:
-        tensors: a list, a tuple or a dict of tensors; dicts are ordered by their keys.
-        shapes: their shapes, or None for what the graph knows.
+        tensors: a list, a tuple or a dict of tensors; dicts are ordered by key.
+        shapes: their shapes, or None for their static shapes.
 
     Attributes:
-        targets: what a dataset is to hold for them: sparse tensors are vectors of three strings.
+        targets: the dense tensors for a dataset; sparse tensors are serialized to vectors of three strings.
     """
 
     def __init__(self, tensors: Any, shapes: Any = None) -> None:
@@ -56,7 +56,7 @@ class Components:
         self.targets = [tf.io.serialize_sparse(v) if isinstance(v, tf.SparseTensor) else v for v in self.values]
 
     def check_shapes(self, *, dynamic_pad: bool) -> None:
-        """Raise `ValueError` where shapes do not suffice to batch the tensors, as the old functions did."""
+        """Raise `ValueError` if the shapes are too vague to batch the tensors, as the old functions did."""
         for value in self.targets:
             if (shape := value.shape).rank is None:
                 raise ValueError(f"Cannot infer Tensor's rank: {value}; give it a shape with set_shape, or by shapes=")
@@ -64,7 +64,7 @@ class Components:
                 raise ValueError(f"All shapes must be fully defined: {value} has {shape}; or ask for dynamic_pad=True")
 
     def restore(self, batched: Any) -> list[Any]:
-        """Return the tensors of a batch, sparse ones as such."""
+        """Restore the sparse tensors of a batch."""
         import tensorflow as tf
 
         return [
@@ -75,9 +75,9 @@ class Components:
         ]
 
     def structure(self, tensors: Any) -> Any:
-        """Return tensors in the list or dict that was given.
+        """Pack tensors into the original list or dict.
 
-        A dict of one gets its tensor in a list: so it was in TensorFlow 1, and old code knows.
+        In a dict of one tensor, the tensor is in a list: TensorFlow 1 did so, and old code depends on it.
         """
         if self._names is None:
             return list(tensors)

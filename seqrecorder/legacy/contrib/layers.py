@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`: what input functions used of it."""
+"""`tf.contrib.layers`: the function that input functions used."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def one_hot_encoding(
     outputs_collections: Any = None,
     scope: str | None = None,
 ) -> Any:
-    """Return `tf.contrib.layers.one_hot_encoding`, which slim had too: a row of a vector for each label.
+    """Return `tf.contrib.layers.one_hot_encoding`, also in slim: a one-hot row for each label.
 
     Args:
         labels: integers.
-        num_classes: width of the rows.
-        on_value: at the label's place.
-        off_value: elsewhere.
-        outputs_collections: of the graph, into which the result is put.
-        scope: name of the operations.
+        num_classes: the width of the rows.
+        on_value: the value at the index of the label.
+        off_value: the value elsewhere.
+        outputs_collections: graph collections to which the result is added.
+        scope: the name scope of the operations.
     """
     import tensorflow as tf
 

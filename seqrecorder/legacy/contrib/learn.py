@@ -1,4 +1,4 @@
-"""`tf.contrib.learn`'s reading of files: batches of parsed examples."""
+"""`tf.contrib.learn`: batches of parsed examples from files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNATURE = (
 
 
 class ModeKeys:
-    """`tf.contrib.learn.ModeKeys`: what a model is built for."""
+    """`tf.contrib.learn.ModeKeys`: the modes of a model."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -31,13 +31,13 @@ def run_n(
     restore_checkpoint_path: str | None = None,
     n: int = 1,
 ) -> list[dict[str, Any]]:
-    """Return `tf.contrib.learn.run_n`: what some tensors give in n steps, with queue runners started for them.
+    """Return `tf.contrib.learn.run_n`: the values of tensors in n steps; it starts the queue runners.
 
     Args:
-        output_dict: tensors by names.
+        output_dict: tensors by name.
         feed_dict: see `tf.Session.run`.
-        restore_checkpoint_path: where variables come from; None initialises them.
-        n: how many steps; the list is shorter where the queues end before.
+        restore_checkpoint_path: the checkpoint of the variables; None initialises them.
+        n: the number of steps; the list is shorter if the queues end earlier.
 
     Returns:
         A dict of arrays for each step.
@@ -45,7 +45,7 @@ def run_n(
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    found: list[dict[str, Any]] = []
+    outputs: list[dict[str, Any]] = []
     with v1.Session() as session:
         if restore_checkpoint_path is None:
             session.run(v1.global_variables_initializer())
@@ -55,11 +55,11 @@ def run_n(
         coordinator = tf.train.Coordinator()
         threads = v1.train.start_queue_runners(session, coordinator)
         with coordinator.stop_on_exception():
-            while len(found) < n:
-                found.append(session.run(dict(output_dict), feed_dict))
+            while len(outputs) < n:
+                outputs.append(session.run(dict(output_dict), feed_dict))
         coordinator.request_stop()
         coordinator.join(threads, stop_grace_period_secs=10)
-    return found
+    return outputs
 
 
 def read_batch_features(
@@ -67,20 +67,20 @@ def read_batch_features(
 ) -> dict[str, Any]:
     """Return `tf.contrib.learn.read_batch_features`: batches of parsed `tf.train.Example`s, shuffled or in order.
 
-    The last batch may have fewer where `num_epochs` is given. A random queue keeps as many records for a choice as
-    three batches leave of its capacity.
+    With `num_epochs`, the last batch may be smaller. The `min_after_dequeue` of a random queue is its capacity less
+    three batches.
 
     Args:
-        file_pattern: a pattern of files, or a list of patterns.
-        batch_size: records to a batch.
-        features: what `tf.io.parse_example` is given.
-        reader: makes a reader.
-        *more: `randomize_input` (true by default): whether files and records are shuffled, else files come in the order
-            of their names; `num_epochs`: how often all files are read, None is for ever; `queue_capacity` (10,000): of
-            the queue of records; `feature_queue_capacity` (100): of the queue of batches; `reader_num_threads` (1) and
-            `num_enqueue_threads` (2), which fill these: with more than one, the order of records, or of batches, is
-            left to chance; `parse_fn`: what is done with the records that are read at a time, it returns those to
-            parse; `name`; `read_batch_size`: records that are read at a time, by default those of a batch.
+        file_pattern: a file pattern, or a list of patterns.
+        batch_size: the number of records in a batch.
+        features: the features for `tf.io.parse_example`.
+        reader: a function that returns a reader.
+        *more: `randomize_input` (true by default): whether to shuffle files and records, else files are sorted by name;
+            `num_epochs`: the number of epochs, None repeats forever; `queue_capacity` (10,000) of the queue of records;
+            `feature_queue_capacity` (100) of the queue of batches; `reader_num_threads` (1) and `num_enqueue_threads`
+            (2), which fill these queues: more than one thread makes the order of records, or of batches, random;
+            `parse_fn`: a function applied to the records of one read before they are parsed; `name`;
+            `read_batch_size`: the number of records in one read, by default `batch_size`.
         **named: the same, by name.
 
     Returns:
@@ -88,7 +88,7 @@ def read_batch_features(
 
     Raises:
         TypeError: there is no such argument.
-        ValueError: there are no files, or a number makes no sense.
+        ValueError: there are no files, or a number is out of range.
     """
     import tensorflow as tf
 
@@ -115,13 +115,13 @@ def read_batch_features(
         else:
             batched = train.batch_join(records, batch_size, capacity, **ends)
         parsed = tf.io.parse_example(batched, features)
-        parts = tf.nest.flatten(parsed, expand_composites=True)
+        tensors = tf.nest.flatten(parsed, expand_composites=True)
         threads = options.get("num_enqueue_threads", 2)
         taken = tf.nest.flatten(
-            prefetch_queue.prefetch_queue(parts, options.get("feature_queue_capacity", 100), threads).dequeue()
+            prefetch_queue.prefetch_queue(tensors, options.get("feature_queue_capacity", 100), threads).dequeue()
         )
-    for part, new in zip(parts, taken, strict=True):
-        new.set_shape(part.shape)
+    for tensor, new in zip(tensors, taken, strict=True):
+        new.set_shape(tensor.shape)
     return dict(tf.nest.pack_sequence_as(parsed, taken, expand_composites=True))
 
 
@@ -130,8 +130,8 @@ def read_batch_record_features(
 ) -> dict[str, Any]:
     """Return `tf.contrib.learn.read_batch_record_features`: `read_batch_features` of TFRecord files.
 
-    Two threads fill its last queue, so that the order of batches is left to chance even where `randomize_input` is
-    false. It takes `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` and `name`.
+    Two threads fill its last queue, so the order of batches is random even if `randomize_input` is false. It takes
+    `randomize_input`, `num_epochs`, `queue_capacity`, `reader_num_threads` and `name`.
     """
     import tensorflow as tf
 

@@ -1,6 +1,6 @@
-"""`tf.contrib.lookup`: tables of words and their numbers, as far as their names or arguments are others today.
+"""`tf.contrib.lookup`: lookup tables whose names or arguments have changed.
 
-Inside `compat`, `tf.contrib.lookup` also has the functions that TensorFlow still holds under the same names, such as
+Inside `compat`, `tf.contrib.lookup` also has the functions that TensorFlow still has under the same names, such as
 `index_table_from_file`.
 """
 
@@ -15,16 +15,16 @@ def HashTable(  # noqa: N802 - its old name
     """Return `tf.contrib.lookup.HashTable`: a table that is filled once.
 
     Args:
-        initializer: what fills it, such as a `KeyValueTensorInitializer`.
-        default_value: what stands for keys that it does not hold.
-        shared_name: not needed any more.
-        name: of the operations.
+        initializer: the initializer, such as a `KeyValueTensorInitializer`.
+        default_value: the value of missing keys.
+        shared_name: ignored.
+        name: the name of the operations.
     """
     del shared_name
     import tensorflow as tf
 
     table = tf.compat.v1.lookup.StaticHashTable(initializer, default_value, name)
-    table.init = table.initializer  # the older name of the same
+    table.init = table.initializer  # its older name
     return table
 
 
@@ -44,7 +44,7 @@ def index_to_string_table_from_tensor(mapping: Any, *more: Any, **named: Any) ->
 
     Args:
         mapping: the words, in the order of their numbers.
-        *more: `default_value`, which stands for other numbers, and `name`.
+        *more: `default_value`, the word of other numbers, and `name`.
         **named: the same, by name.
     """
     return _operations().index_to_string_table_from_tensor(mapping, *more, **named)

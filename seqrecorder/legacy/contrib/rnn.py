@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: the state of an LSTM, which code beside the input makes and takes apart."""
+"""`tf.contrib.rnn`: the state of an LSTM cell."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ class LSTMStateTuple(NamedTuple):
     """`tf.contrib.rnn.LSTMStateTuple`: the state of an LSTM cell.
 
     Attributes:
-        c: of the cell.
-        h: its output.
+        c: the cell state.
+        h: the output.
     """
 
     c: Any

@@ -1,4 +1,4 @@
-"""`batch_sequences_with_states`: segments of long sequences, in the order of rows that TensorFlow 1 had."""
+"""`batch_sequences_with_states`: segments of long sequences, in the row order of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _SIGNATURE = "num_threads capacity allow_small_batch pad make_keys_unique make_keys_unique_seed name"
 _FIRST = -(2**63)
-"""Where TensorFlow 1 began to count examples."""
+"""First number of an example in TensorFlow 1."""
 
 
 def batch_sequences_with_states(
@@ -33,21 +33,21 @@ def batch_sequences_with_states(
 ) -> NextQueuedSequenceBatch:
     """Return `tf.contrib.training.batch_sequences_with_states`: segments of `num_unroll` steps, with saved states.
 
-    The segments of an example come in consecutive batches, though not in a fixed row: rows are ordered by the examples'
-    order, and an example that ends is followed by the next at the end of the batch.
+    The segments of an example come in consecutive batches, but not always in the same row. Rows are in the order of the
+    examples, and the next example joins at the end of the batch when one ends.
 
     Args:
-        input_key: string scalar, the example's key.
+        input_key: string scalar, the key of the example.
         input_sequences: tensors `(T, ...)`.
-        input_context: tensors that are repeated for each segment.
+        input_context: tensors to repeat for each segment.
         input_length: int scalar, T, at least 1.
-        initial_states: for each name, the state before an example's first segment.
-        num_unroll: steps of a segment.
-        batch_size: segments of a batch.
-        *more: `num_threads` and `capacity`, which are not needed any more; `allow_small_batch` (true by default):
-            whether the last batches, for which there are not enough examples, come at all; `pad`: whether sequences may
-            end inside a segment, they always may; `make_keys_unique`: whether a number that tells examples apart is put
-            before the key; `make_keys_unique_seed`, not needed any more; `name` of the operation.
+        initial_states: the state before the first segment of an example, by name.
+        num_unroll: the number of steps in a segment.
+        batch_size: the number of segments in a batch.
+        *more: `num_threads` and `capacity`, which are ignored; `allow_small_batch` (true by default): whether to keep
+            the last batches, which have too few examples; `pad`, which is ignored: sequences may always end inside a
+            segment; `make_keys_unique`: whether to prefix keys by the number of the example; `make_keys_unique_seed`,
+            which is ignored; `name` of the operation.
         **named: the same, by name.
 
     Returns:
@@ -56,38 +56,38 @@ def batch_sequences_with_states(
     Raises:
         TypeError: there is no such argument.
         ValueError: the shape of a context or a state is not known.
-        LiftError: what the tensors come from cannot be translated.
+        LiftError: the pipeline of the tensors cannot be translated.
     """
     import tensorflow as tf
 
     options = by_name(_SIGNATURE, more, named)
     groups = {"sequences": input_sequences, "context": input_context, "states": initial_states}
-    given = {(group, key): value for group, members in groups.items() for key, value in sorted(members.items())}
-    tensors = [tf.convert_to_tensor(value) for value in given.values()]
-    for (group, key), tensor in zip(given, tensors, strict=True):
+    inputs = {(group, key): value for group, members in groups.items() for key, value in sorted(members.items())}
+    tensors = [tf.convert_to_tensor(value) for value in inputs.values()]
+    for (group, key), tensor in zip(inputs, tensors, strict=True):
         if group != "sequences" and not tensor.shape.is_fully_defined():
             raise ValueError(
                 f"{group}: expected {key!r} to have a shape that is known, got {tensor.shape}; set_shape it"
             )
-    # Fields have numbers for names, since those of scripts may be any.
-    fields = {str(position): place for position, place in enumerate(given)}
+    # Fields are numbered, because scripts may use any names.
+    fields = {str(number): pair for number, pair in enumerate(inputs)}
 
     def element(number: Any, example: Any) -> dict[str, Any]:
         key, length, *values = example
-        parts = dict(zip(fields, values, strict=True))
+        columns = dict(zip(fields, values, strict=True))
         sequences = [field for field, (group, _) in fields.items() if group == "sequences"]
-        _check(key, length, [parts[field] for field in sequences])
+        _check(key, length, [columns[field] for field in sequences])
         if options.get("make_keys_unique"):
             key = tf.strings.join([tf.strings.as_string(number), ":", key])
-        # A slice of unknown length tells steps from a context that has as many values.
-        parts |= {field: parts[field][:length] for field in sequences}
-        return {"key": key, "number": number, "steps": tf.range(length), **parts}
+        # The slice makes the length unknown, which distinguishes steps from a context of the same length.
+        columns |= {field: columns[field][:length] for field in sequences}
+        return {"key": key, "number": number, "steps": tf.range(length), **columns}
 
     def rows(values: dict[str, Any]) -> Any:
         taken = tf.where(values["sequence_length"] > 0)[:, 0]
         taken = tf.gather(taken, tf.argsort(tf.gather(values["number"], taken)))
         values = {name: tf.gather(part, taken) for name, part in values.items()}
-        return _described(values), tuple(values[field] for field in fields)
+        return _describe(values), tuple(values[field] for field in fields)
 
     def transform(examples: Any) -> Any:
         strategy = Unroll(batch_size, num_unroll, tail="drain" if options.get("allow_small_batch", True) else "drop")
@@ -98,30 +98,30 @@ def batch_sequences_with_states(
     fixed = [tf.convert_to_tensor(input_key), tf.cast(input_length, tf.int64)]
     small = options.get("allow_small_batch", True)
     recipe = Recipe((*fixed, *tensors), (), (), (batch_size,), small, by_length=False, steps=num_unroll)
-    described, parts = replaced([*fixed, *tensors], transform, stage, recipe)
-    found: dict[str, dict[str, Any]] = {group: {} for group in groups}
-    for (group, key), part in zip(given, parts, strict=True):
-        found[group][key] = part
-    return NextQueuedSequenceBatch(described, **found)
+    described, columns = replaced([*fixed, *tensors], transform, stage, recipe)
+    batched: dict[str, dict[str, Any]] = {group: {} for group in groups}
+    for (group, key), column in zip(inputs, columns, strict=True):
+        batched[group][key] = column
+    return NextQueuedSequenceBatch(described, **batched)
 
 
 def _check(key: Any, length: Any, sequences: Any) -> None:
-    """Let an example fail, inside a graph, that has no steps or sequences of other lengths than it says."""
+    """Assert that an example has at least one step, and sequences of the declared length."""
     import tensorflow as tf
 
     counts = [tf.shape(sequence, tf.int64)[0] for sequence in sequences]
-    said = ["batch_sequences_with_states: example", key, "has length", length, ", and sequences of", *counts]
+    message = ["batch_sequences_with_states: example", key, "has length", length, ", and sequences of", *counts]
     agree = tf.reduce_all([length > 0, *(tf.equal(count, length) for count in counts)])
-    tf.debugging.Assert(agree, [*said, "steps; at least 1 is needed"])
+    tf.debugging.Assert(agree, [*message, "steps; at least 1 is needed"])
 
 
-def _described(rows: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the first attributes of `NextQueuedSequenceBatch`, in order."""
+def _describe(rows: dict[str, Any]) -> tuple[Any, ...]:
+    """Compute the first attributes of `NextQueuedSequenceBatch`, in order."""
     import tensorflow as tf
 
     index, counts, key = rows["segment_index"], rows["segment_count"], rows["key"]
-    total = _padded(counts)
-    here, following = (tf.strings.join([_padded(number), "_of_", total, ":", key]) for number in (index, index + 1))
+    total = _pad(counts)
+    here, following = (tf.strings.join([_pad(number), "_of_", total, ":", key]) for number in (index, index + 1))
     last = tf.equal(index + 1, counts)
     small = [tf.cast(rows[name], tf.int32) for name in ("sequence_length", "total_length")]
     return (
@@ -134,23 +134,23 @@ def _described(rows: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _padded(number: Any) -> Any:
+def _pad(number: Any) -> Any:
     import tensorflow as tf
 
     return tf.strings.as_string(number, width=5, fill="0")
 
 
 class NextQueuedSequenceBatch:
-    """A batch of segments, and the states of recurrent models from segment to segment.
+    """A batch of segments, with states that recurrent models save between segments.
 
     Attributes:
         key: string `(B,)`, `%05d_of_%05d:key`: the segment's number, the number of segments, the example's key.
-        next_key: of the segment that follows, or `STOP:key`.
-        sequence: int32 `(B,)`, the segment's number; 0 for the first.
-        sequence_count: int32 `(B,)`, how many segments the example has.
-        insertion_index: int64 `(B,)`, the example's number, counted from -2**63.
-        length: int32 `(B,)`, true steps of the segment.
-        total_length: int32 `(B,)`, steps of the example.
+        next_key: the key of the next segment, or `STOP:key`.
+        sequence: int32 `(B,)`, the number of the segment; 0 for the first.
+        sequence_count: int32 `(B,)`, the number of segments of the example.
+        insertion_index: int64 `(B,)`, the number of the example, counted from -2**63.
+        length: int32 `(B,)`, the number of steps of the segment, without padding.
+        total_length: int32 `(B,)`, the number of steps of the example.
         sequences: tensors `(B, num_unroll, ...)`, zero after the end of an example.
         context: tensors `(B, ...)`.
     """
@@ -164,13 +164,13 @@ class NextQueuedSequenceBatch:
 
     @property
     def batch_size(self) -> Any:
-        """How many segments there are: an int32 scalar."""
+        """Number of segments, an int32 scalar."""
         import tensorflow as tf
 
         return tf.shape(self.key)[0]
 
     def state(self, state_name: str) -> Any:
-        """Return the state before each segment: the initial one, or what was saved after the one before.
+        """Return the state before each segment: the initial one, or the one saved after the previous segment.
 
         Raises:
             KeyError: no initial state has that name.
@@ -179,11 +179,11 @@ class NextQueuedSequenceBatch:
 
         initial = self._initial[state_name]
         with quiet():
-            found = tf.compat.v1.py_func(
+            state = tf.compat.v1.py_func(
                 self._saved[state_name].load, [self.key, self.sequence, initial], initial.dtype
             )
-        found.set_shape(initial.shape)
-        return found
+        state.set_shape(initial.shape)
+        return state
 
     def save_state(self, state_name: str, value: Any, name: str | None = None) -> Any:
         """Return an operation that saves the state after each segment; run it in each step.
@@ -224,7 +224,7 @@ class _States:
 
         with self._lock:
             for key, following, value in zip(keys, next_keys, values, strict=True):
-                self._saved.pop(key, None)  # its segment is done
+                self._saved.pop(key, None)  # its segment has ended
                 if not following.startswith(b"STOP:"):
                     self._saved[following] = value
         return np.True_

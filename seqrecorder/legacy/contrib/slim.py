@@ -1,6 +1,6 @@
 """`tf.contrib.slim`'s reading of data: parallel readers, dataset providers, decoders and prefetch queues.
 
-They are queues and readers of TensorFlow 1, as they were, so that they run in sessions and are lifted like any others.
+They build queues and readers of TensorFlow 1, so that they run in sessions and can be lifted like any others.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def get_data_files(data_sources: Any) -> list[str]:
-    """Return the files that patterns, alone or in a list, match.
+    """List the files that match a pattern or a list of patterns.
 
     Raises:
-        ValueError: there are none.
+        ValueError: no file matches.
     """
     import tensorflow as tf
 
@@ -38,13 +38,12 @@ def parallel_read(data_sources: Any, reader_class: Any, *more: Any, **named: Any
     """Return `slim.parallel_reader.parallel_read`: the next record of files that several readers read.
 
     Args:
-        data_sources: patterns of files.
-        reader_class: makes a reader, such as `tf.TFRecordReader`.
-        *more: `num_epochs`: how often all files are read, None is for ever; `num_readers` (4 by default) and
-            `reader_kwargs`, arguments of `reader_class`; `shuffle` (true): whether files, and records in the common
-            queue, are shuffled; `dtypes` of key and value; `capacity` (256) of the common queue, and
-            `min_after_dequeue` (128), how many records it keeps for a choice; `seed` of the files' order; `scope` of
-            the operations' names.
+        data_sources: file patterns.
+        reader_class: a function that returns a reader, such as `tf.TFRecordReader`.
+        *more: `num_epochs`: the number of epochs, None repeats forever; `num_readers` (4 by default) and
+            `reader_kwargs`, arguments of `reader_class`; `shuffle` (true): whether to shuffle the files, and the
+            records in the common queue; `dtypes` of key and value; `capacity` (256) and `min_after_dequeue` (128) of
+            the common queue; `seed` of the file order; `scope` of the names of operations.
         **named: the same, by name.
 
     Returns:
@@ -90,11 +89,11 @@ def _prefetch_queue(
 
     Args:
         tensors: a list or dict of tensors.
-        capacity: of the queue.
-        num_threads: that fill it.
+        capacity: the capacity of the queue.
+        num_threads: the number of threads that fill it.
         dynamic_pad: whether the queue can pad.
-        shared_name: of the queue.
-        name: of the operations.
+        shared_name: the shared name of the queue.
+        name: the name scope of the operations.
     """
     import tensorflow as tf
 
@@ -113,27 +112,27 @@ def _prefetch_queue(
 
 
 class DataDecoder(abc.ABC):
-    """`slim.data_decoder.DataDecoder`: what turns a record into named tensors."""
+    """`slim.data_decoder.DataDecoder`: decodes a record to named tensors."""
 
     @abc.abstractmethod
     def decode(self, data: Any, items: Sequence[str], /) -> list[Any]:
-        """Return the tensors of some names, in their order.
+        """Decode a record and return the tensors of `items`, in order.
 
         Args:
             data: a string scalar, the record.
-            items: names, of those of `list_items`.
+            items: names from `list_items`.
         """
 
     @abc.abstractmethod
     def list_items(self) -> list[str]:
-        """Return the names of the tensors that it can give."""
+        """List the names of the tensors that it can decode."""
 
 
 class ItemHandler(abc.ABC):
-    """`slim.tfexample_decoder.ItemHandler`: makes one tensor out of parsed features.
+    """`slim.tfexample_decoder.ItemHandler`: computes one tensor from parsed features.
 
     Attributes:
-        keys: names of the features that it needs.
+        keys: the names of the features that it needs.
 
     Args:
         keys: a name, or a list of names.
@@ -144,15 +143,15 @@ class ItemHandler(abc.ABC):
 
     @abc.abstractmethod
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the tensor, from the parsed features by their names."""
+        """Compute the tensor from the parsed features by name."""
 
 
 class ItemHandlerCallback(ItemHandler):
-    """`slim.tfexample_decoder.ItemHandlerCallback`: what a function makes of features.
+    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor by a function.
 
     Args:
-        keys: names of the features.
-        func: takes a dict of the parsed features, and returns a tensor.
+        keys: the names of the features.
+        func: a function from a dict of the parsed features to a tensor.
     """
 
     def __init__(self, keys: str | Sequence[str], func: Callable[[Mapping[str, Any]], Any]) -> None:
@@ -168,13 +167,13 @@ class Tensor(ItemHandler):
     """`slim.tfexample_decoder.Tensor`: a feature itself, dense, and reshaped on request.
 
     Args:
-        tensor_key: name of the feature.
-        shape_keys: name of the feature that holds its shape, or a list of names, one for each dimension.
-        shape: the shape, where it is always the same.
-        default_value: what stands where a sparse feature has nothing.
+        tensor_key: the name of the feature.
+        shape_keys: the name of the feature with its shape, or a list of names, one for each dimension.
+        shape: the shape, if it is constant.
+        default_value: the value of elements that a sparse feature lacks.
 
     Raises:
-        ValueError: the shape is given in both ways.
+        ValueError: both `shape_keys` and `shape` are set.
     """
 
     def __init__(
@@ -191,7 +190,7 @@ class Tensor(ItemHandler):
         super().__init__([tensor_key, *self._shape_keys])
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the feature, dense and in its shape."""
+        """Convert the feature to a dense tensor of its shape."""
         import tensorflow as tf
 
         tensor, shape = keys_to_tensors[self._tensor_key], self._shape
@@ -207,12 +206,12 @@ class Image(ItemHandler):
     """`slim.tfexample_decoder.Image`: an encoded image.
 
     Args:
-        image_key: name of the feature of encoded images, by default `image/encoded`.
-        format_key: name of the feature of formats, by default `image/format`: `raw` or `RAW` for the pixels themselves;
-            others are told by the image.
-        shape: `(height, width, channels)`, where all images have the same.
-        channels: of the image.
-        dtype: of the image; pixels are cast to it, not scaled.
+        image_key: the name of the feature with the encoded image, by default `image/encoded`.
+        format_key: the name of the feature with the format, by default `image/format`: `raw` or `RAW` for raw pixels;
+            other formats are detected from the image.
+        shape: `(height, width, channels)`, if it is constant.
+        channels: the number of channels.
+        dtype: the dtype of the image; pixels are cast to it, not scaled.
     """
 
     def __init__(
@@ -229,7 +228,7 @@ class Image(ItemHandler):
         self._shape, self._channels, self._dtype = shape, channels, tf.as_dtype(dtype)
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the decoded image."""
+        """Decode the image."""
         import tensorflow as tf
 
         encoded, kind = (keys_to_tensors[key] for key in self.keys)
@@ -243,15 +242,15 @@ class Image(ItemHandler):
 
 
 class SparseTensor(ItemHandler):
-    """`slim.tfexample_decoder.SparseTensor`: values, and where each of them stands in its row.
+    """`slim.tfexample_decoder.SparseTensor`: a sparse tensor of values and their indices in each row.
 
     Args:
-        indices_key: name of the sparse feature of places, by default `indices`.
-        values_key: name of the sparse feature of values, by default `values`.
-        shape_key: name of the feature of its shape.
-        shape: the shape, where it is always the same; where there is none, it is that of the places.
-        densify: whether it is made dense.
-        default_value: what stands where a dense one has nothing.
+        indices_key: the name of the sparse feature of indices, by default `indices`.
+        values_key: the name of the sparse feature of values, by default `values`.
+        shape_key: the name of the feature with its shape.
+        shape: the shape, if it is constant; by default, the shape of the indices feature.
+        densify: whether to convert it to a dense tensor.
+        default_value: the value of missing elements in a dense tensor.
     """
 
     def __init__(
@@ -267,12 +266,12 @@ class SparseTensor(ItemHandler):
         self._shape, self._densify, self._default_value = shape, densify, default_value
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the tensor, sparse unless it is to be dense."""
+        """Build the sparse tensor; convert it to a dense one if `densify` is set."""
         import tensorflow as tf
 
-        places, values, *shapes = (keys_to_tensors[key] for key in self.keys)
-        shape = _dense(shapes[0]) if shapes else self._shape or places.dense_shape
-        at = tf.concat([places.indices[:, :-1], tf.cast(places.values, tf.int64)[:, tf.newaxis]], 1)
+        positions, values, *shapes = (keys_to_tensors[key] for key in self.keys)
+        shape = _dense(shapes[0]) if shapes else self._shape or positions.dense_shape
+        at = tf.concat([positions.indices[:, :-1], tf.cast(positions.values, tf.int64)[:, tf.newaxis]], 1)
         tensor = tf.SparseTensor(at, values.values, tf.cast(shape, tf.int64))
         return _dense(tensor, self._default_value) if self._densify else tensor
 
@@ -281,11 +280,11 @@ class BoundingBox(ItemHandler):
     """`slim.tfexample_decoder.BoundingBox`: the boxes of an example, `(n, 4)`, whose sides are features.
 
     Args:
-        keys: names of the sides, by default `ymin`, `xmin`, `ymax` and `xmax`.
-        prefix: of the names of the features.
+        keys: the names of the sides, by default `ymin`, `xmin`, `ymax` and `xmax`.
+        prefix: the prefix of the feature names.
 
     Raises:
-        ValueError: there are not four sides.
+        ValueError: `keys` does not have four names.
     """
 
     def __init__(self, keys: Sequence[str] | None = None, prefix: str = "") -> None:
@@ -295,7 +294,7 @@ class BoundingBox(ItemHandler):
         super().__init__([(prefix or "") + side for side in sides])
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Return the boxes, in the order of the sides."""
+        """Stack the sides to boxes, in the order of `keys`."""
         import tensorflow as tf
 
         sides = [keys_to_tensors[key] for key in self.keys]
@@ -303,10 +302,10 @@ class BoundingBox(ItemHandler):
 
 
 class TFExampleDecoder(DataDecoder):
-    """`slim.tfexample_decoder.TFExampleDecoder`: parses a `tf.train.Example`, and makes named tensors of it.
+    """`slim.tfexample_decoder.TFExampleDecoder`: decodes a `tf.train.Example` to named tensors.
 
     Args:
-        keys_to_features: what `tf.io.parse_single_example` is given.
+        keys_to_features: the features for `tf.io.parse_single_example`.
         items_to_handlers: an `ItemHandler` for each name.
     """
 
@@ -318,11 +317,11 @@ class TFExampleDecoder(DataDecoder):
         return list(self._items_to_handlers)
 
     def decode(self, serialized_example: Any, items: Sequence[str] | None = None) -> list[Any]:
-        """Return the tensors of some names, by default of all.
+        """Decode an Example and return the tensors of `items`, by default all.
 
         Args:
             serialized_example: a string scalar.
-            items: names.
+            items: names from `list_items`.
         """
         import tensorflow as tf
 
@@ -333,7 +332,7 @@ class TFExampleDecoder(DataDecoder):
 
 
 def _with_constant(feature: Any) -> Any:
-    """Return a feature whose default is a value: a tensor may be of another graph than what it is the default of."""
+    """Replace a default tensor of a feature by its value, because it may belong to another graph."""
     import tensorflow as tf
 
     default = getattr(feature, "default_value", None)
@@ -351,15 +350,15 @@ class DataProvider:
     """`slim.data_provider.DataProvider`: named tensors of the next example.
 
     Args:
-        items_to_tensors: the tensors by their names.
-        num_samples: how many examples there are, or None.
+        items_to_tensors: the tensors by name.
+        num_samples: the number of examples, or None.
     """
 
     def __init__(self, items_to_tensors: Mapping[str, Any], num_samples: Any) -> None:
         self._items_to_tensors, self._num_samples = dict(items_to_tensors), num_samples
 
     def get(self, items: Sequence[str]) -> list[Any]:
-        """Return the tensors of some names.
+        """Return the tensors of `items`.
 
         Raises:
             ValueError: there is no such name.
@@ -374,19 +373,19 @@ class DataProvider:
         return list(self._items_to_tensors)
 
     def num_samples(self) -> Any:
-        """Return how many examples there are, or None."""
+        """Return the number of examples, or None."""
         return self._num_samples
 
 
 class Dataset:
-    """`slim.dataset.Dataset`: what a provider needs to know; other arguments become attributes.
+    """`slim.dataset.Dataset`: the settings of a provider; other arguments become attributes.
 
     Args:
-        data_sources: patterns of files.
-        reader: makes a reader.
-        decoder: has `list_items()` and `decode(serialized, items)`.
-        num_samples: how many there are, or None.
-        items_to_descriptions: what the items are.
+        data_sources: file patterns.
+        reader: a function that returns a reader.
+        decoder: an object with `list_items()` and `decode(serialized, items)`.
+        num_samples: the number of examples, or None.
+        items_to_descriptions: descriptions of the items.
     """
 
     def __init__(
@@ -403,13 +402,13 @@ _PROVIDER_SIGNATURE = (
 
 
 class DatasetDataProvider(DataProvider):
-    """`slim.dataset_data_provider.DatasetDataProvider`: the decoded items of a dataset's next record.
+    """`slim.dataset_data_provider.DatasetDataProvider`: the decoded items of the next record of a dataset.
 
     Args:
         dataset: a `Dataset`.
         *more: `num_readers` (1 by default), `reader_kwargs`, `shuffle` and `num_epochs` (see `parallel_read`),
             `common_queue_capacity` (its `capacity`), `common_queue_min` (its `min_after_dequeue`), `record_key` (the
-            name under which the record's key is given), `seed` and `scope`.
+            name of the item for the key of the record), `seed` and `scope`.
         **named: the same, by name.
 
     Raises:
@@ -427,7 +426,7 @@ class DatasetDataProvider(DataProvider):
 
 
 def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]:
-    """Return a record's tensors by their names, with its key.
+    """Decode a record to tensors by name, including its key.
 
     Raises:
         ValueError: an item has the name of the key.
@@ -440,7 +439,7 @@ def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]
 
 __all__ = ["one_hot_encoding"]
 
-# The modules of TensorFlow 1 in which these stood.
+# The modules of these names in TensorFlow 1.
 data_decoder = types.SimpleNamespace(DataDecoder=DataDecoder)
 data_provider = types.SimpleNamespace(DataProvider=DataProvider)
 dataset = types.SimpleNamespace(Dataset=Dataset)

@@ -17,14 +17,14 @@ __all__ = ["HParams", "NextQueuedSequenceBatch", "batch_sequences_with_states", 
 
 
 class HParams(types.SimpleNamespace):
-    """`tf.contrib.training.HParams`: named values, which scripts that read data may hold their settings in."""
+    """`tf.contrib.training.HParams`: named values, such as the settings of a script."""
 
     def add_hparam(self, name: str, value: Any) -> None:
         """Add a value."""
         setattr(self, name, value)
 
     def values(self) -> dict[str, Any]:
-        """Return all values by their names."""
+        """Return all values by name."""
         return dict(vars(self))
 
 
@@ -41,21 +41,21 @@ def bucket(
     Args:
         tensors: a list or dict of the tensors of one example.
         which_bucket: int32 scalar, in `[0, num_buckets)`.
-        batch_size: examples to a batch, or a list with the number for each bucket.
-        num_buckets: how many there are.
-        *more: `num_threads`, `capacity` and `bucket_capacities`, which are not needed any more; `shapes` of the
-            tensors, where the graph does not know them; `dynamic_pad`: whether unknown dimensions are padded to the
-            longest of the batch; `allow_smaller_final_batch`: whether what is left in each bucket at the end comes at
-            all; `keep_input`, a bool scalar: whether the example is used; `shared_name`, not needed any more; `name`.
+        batch_size: the batch size, or a list with the size for each bucket.
+        num_buckets: the number of buckets.
+        *more: `num_threads`, `capacity` and `bucket_capacities`, which are ignored; `shapes` of the tensors, if they
+            are not known; `dynamic_pad`: whether to pad unknown dimensions to the longest of the batch;
+            `allow_smaller_final_batch`: whether to return the remainder of each bucket at the end; `keep_input`, a bool
+            scalar: whether to use the example; `shared_name`, which is ignored; `name`.
         **named: the same, by name.
 
     Returns:
-        `(bucket, outputs)`: the number, an int32 scalar, and the batched tensors.
+        `(bucket, outputs)`: the number of the bucket, an int32 scalar, and the batched tensors.
 
     Raises:
         TypeError: there is no such argument.
-        ValueError: the number of sizes is not that of buckets, or shapes are not known well enough.
-        LiftError: what the tensors come from cannot be translated.
+        ValueError: the number of sizes differs from `num_buckets`, or shapes are not known well enough.
+        LiftError: the pipeline of the tensors cannot be translated.
     """
     import tensorflow as tf
 
@@ -69,9 +69,9 @@ def bucket(
     which = tf.convert_to_tensor(which_bucket)
     keep = tf.convert_to_tensor(options.get("keep_input", True))
 
-    def checked(which: Any, _: Any, *parts: Any) -> tuple[Any, ...]:
+    def checked(which: Any, _: Any, *columns: Any) -> tuple[Any, ...]:
         tf.debugging.Assert((which >= 0) & (which < num_buckets), ["no bucket has the number", which])
-        return which, *parts
+        return which, *columns
 
     def transform(examples: Any) -> Any:
         kept = examples.filter(lambda _, keep, *__: keep).map(checked)
@@ -82,11 +82,11 @@ def bucket(
             padded_shapes=([], *(target.shape for target in components.targets)),
             drop_remainder=not smaller,
         )
-        return batches.map(lambda which, *parts: (tf.cast(which[0], tf.int32), tuple(components.restore(parts))))
+        return batches.map(lambda which, *columns: (tf.cast(which[0], tf.int32), tuple(components.restore(columns))))
 
-    found = f"{num_buckets} buckets of {batch_size} examples"
+    original = f"{num_buckets} buckets of {batch_size} examples"
     unfixed = "which bucket was full first depended on threads"
-    stage = Stage(options.get("name") or "bucket", found, "bucket_by_sequence_length", unfixed)
+    stage = Stage(options.get("name") or "bucket", original, "bucket_by_sequence_length", unfixed)
     boundaries = options.get("boundaries")
     targets = components.targets if boundaries else [which, *components.targets]
     kept = () if tf.get_static_value(keep) else (keep,)
@@ -109,15 +109,15 @@ def bucket_by_sequence_length(
 ) -> tuple[Any, Any]:
     """Return `tf.contrib.training.bucket_by_sequence_length`: batches of examples of about the same length.
 
-    A length belongs to bucket i if `boundaries[i - 1] <= length < boundaries[i]`. What is left in the buckets at the
-    end is dropped, unless `allow_smaller_final_batch` is true.
+    A length belongs to bucket i if `boundaries[i - 1] <= length < boundaries[i]`. The remainders of the buckets are
+    dropped at the end, unless `allow_smaller_final_batch` is true.
 
     Args:
         input_length: int32, a scalar or a vector of one.
         tensors: see `bucket`.
-        batch_size: examples to a batch, or a list of one more sizes than there are boundaries.
+        batch_size: the batch size, or a list with one more size than there are boundaries.
         bucket_boundaries: increasing integers.
-        *more: what follows `num_buckets` in `bucket`, in the same order.
+        *more: the arguments after `num_buckets` in `bucket`, in the same order.
         **named: the same, by name.
 
     Returns:
@@ -126,7 +126,7 @@ def bucket_by_sequence_length(
     Raises:
         TypeError: the boundaries are no list of integers, or `bucket` has no such argument.
         ValueError: the boundaries do not increase, the length is no int32, or see `bucket`.
-        LiftError: what the tensors come from cannot be translated.
+        LiftError: the pipeline of the tensors cannot be translated.
     """
     import tensorflow as tf
 
@@ -139,12 +139,12 @@ def bucket_by_sequence_length(
     if length.dtype != tf.int32:
         raise ValueError(f"input_length: expected int32, got {length.dtype.name}; cast it")
     components = Components(tensors)
-    # As ever, a length may be a vector of one.
+    # As in TensorFlow 1, a length may be a vector of one.
     which = tf.searchsorted(tf.constant(bucket_boundaries), tf.reshape(length, [1]), side="right")[0]
     options = {"name": "bucket_by_sequence_length", **by_name(_SIGNATURE, more, named)}
     if options.get("shapes") is not None:
         options["shapes"] = [length.shape, *options["shapes"]]
-    parts = [length, *components.values]
+    columns = [length, *components.values]
     options["boundaries"] = bucket_boundaries
-    _, (lengths, *outputs) = bucket(parts, which, batch_size, len(bucket_boundaries) + 1, **options)
+    _, (lengths, *outputs) = bucket(columns, which, batch_size, len(bucket_boundaries) + 1, **options)
     return lengths, components.structure(outputs)

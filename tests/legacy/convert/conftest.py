@@ -47,13 +47,13 @@ def _sequence(number):
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
     """Two or three files for each kind of reader; none fills its last batch."""
-    found = {None: []}
+    paths_by_kind = {None: []}
     rng = np.random.default_rng(3)
 
     def paths(kind, ending, count=2):
         directory = tmp_path_factory.mktemp(kind)
-        found[kind] = [str(directory / f"{kind}{number}.{ending}") for number in range(count)]
-        return enumerate(found[kind])
+        paths_by_kind[kind] = [str(directory / f"{kind}{number}.{ending}") for number in range(count)]
+        return enumerate(paths_by_kind[kind])
 
     for file, path in paths("csv", "csv"):
         rows = [f"1.{row},{60 + row},{18 + 3 * row},{'ann' if row % 2 else 'bob'}" for row in range(5 + file)]
@@ -73,4 +73,4 @@ def files(tmp_path_factory):
     for number, path in paths("png", "png", 5):
         image = rng.integers(0, 256, (3 + number % 2, 4, 3), dtype=np.uint8)
         tf.io.write_file(path, tf.io.encode_png(image))
-    return found
+    return paths_by_kind
