@@ -62,7 +62,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
         OptionError: the array is not nested like that, or of times with a zone; pyarrow is not installed.
         Mismatch: there is a null inside of a record; the index begins with the position of the record.
     """
-    array = _imported(field, data)
+    array = _import_array(field, data)
     if pyarrow().types.is_null(array.type):  # it has no value type
         array = _nulls(field, len(array))
     present = None
@@ -74,12 +74,12 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
     lengths: list[NDArray[np.int64]] = []  # from the records inwards
     try:
         for _ in range(int(field.is_list) + int(field.is_ragged)):
-            counts, array = _unnested(field, array)
+            counts, array = _flatten_lists(field, array)
             lengths.append(counts)
         if field.is_image and (images := _images(field, array)) is not None:
             return Column(images, steps=lengths[0] if field.is_list else None, present=present)
         for size in field.rest:
-            counts, array = _unnested(field, array)
+            counts, array = _flatten_lists(field, array)
             lengths.append(counts)
             if (counts != size).any():
                 raise OptionError(
@@ -179,7 +179,7 @@ def flat_array(field: Field, data: Any) -> NDArray[Any]:
         OptionError: the array is nested, or of times with a zone; pyarrow is not installed.
         Mismatch: there is a null; among floats it is NaN instead.
     """
-    return _flat(field, _imported(field, data))
+    return _flat(field, _import_array(field, data))
 
 
 def pyarrow() -> Any:
@@ -215,7 +215,7 @@ def one_array(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _imported(field: Field, data: Any) -> Any:
+def _import_array(field: Field, data: Any) -> Any:
     """Import data as one pyarrow array of lists, numbers or text, and check its time zone."""
     pa = pyarrow()
     try:
@@ -226,7 +226,7 @@ def _imported(field: Field, data: Any) -> Any:
         else:
             array = pa.Array.from_pandas(data)
             array = one_array(array)
-        array = without_views(_decoded(array))
+        array = without_views(_decode_categories(array))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
@@ -243,7 +243,7 @@ def _imported(field: Field, data: Any) -> Any:
     return array
 
 
-def _decoded(array: Any) -> Any:
+def _decode_categories(array: Any) -> Any:
     """Replace categories by their values, and nested extension types by their storage."""
     pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
@@ -279,7 +279,7 @@ def _without_view(kind: Any) -> Any:
     return pa.list_(inner, kind.list_size) if types.is_fixed_size_list(kind) else pa.large_list(inner)
 
 
-def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
+def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
     """Flatten an array of lists by one level; return the length of each list and the flat array.
 
     Raises:
@@ -302,7 +302,7 @@ def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
 def _flat(field: Field, array: Any) -> NDArray[Any]:
     pa = pyarrow()
     try:
-        array = without_views(_decoded(array))
+        array = without_views(_decode_categories(array))
         if pa.types.is_nested(array.type):
             raise OptionError(
                 f"columns: field {field.name!r}: expected numbers or text at this depth, got {array.type}"
@@ -331,7 +331,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
 def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
     """Convert texts to objects, shared among equal ones; short ones also to their encoded features."""
     types = pyarrow().types
-    plain, is_text = _decoded(array), field.element.name == "str"
+    plain, is_text = _decode_categories(array), field.element.name == "str"
     is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
     fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
     if not fits or plain.null_count or not len(plain):

@@ -105,11 +105,11 @@ def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[
     """
     import tensorflow as tf
 
-    serialized = tuple(_serialized(field, element[field.name]) for field in schema.fields)
+    serialized = tuple(_serialize(field, element[field.name]) for field in schema.fields)
     return serialized, tuple(tf.size(element[field.name], tf.int64) for field in schema.fields)
 
 
-def _serialized(field: Field, tensor: Any) -> Any:
+def _serialize(field: Field, tensor: Any) -> Any:
     import tensorflow as tf
 
     if not field.element.is_text:

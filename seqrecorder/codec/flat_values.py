@@ -66,10 +66,10 @@ def from_buffer(
     if dtype.kind == "b":
         message = f"bytes 0 and 1 are expected in {field.feature!r}, got"
         require_all(octets <= 1, rows, field, message, octets, counts=sizes)
-    return viewed(octets, dtype)
+    return view_as(octets, dtype)
 
 
-def viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
+def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
     """View bytes as numbers, or copy them if they are not aligned or not writable."""
     numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
     return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
@@ -224,7 +224,7 @@ class Reader:
         counts = [np.empty(0, np.int64)]
         known: dict[Any, Any] = {}
         steps = np.zeros(len(lists), np.int64)
-        buffer = _Gathered(self.field, int(lists.sizes.sum()))
+        buffer = _ValueBuffer(self.field, int(lists.sizes.sum()))
         for number in range(len(lists)):
             here = np.arange(len(lists)) == number
 
@@ -276,18 +276,18 @@ class Reader:
             counts, rest = np.divmod(spans.sizes, FLOAT_BYTES)
             check(rest > 0)
             size = int(spans.sizes.sum())
-            values = declared(field, viewed(spans.joined()[:size], "<f4"), counts, self._rows)
+            values = declared(field, view_as(spans.joined()[:size], "<f4"), counts, self._rows)
         else:
             numbers, counts, unusual = integers(spans)
             check(unusual)
             values = declared(field, numbers, counts, self._rows)
         if not any_number:
             self._require(counts, field.count, required=required)
-            return Values(_shaped(field, values), (counts > 0).astype(np.int64))
+            return Values(_reshape(field, values), (counts > 0).astype(np.int64))
         units, rest = np.divmod(counts, field.count)
         message = f"multiples of {field.count} values are expected in {field.feature!r}, got"
         require_all(rest == 0, self._rows, field, message, counts)
-        return Values(_shaped(field, values), units)
+        return Values(_reshape(field, values), units)
 
     def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
         ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
@@ -345,7 +345,7 @@ class Reader:
             raise
 
 
-class _Gathered:
+class _ValueBuffer:
     """Buffer of values that arrive piece by piece.
 
     Numbers with a fixed count per step go into one array that is allocated at the start: the C library returns little
@@ -377,7 +377,7 @@ class _Gathered:
         return np.concatenate(self._pieces) if self._all is None else self._all[: self._done]
 
 
-def _shaped(field: Field, values: Any) -> Any:
+def _reshape(field: Field, values: Any) -> Any:
     return values if isinstance(values, Blob) else values.reshape(-1, *field.rest)
 
 

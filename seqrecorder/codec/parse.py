@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.decode import agreed, find_features, fixed_values, of_graphs, presence_of, with_absent
+from seqrecorder.codec.decode import find_features, fixed_values, of_graphs, presence_of, reconcile, with_absent
 from seqrecorder.codec.elements import gather_numbered, tensor_buffers
 from seqrecorder.codec.graph_ops import (
     MARGINS,
@@ -110,7 +110,7 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
     """Decode a column; return it and the steps of each record before cropping."""
     whole = differences(ragged.row_splits)
-    steps, inner = _kept(whole, ragged.values, crop)  # one row per step
+    steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
         values, counts = _ragged_values(field, inner)
         return Column(values, steps=steps, counts=counts), whole
@@ -129,8 +129,8 @@ def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[
     if field.is_list:
         whole, other = differences(indices.row_splits), differences(values.row_splits)
         whole = checked(whole, tf.equal(whole, other), expected, whole, other)
-        steps, indices = _kept(whole, indices.values, crop)
-        values = _kept(whole, values.values, crop)[1]
+        steps, indices = _crop_rows(whole, indices.values, crop)
+        values = _crop_rows(whole, values.values, crop)[1]
     elements, sizes = _elements(field, values.values)
     counts = differences(indices.row_splits)
     other = differences(values.row_splits) if sizes is None else sums_of_rows(sizes, values.row_splits)
@@ -182,7 +182,7 @@ def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
     return with_shape(values, field), counts
 
 
-def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
+def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
     """Crop `inner`, which has a row per step; return the kept steps of each record and their rows."""
     import tensorflow as tf
 
@@ -520,7 +520,7 @@ class Parser:
             if presence.excused is not None:
                 excused[name] = presence.excused
         for group in self.stored.groups:
-            parsed.of_group[group] = agreed(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
+            parsed.of_group[group] = reconcile(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
 
     def _not_empty(self, field: Field, values: Any) -> Any:

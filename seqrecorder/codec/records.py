@@ -62,13 +62,13 @@ class RecordCodec:
 
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Parse one record to tensors."""
-        return _without_autograph(self._decoded(self._parser.parse), serialized)
+        return _without_autograph(self._with_images(self._parser.parse), serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:
         """Parse records to the tensors of a padded batch."""
-        return _without_autograph(self._decoded(self._parser.parse_batch), serialized)
+        return _without_autograph(self._with_images(self._parser.parse_batch), serialized)
 
-    def _decoded(self, parse: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    def _with_images(self, parse: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
         return lambda serialized: decode_elements(parse(serialized), self._parser.images)
 
 
