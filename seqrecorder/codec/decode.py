@@ -65,7 +65,7 @@ class Vectors:
         checked: returns a value if the flags of all records are true; else it fails for the first record whose flag is
             false. Arguments: field, value, flags, message, and details (words, and values of each record).
         constant: converts values of a field; without a field, to int64.
-        filled: makes a vector as long as the given one, filled with an int.
+        filled: makes a vector of the same length, filled with an int.
         lacks: whether any flag may be true.
         to_mask: returns the flags, or None where all are true.
         where: as `numpy.where`.

@@ -138,7 +138,7 @@ ADVICE = (
     "convert to UTC, where that is meant, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
     "'datetime64[unit, UTC]'"
 )
-NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
+NO_ZONE = "times without a zone; set their zone first (pandas: .dt.tz_localize(...))"
 _DIMENSIONS = 32  # supported by every numpy
 _YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")

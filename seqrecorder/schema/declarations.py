@@ -81,24 +81,23 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None; of images height and width may.
-        default: as `attrs.field` has it; also fills data that lacks the field.
-        factory: as `attrs.field` has it.
-        optional: whether the value may be None, which stays apart from an empty one.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; for images height and width may.
+        default: as in `attrs.field`; it also fills data that lacks the field.
+        factory: as in `attrs.field`.
+        optional: whether the value may be None, which is distinct from an empty one.
         key: whether the field identifies its record; keys are unique among sources.
         chunk: whether the field numbers the chunks that `split` yields of one source.
-        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`: images, of
-            pixels or encoded already.
+        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
+            pixels or already encoded).
         sparse: size of the dense vector, of which only some elements are stored.
         dense: whether tensors of a sparse field are dense; records hold a `SparseVector` in any case.
         name: name of the feature in the file, if it is not the attribute's.
-        renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
-            by this class.
+        renamed_from: the earlier name, or names, of the attribute; datasets with one of them can be read by this class.
         deferred: whether the value may be None until the class's `load` has run.
-        validator: as `attrs.field` has it.
-        repr: as `attrs.field` has it.
-        kw_only: as `attrs.field` has it; None is as the class has it.
-        alias: as `attrs.field` has it.
+        validator: as in `attrs.field`.
+        repr: as in `attrs.field`.
+        kw_only: as in `attrs.field`; None follows the class.
+        alias: as in `attrs.field`.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -152,28 +151,28 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); of images
-            height and width may.
-        default: as `attrs.field` has it; a field with one may be missing in data, and is empty then.
-        factory: as `attrs.field` has it.
-        optional: whether the value may be None, which stays apart from an empty sequence.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); for
+            images height and width may.
+        default: as in `attrs.field`; it also fills data that lacks the field.
+        factory: as in `attrs.field`.
+        optional: whether the value may be None, which is distinct from an empty sequence.
         align: feature lists of one group have equal lengths; None frees the field.
         per_step: number of steps for each step of another group, such as samples for each frame. The field needs a
             group of its own (`align="sound", per_step=160`), follows the default group, else the first named one
             without a rate, is as many times as long, and is cut with it. `storage` is `packed` then, or `buffer`.
-        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, which is far
-            smaller and faster than one feature per step; and `storage="buffer"`: the same as one little-endian
-            buffer, the smallest for small ints that may be negative, of which each takes 10 bytes otherwise.
+        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, far smaller and
+            faster than one feature per step; and `buffer`: the same as one little-endian buffer, the smallest for
+            small ints that may be negative, which take 10 bytes each otherwise.
         sparse: as for `context`, per step.
         dense: as for `context`.
-        name: as for `context`; a `*` in it stands for numbers: of foreign files `frames/*` are the context features
-            `frames/0001`, `frames/0002`, ..., one for each step.
+        name: as for `context`; a `*` in it stands for numbers: in foreign files, `frames/*` matches the context
+            features `frames/0001`, `frames/0002`, ..., one per step.
         renamed_from: as for `context`.
         deferred: as for `context`.
-        validator: as `attrs.field` has it.
-        repr: as `attrs.field` has it.
-        kw_only: as `attrs.field` has it; None is as the class has it.
-        alias: as `attrs.field` has it.
+        validator: as in `attrs.field`.
+        repr: as in `attrs.field`.
+        kw_only: as in `attrs.field`; None follows the class.
+        alias: as in `attrs.field`.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -293,7 +292,7 @@ def record(
         maybe_class: the class, when used without parentheses.
         kw_only: whether all fields are keyword-only; then a field without a default may follow one with a default.
         frozen: whether records are immutable.
-        slots: as `attrs.define` has it.
+        slots: as in `attrs.define`.
 
     Raises:
         SchemaError: the fields cannot be a schema.

@@ -150,9 +150,8 @@ class Schema:
         It can be used instead of a record class, too: `from_table(table, schema)`.
 
         Args:
-            source: a table, or files, as `from_table` takes them, or a list of dictionaries, of which the first million
-                rows are looked at; or files of text, `.ts`, `.conll` or `.conllu`, of which the first 16,384
-                records are looked at.
+            source: a table, or files, as `from_table` takes them, or a list of dictionaries (the first million rows are
+                read); or text files, `.ts`, `.conll` or `.conllu` (the first 16,384 records are read).
             by: where a row is a step: the column, or columns, that tell which rows are one record.
             order: the column, or columns, that rows of a group are ordered by.
             name: the name of the class.
