@@ -517,7 +517,7 @@ class _Grouped:
         if self.by.optional:
             raise OptionError(f"normalize: records may have no {self.by.name!r}, by which there are statistics")
         maps = [part.field_map(field) for part in self.parts.values()]
-        wide, rest = maps[0].made.element.name, list(field.rest)
+        wide, rest = maps[0].target.element.name, list(field.rest)
         figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - of here
 
         def code(keys: Any) -> Any:
@@ -534,7 +534,7 @@ class _Grouped:
             center, scale = (tf.reshape(tf.gather(figures[:, at], groups), [-1, *ones, *rest]) for at in (0, 1))
             return (tf.cast(values, wide) - center) / scale
 
-        return FieldMap(field.name, maps[0].made, normalized, beside=self.by.name, code=code)
+        return FieldMap(field.name, maps[0].target, normalized, beside=self.by.name, code=code)
 
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")

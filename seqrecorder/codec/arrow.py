@@ -1,8 +1,8 @@
 """Columns of other libraries, through the Arrow C interface: tables and arrays of pyarrow, polars, pandas, DuckDB.
 
-What a library gives out is what `__arrow_c_stream__` and `__arrow_c_array__` return
-(https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html); pyarrow takes it in without a copy. A
-list column holds a feature list, or ragged values: flat values with the lengths of its rows, as columns are here.
+Libraries export their data by `__arrow_c_stream__` and `__arrow_c_array__`
+(https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports them without a copy.
+A list column becomes a feature list, or ragged values: flat values with the lengths of its rows.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-def columns_of_table(given: Any) -> dict[str, Any]:
-    """Return the columns of a table by name.
+def columns_of_table(data: Any) -> dict[str, Any]:
+    """Split a table into its columns by name.
 
     Args:
-        given: a table, a data frame, a record batch, or a stream of such.
+        data: a table, a data frame, a record batch, or a stream of these.
 
     Raises:
-        OptionError: it is an array; pyarrow is not installed.
+        OptionError: the data is an array; pyarrow is not installed.
     """
     pa = pyarrow()
     try:
-        table = pa.table(given)
+        table = pa.table(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: expected a table, or a mapping of field to column, got {error}") from error
     columns = dict(zip(table.column_names, table.columns, strict=True))
-    # What pandas puts beside the columns where rows were left out: their numbers.
+    # pandas adds a column of row numbers if rows were dropped.
     return {name: column for name, column in columns.items() if not name.startswith("__index_level_")}
 
 
-def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
-    """Return a column of an array whose rows are records.
+def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
+    """Convert an array whose rows are records to a column.
 
     Args:
-        field: of the column. A feature list takes a list array, one with ragged steps a list of lists; the known
-            dimensions of its shape are lists too, of which all are equally long. A null stands for None, and for NaN
-            or NaT among floats and times that cannot be None.
-        given: an array, chunked or not.
-        cast: whether numbers become the declared type as `cast_values` says.
+        field: the field. A feature list takes a list array, one with ragged steps a list of lists; the known
+            dimensions of its shape are lists of equal length, too. A null is None, or NaN or NaT among floats and times
+            that cannot be None.
+        data: an array, chunked or not.
+        cast: whether to convert numbers to the declared type by `cast_values`.
 
     Raises:
         OptionError: the array is not nested like that, or of times with a zone; pyarrow is not installed.
         Mismatch: there is a null inside of a record; the index begins with the position of the record.
     """
-    array = _imported(field, given)
-    if pyarrow().types.is_null(array.type):  # of what kind its values would be is not said
+    array = _import_array(field, data)
+    if pyarrow().types.is_null(array.type):  # it has no value type
         array = _nulls(field, len(array))
     present = None
     is_scalar = not field.is_list and not field.shape
@@ -74,12 +74,12 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
     lengths: list[NDArray[np.int64]] = []  # from the records inwards
     try:
         for _ in range(int(field.is_list) + int(field.is_ragged)):
-            counts, array = _unnested(field, array)
+            counts, array = _flatten_lists(field, array)
             lengths.append(counts)
         if field.is_image and (images := _images(field, array)) is not None:
             return Column(images, steps=lengths[0] if field.is_list else None, present=present)
         for size in field.rest:
-            counts, array = _unnested(field, array)
+            counts, array = _flatten_lists(field, array)
             lengths.append(counts)
             if (counts != size).any():
                 raise OptionError(
@@ -100,7 +100,7 @@ def column_of_array(field: Field, given: Any, *, cast: bool = False) -> Column:
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:
-    """Return images that are encoded, or of any size; None of any others."""
+    """Convert images that are encoded or of any size; return None for other fields."""
     types = pyarrow().types
     if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
         return None
@@ -108,10 +108,10 @@ def _images(field: Field, array: Any) -> NDArray[Any] | None:
 
 
 def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = False) -> Column:
-    """Return the column of a sparse field of two arrays of lists: the indices of what is stored, and the values.
+    """Convert two arrays of lists, the stored indices and their values, to the column of a sparse field.
 
     Args:
-        field: of the column, which is sparse. A feature list takes lists of lists.
+        field: the sparse field. A feature list takes lists of lists.
         indices: ascending in each list, from 0 to below the declared size.
         values: as many as indices in each list.
         cast: see `column_of_array`.
@@ -121,28 +121,28 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
         Mismatch: an index is out of range, doubled or out of order.
     """
     pair = [
-        column_of_array(Field(field.name, part, field.kind, element, (None,), optional=True), array, cast=cast)
-        for part, element, array in (("indices", element_type("int64"), indices), ("values", field.element, values))
+        column_of_array(Field(field.name, name, field.kind, element, (None,), optional=True), array, cast=cast)
+        for name, element, array in (("indices", element_type("int64"), indices), ("values", field.element, values))
     ]
     where, what = pair
     for name in ("present", "steps", "counts"):
         left, right = getattr(where, name), getattr(what, name)
         if (left is None) is not (right is None) or not np.array_equal(left, right):
             raise OptionError(f"columns: field {field.name!r}: expected as many indices as values in each list")
-    found = np.asarray(where.values)
-    starts = np.zeros(found.size, bool)
+    flat = np.asarray(where.values)
+    starts = np.zeros(flat.size, bool)
     starts[(bounds(where.counts)[:-1])[np.asarray(where.counts) > 0]] = True
-    fits = (found >= 0) & (found < (field.sparse or 0)) & (starts | (np.diff(found, prepend=-1) > 0))
+    fits = (flat >= 0) & (flat < (field.sparse or 0)) & (starts | (np.diff(flat, prepend=-1) > 0))
     if not fits.all():
         first = int(np.argmin(fits))
-        lengths = [part for part in (where.counts, where.steps) if part is not None]
+        lengths = [sizes for sizes in (where.counts, where.steps) if sizes is not None]
         expected = f"indices in [0, {field.sparse}), ascending"
-        raise Mismatch(expected, str(found[first]), outward((first,), lengths, where.present))
-    return Column(what.values, where.steps, where.counts, found.astype(np.int64), where.present)
+        raise Mismatch(expected, str(flat[first]), outward((first,), lengths, where.present))
+    return Column(what.values, where.steps, where.counts, flat.astype(np.int64), where.present)
 
 
 def _nulls(field: Field, size: int) -> Any:
-    """Return so many nulls of lists as deep as a field's."""
+    """Make an array of `size` nulls, nested as deep as the field."""
     pa = pyarrow()
     kind = pa.null()
     for _ in range(int(field.is_list) + len(field.shape)):
@@ -153,7 +153,7 @@ def _nulls(field: Field, size: int) -> Any:
 def outward(
     index: tuple[int, ...], lengths: Iterable[NDArray[np.int64]], present: NDArray[np.bool_] | None
 ) -> tuple[int, ...]:
-    """Return where a value of a column is: the position of its record, and the index inside of that.
+    """Convert an index into flat values to the position of the record and the index inside it.
 
     >>> outward((4,), [np.array([2, 1, 2]), np.array([1, 2])], None)
     (1, 1, 1)
@@ -164,26 +164,26 @@ def outward(
         present: which records have a value; None means all.
     """
     first, *inside = index
-    for part in lengths:
-        starts = bounds(part)
+    for sizes in lengths:
+        starts = bounds(sizes)
         row = int(np.searchsorted(starts, first, side="right")) - 1
         inside.insert(0, first - int(starts[row]))
         first = row
     return (first if present is None else int(np.flatnonzero(present)[first]), *inside)
 
 
-def flat_array(field: Field, given: Any) -> NDArray[Any]:
-    """Return an array without nesting: values, or lengths.
+def flat_array(field: Field, data: Any) -> NDArray[Any]:
+    """Convert an array without nesting: values, or lengths.
 
     Raises:
         OptionError: the array is nested, or of times with a zone; pyarrow is not installed.
-        Mismatch: there is a null, which stands for nothing here; in values of floats for NaN.
+        Mismatch: there is a null; among floats it is NaN instead.
     """
-    return _flat(field, _imported(field, given))
+    return _flat(field, _import_array(field, data))
 
 
 def pyarrow() -> Any:
-    """Return the module pyarrow.
+    """Import pyarrow.
 
     Raises:
         OptionError: it is not installed.
@@ -199,34 +199,34 @@ def pyarrow() -> Any:
 
 
 def compute() -> Any:
-    """Return pyarrow's module of functions, of which type checkers know few."""
+    """Import `pyarrow.compute`, which type checkers know only in part."""
     from pyarrow import compute as functions
 
     return functions
 
 
 def one_array(column: Any) -> Any:
-    """Return a column of chunks as one array, which is no copy where there is one chunk."""
+    """Combine the chunks of a column to one array, without a copy if there is only one."""
     pa = pyarrow()
     if not isinstance(column, pa.ChunkedArray):
         return column
-    if not column.num_chunks and pa.types.is_dictionary(column.type):  # which pyarrow 18 has no empty arrays of
+    if not column.num_chunks and pa.types.is_dictionary(column.type):  # pyarrow 18 cannot make an empty one
         return pa.array([], column.type.value_type)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _imported(field: Field, given: Any) -> Any:
-    """Return one array of pyarrow's, of a type that has lists, numbers or text in it."""
+def _import_array(field: Field, data: Any) -> Any:
+    """Import data as one pyarrow array of lists, numbers or text, and check its time zone."""
     pa = pyarrow()
     try:
-        if hasattr(type(given), "__arrow_c_stream__"):
-            array = one_array(pa.chunked_array(given))
-        elif hasattr(type(given), "__arrow_c_array__"):
-            array = pa.array(given)
+        if hasattr(type(data), "__arrow_c_stream__"):
+            array = one_array(pa.chunked_array(data))
+        elif hasattr(type(data), "__arrow_c_array__"):
+            array = pa.array(data)
         else:
-            array = pa.Array.from_pandas(given)
+            array = pa.Array.from_pandas(data)
             array = one_array(array)
-        array = without_views(_decoded(array))
+        array = without_views(_decode_categories(array))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     zone = zone_of(array.type) if field.element.is_time else None
@@ -243,8 +243,8 @@ def _imported(field: Field, given: Any) -> Any:
     return array
 
 
-def _decoded(array: Any) -> Any:
-    """Return an array of categories as the values that they stand for, and one of a type of its own as it is stored."""
+def _decode_categories(array: Any) -> Any:
+    """Replace categories by their values, and nested extension types by their storage."""
     pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
         return array.storage
@@ -254,7 +254,7 @@ def _decoded(array: Any) -> Any:
 
 
 def without_views(array: Any) -> Any:
-    """Return an array in the forms that all functions of Arrow know, unlike the newer ones of polars."""
+    """Convert view types, as polars has them, to types that all functions of pyarrow accept."""
     pa = pyarrow()
     if pa.types.is_dictionary(array.type):
         values = without_views(array.dictionary)
@@ -264,7 +264,7 @@ def without_views(array: Any) -> Any:
 
 
 def _without_view(kind: Any) -> Any:
-    """Return a type without views, which is the same object where there is none in it."""
+    """Replace view types in a type; return the same object if there is none."""
     pa = pyarrow()
     types = pa.types
     if types.is_string_view(kind) or types.is_binary_view(kind):
@@ -279,11 +279,11 @@ def _without_view(kind: Any) -> Any:
     return pa.list_(inner, kind.list_size) if types.is_fixed_size_list(kind) else pa.large_list(inner)
 
 
-def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
-    """Return the length of each list of an array of lists, and what is in them.
+def _flatten_lists(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
+    """Flatten an array of lists by one level; return the length of each list and the flat array.
 
     Raises:
-        Mismatch: there is a null instead of a list.
+        Mismatch: a list is null.
     """
     types = pyarrow().types
     kind = array.type
@@ -302,7 +302,7 @@ def _unnested(field: Field, array: Any) -> tuple[NDArray[np.int64], Any]:
 def _flat(field: Field, array: Any) -> NDArray[Any]:
     pa = pyarrow()
     try:
-        array = without_views(_decoded(array))
+        array = without_views(_decode_categories(array))
         if pa.types.is_nested(array.type):
             raise OptionError(
                 f"columns: field {field.name!r}: expected numbers or text at this depth, got {array.type}"
@@ -316,7 +316,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
             advice = "fill it first; only a whole value can be None, only floats have NaN, and only times NaT"
             raise Mismatch(f"{field.element.name} ({advice})", "a null", (_first_null(array),))
         if nulls and not pa.types.is_floating(array.type):
-            array = array.cast(pa.float64())  # which refuses integers that it would round
+            array = array.cast(pa.float64())  # refuses integers that it would round
         # numpy has NaN for the nulls of floats.
         values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
         if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
@@ -329,9 +329,9 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
 
 
 def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
-    """Return texts as objects, one for all that are equal, and short ones as they are encoded too."""
+    """Convert texts to objects, shared among equal ones; short ones also to their encoded features."""
     types = pyarrow().types
-    plain, is_text = _decoded(array), field.element.name == "str"
+    plain, is_text = _decode_categories(array), field.element.name == "str"
     is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
     fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
     if not fits or plain.null_count or not len(plain):
@@ -339,7 +339,7 @@ def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
     coded = plain.dictionary_encode()
     try:
         texts = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
-    except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # it is no UTF-8
+    except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # not UTF-8
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
     if not field.is_single:
         return texts, None
@@ -358,23 +358,23 @@ def _first_null(array: Any) -> int:
     return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
-BATCH_ROWS = 1 << 16
-_BATCH_BYTES = 16 << 20
+BATCH_ROWS = 1 << 16  # rows of a batch at most
+_BATCH_BYTES = 16 << 20  # and its bytes, single rows aside
 _HUB_ROWS = 8192
-_HELD = ("pandas", "polars", "pyarrow")  # libraries whose tables lie in memory, where they have a length
+_IN_MEMORY = ("pandas", "polars", "pyarrow")  # libraries whose tables, if they have a length, are in memory
 
 
 @attrs.frozen
 class Table:
-    """Columns by name, whose rows come in record batches of pyarrow.
+    """Table whose rows come in record batches of pyarrow.
 
     Attributes:
-        name: what messages call it.
-        names: of the columns.
-        again: whether its rows can be gone through more than once.
-        open: gives the batches of some columns.
-        is_sorted: whether they come in the order of the columns that somebody wants them in.
-        left_out: rows that could not be read, and are to be left out: a message for each.
+        name: label of the table, for messages.
+        names: the names of the columns.
+        again: whether the rows can be read more than once.
+        open: opens a stream of batches of the named columns.
+        is_sorted: whether the rows are already in the wanted order.
+        left_out: a message for each row that is left out because it could not be read.
     """
 
     name: str
@@ -390,10 +390,10 @@ class Table:
             raise SourceError(f"{self.name}: column {odd!r}: Arrow finds no column with NUL in its name: rename it")
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows of some columns, in batches of a bounded size.
+        """Yield the rows of the named columns, in batches of bounded size.
 
         Raises:
-            SourceError: the library that gives them failed, or the rows came already and cannot come again.
+            SourceError: the source library failed, or the rows of a stream were read already.
         """
         pa = pyarrow()
         try:
@@ -407,50 +407,50 @@ class Table:
             raise SourceError(f"{self.name}: {error}{cells if '1-dim' in str(error) else ''}") from error
 
 
-def table_of(given: Any) -> Table:
-    """Return a table in memory, or a stream, as batches.
+def table_of(data: Any) -> Table:
+    """Wrap a table in memory, or a stream, as a `Table`.
 
     Args:
-        given: what `is_table` knows.
+        data: a table, as `is_table` checks.
 
     Raises:
-        OptionError: it is no table, or pyarrow is not installed.
-        SourceError: the library that gives it failed.
+        OptionError: the data is not a table, or pyarrow is not installed.
+        SourceError: the source library failed.
     """
     pa = pyarrow()
-    name = type(given).__name__
-    if is_hub_dataset(given):
-        return _hub_dataset(given)
-    if type(given).__module__.partition(".")[0] in _HELD and hasattr(given, "__len__"):
-        names = getattr(given, "column_names", None) or getattr(given, "columns", None)
-        if isinstance(given, pa.RecordBatch):
-            names = given.schema.names
+    name = type(data).__name__
+    if is_hub_dataset(data):
+        return _hub_dataset(data)
+    if type(data).__module__.partition(".")[0] in _IN_MEMORY and hasattr(data, "__len__"):
+        names = getattr(data, "column_names", None) or getattr(data, "columns", None)
+        if isinstance(data, pa.RecordBatch):
+            names = data.schema.names
         if names is None:
             raise OptionError(f"expected a table, got {name}: an array has no columns")
         texts = tuple(str(column) for column in names)
-        is_pandas = type(given).__module__.startswith("pandas")
+        is_pandas = type(data).__module__.startswith("pandas")
 
-        def held(wanted: Sequence[str]) -> Iterator[Any]:
-            part = given
-            if is_pandas:  # which converts what it gives
-                part = given[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
-            return iter(_arrow_table(part).select(list(wanted)).to_batches())
+        def read(wanted: Sequence[str]) -> Iterator[Any]:
+            frame = data
+            if is_pandas:  # select first: pandas converts every column
+                frame = data[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
+            return iter(_arrow_table(frame).select(list(wanted)).to_batches())
 
-        return Table(name, texts, again=True, open=held)
+        return Table(name, texts, again=True, open=read)
     try:
-        reader = pa.RecordBatchReader.from_stream(given)
+        reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"expected a table, got {name}: {error}") from error
     return Table(name, tuple(reader.schema.names), again=False, open=once(name, reader))
 
 
-def _arrow_table(given: Any) -> Any:
-    """Return a table of pyarrow, also of objects of pandas that are ints beyond int64."""
+def _arrow_table(data: Any) -> Any:
+    """Convert a table to pyarrow, including pandas objects that are ints beyond int64."""
     pa = pyarrow()
     try:
-        return pa.table(given)
+        return pa.table(data)
     except OverflowError:
-        return pa.table({str(name): _large_integers(str(name), given[name]) for name in given.columns})
+        return pa.table({str(name): _large_integers(str(name), data[name]) for name in data.columns})
 
 
 def _large_integers(name: str, column: Any) -> Any:
@@ -465,7 +465,7 @@ def _large_integers(name: str, column: Any) -> Any:
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
-    """Return the function that gives some columns of a stream of batches, which refuses to be called twice."""
+    """Make the function that reads columns of a stream of batches, and raises on a second call."""
     left = [reader]
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
@@ -477,33 +477,33 @@ def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
 
 
 def cut_batch(batch: Any) -> Iterator[Any]:
-    """Yield the slices of a record batch that are no larger than a batch should be."""
+    """Cut a record batch into slices of bounded size."""
     each = max(1, batch.nbytes // max(1, batch.num_rows))
     rows = max(1, min(BATCH_ROWS, _BATCH_BYTES // each))
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows)
 
 
-def _hub_dataset(given: Any) -> Table:
-    names = given.column_names
+def _hub_dataset(data: Any) -> Table:
+    names = data.column_names
     if not isinstance(names, list):
-        raise OptionError(f"expected a dataset with known columns, got {type(given).__name__} with {names!r}")
+        raise OptionError(f"expected a dataset with known columns, got {type(data).__name__} with {names!r}")
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
-        # The tables inside of it know nothing of what was selected and shuffled; these batches do.
-        for table in given.select_columns(list(wanted)).with_format("arrow").iter(_HUB_ROWS):
+        # Its inner tables ignore selection and shuffling; these batches apply them.
+        for table in data.select_columns(list(wanted)).with_format("arrow").iter(_HUB_ROWS):
             yield from table.to_batches()
 
-    return Table(type(given).__name__, tuple(names), again=True, open=read)
+    return Table(type(data).__name__, tuple(names), again=True, open=read)
 
 
 _UNITS = ("s", "ms", "us", "ns")
 
 
 def arrow_schema(schema: Schema) -> Any:
-    """Return the schema of pyarrow of tables with these fields.
+    """Convert a schema to pyarrow.
 
-    Of a sparse field there are two columns, `<field>/indices` and `<field>/values`.
+    A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
     Raises:
         OptionError: Arrow has no type that holds the values of a field.
@@ -523,7 +523,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
-    """Return the record batch of pyarrow that holds columns, exactly.
+    """Convert columns exactly to a record batch of pyarrow.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -534,8 +534,8 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
     {'ids': [[1, 2], [3]]}
 
     Args:
-        schema: what the records are.
-        columns: of each field.
+        schema: the schema of the records.
+        columns: the column of each field.
 
     Raises:
         OptionError: Arrow has no type that holds the values of a field.
@@ -555,14 +555,14 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
 
 
 def arrow_type(element: ElementType, name: str) -> Any:
-    """Return the type of pyarrow for an element type; bfloat16, which it lacks, is widened to float32.
+    """Map an element type to pyarrow; bfloat16, which it lacks, is widened to float32.
 
     Args:
         element: the element type.
-        name: of its field, for messages.
+        name: the name of the field, for messages.
 
     Raises:
-        OptionError: there is none.
+        OptionError: Arrow has no such type.
     """
     pa = pyarrow()
     if element.name == "bfloat16":
@@ -584,7 +584,7 @@ def arrow_type(element: ElementType, name: str) -> Any:
 
 
 def _leaf(field: Field, values: Any) -> Any:
-    """Return flat values as an array: NaN stays what it is, NaT is a null."""
+    """Convert flat values to an array: NaN stays NaN, NaT becomes null."""
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
@@ -612,12 +612,12 @@ def _leaf(field: Field, values: Any) -> Any:
         flat = days.astype(np.int32)
         if (days != flat)[~np.isnat(np.ascontiguousarray(days).view(element.numpy))].any():
             raise OptionError(f"field {field.name!r}: Arrow's days reach {2**31 - 1} from 1970, and one is further")
-    # By its bits, which keeps those of each NaN.
+    # From the bits, to keep those of every NaN.
     return pa.Array.from_buffers(kind, flat.size, [valid, pa.py_buffer(flat)])
 
 
 def _rows(field: Field, column: Column, array: Any) -> Any:
-    """Return the rows of records of flat values, from the inside outwards."""
+    """Nest flat values into the rows of records, from the inside outwards."""
     pa = pyarrow()
     for size in reversed(_fixed(field)):
         array = pa.FixedSizeListArray.from_arrays(array, size)
@@ -632,16 +632,16 @@ def _rows(field: Field, column: Column, array: Any) -> Any:
 
 
 def _whole(column: Column, array: Any) -> Any:
-    """Return an array with a null for each record that has no value."""
+    """Insert a null for each record without a value."""
     if column.present is None:
         return array
     present = np.asarray(column.present)
-    places = np.cumsum(present) - 1
-    return array.take(pyarrow().array(np.where(present, places, 0), mask=~present))
+    indices = np.cumsum(present) - 1
+    return array.take(pyarrow().array(np.where(present, indices, 0), mask=~present))
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:
-    """Return the dimensions that are lists of one size; of images of any size only the channels are."""
+    """Return the dimensions of fixed size; for images of any size only the channels."""
     return field.shape[2:] if field.any_size else field.rest
 
 

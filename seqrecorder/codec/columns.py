@@ -145,7 +145,7 @@ def _gather_field(
             present = None
         else:
             values = [value for value in values if value is not None]
-    column = _apart(field, values) if apart and field.packed and field.buffered and field.sparse is None else None
+    column = _keep_arrays(field, values) if apart and field.packed and field.buffered and field.sparse is None else None
     if column is None:
         column = collect(field, values)
     if column is None:
@@ -168,7 +168,7 @@ def _gather_field(
     return column if present is None else attrs.evolve(column, present=present)
 
 
-def _apart(field: Field, values: list[Any]) -> Column | None:
+def _keep_arrays(field: Field, values: list[Any]) -> Column | None:
     """Make the column of large arrays in exact form without a copy; return None for other values."""
     if field.is_ragged or any(type(value) is not np.ndarray or value.nbytes <= LARGE for value in values):
         return None
@@ -194,11 +194,11 @@ def collect(field: Field, values: list[Any]) -> Column | None:
         field: the field of the values.
         values: the values of the records that have one.
     """
-    column = _collected(field, values)
+    column = _collect_unchecked(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
 
 
-def _collected(field: Field, values: list[Any]) -> Column | None:
+def _collect_unchecked(field: Field, values: list[Any]) -> Column | None:
     """Make the column of values, without checking texts."""
     if field.sparse is not None:
         return _sparse_lists(field, values) if field.is_list else _sparse(field, values)

@@ -21,7 +21,7 @@ from seqrecorder.codec.flat_values import (
     from_buffer,
     kind_of,
     require_all,
-    viewed,
+    view_as,
 )
 from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
 from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
@@ -65,7 +65,7 @@ class Vectors:
         checked: returns a value if the flags of all records are true; else it fails for the first record whose flag is
             false. Arguments: field, value, flags, message, and details (words, and values of each record).
         constant: converts values of a field; without a field, to int64.
-        filled: makes a vector as long as the given one, filled with an int.
+        filled: makes a vector of the same length, filled with an int.
         lacks: whether any flag may be true.
         to_mask: returns the flags, or None where all are true.
         where: as `numpy.where`.
@@ -218,7 +218,7 @@ def with_absent(
         kept: the steps of the default that cropping keeps.
     """
     if field.has_filling and xp.lacks(presence.absent):
-        column = _filled(xp, field, column, presence.absent, kept)
+        column = _insert_default(xp, field, column, presence.absent, kept)
         if field.is_list:
             sizes = xp.where(presence.absent, xp.constant(None, len(field.default)), sizes)
     present = None if presence.present is None else xp.to_mask(presence.present)
@@ -228,7 +228,7 @@ def with_absent(
     return attrs.evolve(column, present=present, **{name: xp.chosen(getattr(column, name), present)}), sizes
 
 
-def _filled(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) -> Column:
+def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept: slice) -> Column:
     """Insert the default of the field for each record that lacks it."""
     value = field.exact(field.default)
     if field.is_list:
@@ -266,7 +266,7 @@ def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
     return separate(value) if field.any_size else value, [len(value)], None
 
 
-def agreed(
+def reconcile(
     xp: Vectors,
     fields: Sequence[Field],
     sizes: Mapping[str, Any],
@@ -489,7 +489,7 @@ class ColumnDecoder:
             if presence.excused is not None:
                 excused[field.name] = presence.excused
         for group in self.schema.groups:
-            agreed(NUMPY, self.schema.members(group), sizes, excused, sizes)
+            reconcile(NUMPY, self.schema.members(group), sizes, excused, sizes)
         return columns
 
     def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
@@ -888,7 +888,7 @@ def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
     if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
         octets = bytearray(octets)  # writable
     flat = np.frombuffer(octets, np.uint8)
-    return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, viewed(flat, "<f4"), _ALL, _ALL)
+    return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, view_as(flat, "<f4"), _ALL, _ALL)
 
 
 class RecordDecoder:
@@ -969,13 +969,13 @@ class RecordDecoder:
         Raises:
             RecordError: the first record that cannot be decoded.
         """
-        messages = self._gathered(messages) if self._numbered else messages
+        messages = self._gather_numbered(messages) if self._numbered else messages
         try:
             return self._columns.decode(messages)
         except Broken as error:
             raise self._failure(messages[error.record], error) from None
 
-    def _gathered(self, messages: Messages) -> Messages:
+    def _gather_numbered(self, messages: Messages) -> Messages:
         """Add the lists of numbered features to messages; leave invalid messages to the decoder."""
         rows = []
         for number in range(len(messages)):

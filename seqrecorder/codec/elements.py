@@ -1,4 +1,4 @@
-"""Values that were stored as messages of their own: tensors, and elements of datasets."""
+"""Graph functions for values stored as messages: serialized tensors, elements of datasets, numbered features."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_BASE, _DIGITS = 128, 5  # of varints of 32 bits: no record is larger
-_PLACES = [_BASE**place for place in range(_DIGITS)]
-_SHOWN = 16
+_BASE, _DIGITS = 128, 5  # varints of 32 bits: no record is larger
+_POWERS = [_BASE**digit for digit in range(_DIGITS)]
+_SHOWN = 16  # bytes of a bad tensor in an error
 
 
 def tensor_buffers(encoded: Any, field: Field) -> Any:
-    """Return the little-endian buffers in serialized tensors, which must be of the field's dtype and shape.
+    """Extract the little-endian buffers of serialized tensors, which must be of the field's dtype and shape.
 
-    A tensor can be written in other ways, too, such as one value and a shape of any size, for which
-    `tf.io.parse_tensor` takes that much memory. Here bytes are what `tf.io.serialize_tensor` gives, or refused.
+    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can hold one value and any
+    shape, for which `tf.io.parse_tensor` would allocate as much memory as the shape claims.
 
     Args:
         encoded: string vector.
@@ -41,7 +41,7 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
     else:
         headers = tf.fill(tf.shape(encoded), tensor_header(dtype, field.rest, width))
         content = tf.fill(tf.shape(encoded), tf.constant(width, tf.int64))
-    starts, sizes = (tf.cast(tf.strings.length(part, unit="BYTE"), tf.int64) for part in (headers, encoded))
+    starts, sizes = (tf.cast(tf.strings.length(texts, unit="BYTE"), tf.int64) for texts in (headers, encoded))
     begins = tf.strings.substr(encoded, tf.zeros_like(starts), starts)
     encoded = checked(
         encoded,
@@ -56,29 +56,29 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Return the headers of serialized tensors of shape `(n, *rest)`, and n of each, int64."""
+    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and n of each, int64."""
     import tensorflow as tf
 
-    # The size of the first dimension begins at the same place in all of them.
+    # The first dimension begins at the same offset in all headers.
     first = tensor_header(dtype, (1, *rest), 0)
     begin = first.index(b"\x12\x02\x08\x01", 2) + 3
     after = first[begin + 1 :]
     digits = tf.cast(tf.io.decode_raw(encoded, tf.uint8, fixed_length=begin + _DIGITS)[:, begin:], tf.int64)
     is_last = tf.cast(digits < _BASE, tf.int64)
     belongs = tf.math.cumprod(1 - is_last, 1, exclusive=True)
-    counts = tf.reduce_sum(belongs * (digits % _BASE) * _PLACES, 1)
+    counts = tf.reduce_sum(belongs * (digits % _BASE) * _POWERS, 1)
     nothing = tensor_header(dtype, (0, *rest), 0)
     counts = tf.minimum(counts, tf.cast(tf.strings.length(encoded), tf.int64))
     counts = tf.where(tf.equal(encoded, nothing), tf.zeros_like(counts), counts)
     size, tag = varints(counts), first[:3]
     shape_size = tf.strings.length(size) + len(after) + 3
     dimension = ["\x12", varints(tf.cast(tf.strings.length(size) + 1, tf.int64)), "\x08", size, after]
-    some = [tag, varints(tf.cast(shape_size, tf.int64)), *dimension, "\x22", varints(counts * width)]
-    return tf.where(tf.equal(counts, 0), nothing, tf.strings.join(some)), counts
+    nonempty = [tag, varints(tf.cast(shape_size, tf.int64)), *dimension, "\x22", varints(counts * width)]
+    return tf.where(tf.equal(counts, 0), nothing, tf.strings.join(nonempty)), counts
 
 
 def varints(numbers: Any) -> Any:
-    """Return numbers as they stand in protobuf messages: strings of up to `_DIGITS` bytes.
+    """Encode numbers as protobuf varints, strings of up to `_DIGITS` bytes.
 
     Args:
         numbers: int64, `(n,)`, not negative.
@@ -86,18 +86,18 @@ def varints(numbers: Any) -> Any:
     import tensorflow as tf
 
     table = tf.constant([bytes([byte]) for byte in range(256)])
-    rest = [numbers // place for place in _PLACES]
-    bytes_ = [tf.gather(table, part % _BASE + _BASE * tf.cast(part >= _BASE, tf.int64)) for part in rest]
-    more = [tf.where(part > 0, byte, "") for part, byte in zip(rest[1:], bytes_[1:], strict=True)]
+    rest = [numbers // power for power in _POWERS]
+    bytes_ = [tf.gather(table, n % _BASE + _BASE * tf.cast(n >= _BASE, tf.int64)) for n in rest]
+    more = [tf.where(n > 0, byte, "") for n, byte in zip(rest[1:], bytes_[1:], strict=True)]
     return tf.strings.join([bytes_[0], *more])
 
 
-# Tags of length-delimited fields; the first two are all that an Example of bytes takes.
+# Tags of the length-delimited fields 1, 2 and 3.
 _ONE, _TWO, _THREE = b"\x0a", b"\x12", b"\x1a"
 
 
 def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the fields of an element, string scalars, and how many values each has, int64 scalars.
+    """Serialize the fields of an element to string scalars; return them and their sizes, int64 scalars.
 
     Args:
         schema: fields of numbers with the storage `raw`, and of bytes.
@@ -105,11 +105,11 @@ def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[
     """
     import tensorflow as tf
 
-    serialized = tuple(_serialized(field, element[field.name]) for field in schema.fields)
+    serialized = tuple(_serialize(field, element[field.name]) for field in schema.fields)
     return serialized, tuple(tf.size(element[field.name], tf.int64) for field in schema.fields)
 
 
-def _serialized(field: Field, tensor: Any) -> Any:
+def _serialize(field: Field, tensor: Any) -> Any:
     import tensorflow as tf
 
     if not field.element.is_text:
@@ -122,24 +122,24 @@ def _serialized(field: Field, tensor: Any) -> Any:
 
 
 def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[Any, ...]) -> Any:
-    r"""Return elements as serialized `tf.train.Example`s, which a `Parser` with the layout `example` reads.
+    r"""Encode elements as serialized `tf.train.Example`s, for a `Parser` with the layout `example`.
 
-    Numbers lie in them as one little-endian buffer for each field, so every bit is kept.
+    Numbers are stored as one little-endian buffer per field, which keeps every bit.
 
     >>> import tensorflow as tf, numpy as np, seqrecorder as sr
     >>> @sr.record
     ... class Text:
     ...     ids: np.ndarray = sr.feature_list("int32", storage="raw")
     >>> schema = sr.Schema.of(Text)
-    >>> parts = serialize_fields(schema, {"ids": tf.constant([1, 2])})
-    >>> [example] = encode_elements(schema, *(tuple(tf.stack([scalar]) for scalar in part) for part in parts)).numpy()
+    >>> fields, sizes = serialize_fields(schema, {"ids": tf.constant([1, 2])})
+    >>> [example] = encode_elements(schema, (fields[0][None],), (sizes[0][None],)).numpy()
     >>> tf.train.Example.FromString(example).features.feature["ids"].bytes_list.value[0]
     b'\x01\x00\x00\x00\x02\x00\x00\x00'
 
     Args:
         schema: as for `serialize_fields`.
-        serialized: what that returns, string `(n,)` for each field.
-        sizes: likewise, int64 `(n,)`.
+        serialized: the strings of `serialize_fields`, `(n,)` for each field.
+        sizes: its sizes, int64 `(n,)` for each field.
 
     Returns:
         A string tensor `(n,)`.
@@ -147,14 +147,14 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
     import tensorflow as tf
 
     lists = []
-    for field, part, size in zip(schema.fields, serialized, sizes, strict=True):
+    for field, text, size in zip(schema.fields, serialized, sizes, strict=True):
         if not field.element.is_text:
-            # A serialized tensor ends with its buffer; what stands before it has another size for each shape.
+            # A serialized tensor ends with its buffer; the size of its header depends on the shape.
             content = size * tf.dtypes.as_dtype(field.element.graph).size
-            buffer = tf.strings.substr(part, tf.cast(tf.strings.length(part), tf.int64) - content, content)
+            buffer = tf.strings.substr(text, tf.cast(tf.strings.length(text), tf.int64) - content, content)
             lists.append(_delimited(_ONE, buffer))
         else:
-            lists.append(part if field.is_list or field.shape else _delimited(_ONE, part))
+            lists.append(text if field.is_list or field.shape else _delimited(_ONE, text))
     names = _delimited(_ONE, tf.constant([[field.feature] for field in schema.fields]))
     features = _delimited(_TWO, _delimited(_ONE, tf.stack(lists)))
     entries = _delimited(_ONE, tf.strings.join([tf.broadcast_to(names, tf.shape(features)), features]))
@@ -166,9 +166,9 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
     import tensorflow as tf
 
     def submessages(messages: Any, kind: str, names: list[str], dtype: Any = tf.string) -> Any:
-        messages = tf.concat([messages, [""]], 0)  # the op fails on none at all
-        found = tf.io.decode_proto(messages, f"tensorflow.{kind}", names, [dtype] * len(names))
-        return found.sizes[:-1], [part[:-1] for part in found.values]
+        messages = tf.concat([messages, [""]], 0)  # the op fails on an empty vector
+        decoded = tf.io.decode_proto(messages, f"tensorflow.{kind}", names, [dtype] * len(names))
+        return decoded.sizes[:-1], [values[:-1] for values in decoded.values]
 
     def packed(lists: Any, kind: str, dtype: Any) -> Any:
         return tf.io.encode_proto(*submessages(lists, kind, ["value"], dtype), ["value"], f"tensorflow.{kind}")
@@ -178,8 +178,8 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
     counts, [entries] = submessages(tf.strings.reduce_join(context, 1), "Features", ["feature"])
     is_entry = tf.sequence_mask(counts[:, 0], tf.shape(entries)[1])
     rows = tf.where(is_entry)[:, 0]
-    _, parts = submessages(tf.boolean_mask(entries, is_entry), "Features.FeatureEntry", ["key", "value"])
-    keys, values = (tf.strings.reduce_join(part, 1) for part in parts)
+    _, columns = submessages(tf.boolean_mask(entries, is_entry), "Features.FeatureEntry", ["key", "value"])
+    keys, values = (tf.strings.reduce_join(column, 1) for column in columns)
     added = [serialized]
     for field in fields:
         name = numbered_names(field).pattern.decode()
@@ -187,21 +187,21 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
         numbers = tf.strings.to_number(tf.strings.regex_replace(tf.boolean_mask(keys, hit), name, r"\1"), tf.int64)
         order = tf.argsort(numbers, stable=True)
         order = tf.gather(order, tf.argsort(tf.gather(tf.boolean_mask(rows, hit), order), stable=True))
-        row, features = (tf.gather(tf.boolean_mask(part, hit), order) for part in (rows, values))
+        row, features = (tf.gather(tf.boolean_mask(column, hit), order) for column in (rows, values))
 
-        def joined(parts: Any, row: Any = row) -> Any:
-            return tf.strings.unsorted_segment_join(parts, row, size)
+        def join_rows(texts: Any, row: Any = row) -> Any:
+            return tf.strings.unsorted_segment_join(texts, row, size)
 
         if layout != "steps":
             _, lists = submessages(features, "Feature", ["bytes_list", "float_list", "int64_list"])
-            items, floats, ints = (joined(tf.strings.reduce_join(part, 1)) for part in lists)
-            # TensorFlow's parser sees the first chunk of packed numbers alone.
+            items, floats, ints = (join_rows(tf.strings.reduce_join(column, 1)) for column in lists)
+            # TensorFlow's parser reads only the first chunk of packed numbers.
             lists = [items, packed(floats, "FloatList", tf.float32), packed(ints, "Int64List", tf.int64)]
-            parts = zip((_ONE, _TWO, _THREE), lists, strict=True)
-            value = tf.strings.join([tf.where(tf.equal(part, ""), "", _delimited(tag, part)) for tag, part in parts])
+            tagged = zip((_ONE, _TWO, _THREE), lists, strict=True)
+            value = tf.strings.join([tf.where(tf.equal(text, ""), "", _delimited(tag, text)) for tag, text in tagged])
             value = value if layout == "example" else _delimited(_ONE, value)
         else:
-            value = joined(_delimited(_ONE, features))
+            value = join_rows(_delimited(_ONE, features))
         key = _delimited(_ONE, tf.fill([size], field.feature))
         entry = _delimited(_ONE, tf.strings.join([key, _delimited(_TWO, value)]))
         entry = _delimited(_ONE if layout == "example" else _TWO, entry)
@@ -211,7 +211,7 @@ def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) ->
 
 
 def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
-    """Return the steps of elements in each alignment group, int64 `(n, groups)`.
+    """Count the steps of elements in each alignment group, int64 `(n, groups)`.
 
     Args:
         schema: as for `serialize_fields`.
@@ -227,7 +227,7 @@ def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
 
 
 def _delimited(tag: bytes, payload: Any) -> Any:
-    """Return length-delimited fields of a message, one for each payload."""
+    """Encode each payload as a length-delimited field of a message."""
     import tensorflow as tf
 
     sizes = varints(tf.cast(tf.strings.length(payload), tf.int64))

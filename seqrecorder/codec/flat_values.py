@@ -30,9 +30,9 @@ class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an err
 
     Args:
         record: its number.
-        field: the name of the field; "" where it is no message.
+        field: the name of the field; "" if the bytes are not a message.
         message: what was expected and what came.
-        problem: what is wrong with the value; None where nothing is to be said beside the message.
+        problem: the problem with the value; None if the message says it all.
     """
 
     def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
@@ -40,37 +40,37 @@ class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an err
         self.record, self.field, self.message, self.problem = record, field, message, problem
 
 
-def require_all(ok: Any, rows: Any, field: Field, message: str, *told: Any, counts: Any = None) -> None:
-    """Raise `Broken` unless all is well: for the first that is not.
+def require_all(ok: Any, rows: Any, field: Field, message: str, *details: Any, counts: Any = None) -> None:
+    """Raise `Broken` for the first item that is not ok.
 
     Args:
         ok: bool `(n,)`.
-        rows: the record of each, or of as many as `counts` says.
-        field: whose values they are.
+        rows: the record of each item, or of each run of items in `counts`.
+        field: the field of the values.
         message: what is expected.
-        told: what follows it: words, and values of each.
-        counts: how many in turn are of one row; None where each is of its own.
+        details: the end of the message: words, and arrays with a value of each item.
+        counts: the number of items of each row; None if each item is a row.
     """
     if not ok.all():
-        place = int((~ok).argmax())
-        row = place if counts is None else int(np.searchsorted(np.cumsum(counts), place, side="right"))
-        words = [part if isinstance(part, str) else str(part[place]) for part in told]
+        item = int((~ok).argmax())
+        row = item if counts is None else int(np.searchsorted(np.cumsum(counts), item, side="right"))
+        words = [detail if isinstance(detail, str) else str(detail[item]) for detail in details]
         raise Broken(int(rows[row]), field.name, " ".join([message, *words]))
 
 
 def from_buffer(
     field: Field, octets: NDArray[np.uint8], sizes: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """Return the values of buffers that lie one behind the other."""
+    """Convert concatenated buffers to values."""
     dtype = field.element.numpy
     if dtype.kind == "b":
         message = f"bytes 0 and 1 are expected in {field.feature!r}, got"
         require_all(octets <= 1, rows, field, message, octets, counts=sizes)
-    return viewed(octets, dtype)
+    return view_as(octets, dtype)
 
 
-def viewed(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
-    """Return bytes as numbers that can be changed, without a copy if they begin at a multiple of their size."""
+def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
+    """View bytes as numbers, or copy them if they are not aligned or not writable."""
     numbers: NDArray[Any] = np.ascontiguousarray(octets).view(dtype)
     return numbers if numbers.flags.aligned and numbers.flags.writeable else numbers.copy()
 
@@ -80,28 +80,28 @@ def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Span
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
-    for size in np.unique(sizes).tolist():  # all of one size have one header
-        some = np.flatnonzero(sizes == size)
+    for size in np.unique(sizes).tolist():  # tensors of one size have one header
+        alike = np.flatnonzero(sizes == size)
         header = _header_of(field, dtype, width, size)
         if header is None:
-            wrong[some] = True
+            wrong[alike] = True
             continue
-        octets = items.data[items.starts[some][:, None] + np.arange(len(header))]
-        wrong[some] = (octets != np.frombuffer(header, np.uint8)).any(1)
-        heads[some] = len(header)
+        octets = items.data[items.starts[alike][:, None] + np.arange(len(header))]
+        wrong[alike] = (octets != np.frombuffer(header, np.uint8)).any(1)
+        heads[alike] = len(header)
     if wrong.any():
-        place = int(wrong.argmax())
-        start = items.data[items.starts[place] : items.stops[place]][:_SHOWN].tolist()
+        item = int(wrong.argmax())
+        start = items.data[items.starts[item] : items.stops[item]][:_SHOWN].tolist()
         message = (
             f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
-            f"gives them; got {sizes[place]} bytes, which begin with {start}"
+            f"gives them; got {sizes[item]} bytes, which begin with {start}"
         )
-        raise Broken(int(rows[place]), field.name, message)
+        raise Broken(int(rows[item]), field.name, message)
     return Spans(items.data, items.starts + heads, items.stops)
 
 
 def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
-    """Return the header of a tensor that has so many bytes in all; None where none has."""
+    """Find the header of a serialized tensor of `size` bytes; return None if no tensor has this size."""
     if not field.is_ragged:
         header = tensor_header(dtype, field.rest, width)
         return header if len(header) + width == size else None
@@ -114,7 +114,7 @@ def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
 
 
 def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return images, which TensorFlow decodes."""
+    """Decode images, by TensorFlow."""
     import tensorflow as tf
 
     check_threads_of_tensorflow("decode images")
@@ -133,10 +133,10 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
 
 FLOAT_BYTES = 4
 _HEAD = 6  # bytes before a short text in a step
-_SHOWN = 16
-_LARGE_LIST = 1 << 20  # bytes
-_MANY_TEXTS = 1 << 17
-_SHORT_TEXT = 256  # mean bytes; longer texts are faster made one by one
+_SHOWN = 16  # bytes of a bad tensor in an error
+_LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
+_MANY_TEXTS = 1 << 17  # distinct texts; beyond that, sharing equal ones gains little
+_SHORT_TEXT = 256  # mean bytes; longer texts are faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
@@ -147,7 +147,7 @@ class Values:
 
     Attributes:
         values: `(n, *known dimensions)`; joined texts are flat.
-        units: how many of these each feature has.
+        units: the number of such values in each feature.
     """
 
     values: Any
@@ -155,28 +155,28 @@ class Values:
 
 
 def kind_of(field: Field) -> str:
-    """Return the kind of list that holds a field."""
+    """Return the kind of protobuf list that a field is stored in."""
     return "bytes" if field.in_items else field.element.wire
 
 
 class Reader:
-    """Reads the features of one field.
+    """Reader of the features of one field.
 
     Args:
         field: the field.
         rows: the record of each feature, or of each feature list.
-        joined: whether texts are rows of a `Blob`, as far as they can be, and no objects.
+        joined: whether texts are rows of a `Blob` where possible, instead of objects.
     """
 
     def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
         self.field, self._rows, self._joined = field, rows, joined
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Return the values of feature lists, a feature a step, and how many steps each has.
+        """Read feature lists with one feature per step; return their values and the steps of each list.
 
         Args:
-            lists: where they are.
-            check: is told which are not in canonical form.
+            lists: the spans of the lists.
+            check: called with the mask of lists that are not in canonical form.
         """
         field = self.field
         kind = kind_of(field)
@@ -184,9 +184,9 @@ class Reader:
         if not field.is_ragged and (field.buffered or (kind == "float" and not field.in_items)):
             fixed = fixed_steps(lists, width, kind)
             if fixed is not None:
-                places, each = fixed
-                ones = np.ones(places.size, np.int64)
-                flat = octets_at(lists.data, places, width)
+                offsets, each = fixed
+                ones = np.ones(offsets.size, np.int64)
+                flat = octets_at(lists.data, offsets, width)
                 owners = np.repeat(self._rows, each)
                 if field.buffered:
                     values = from_buffer(field, flat, width * ones, owners)
@@ -195,20 +195,20 @@ class Reader:
                 return Values(values.reshape(-1, *field.rest), ones), each
         if len(lists) and int(lists.sizes.max()) > _LARGE_LIST:
             return self._read_in_pieces(lists, check)
-        return self._read_some(lists, check)
+        return self._read_lists(lists, check)
 
-    def _read_some(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
+    def _read_lists(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         field, kind = self.field, kind_of(self.field)
         several = field.element.is_text and (field.shape or field.is_ragged) and kind == "bytes"
         known = None if several else step_payloads(lists, kind)
         if known is not None and kind == "bytes":
             return self._single_items(*known)
         if known is not None:
-            (places, each), strange = known, None
+            (spans, each), strange = known, None
         else:
             features, each, unusual = find_entries(lists)
             check(unusual)
-            places, strange = payloads(features, kind)
+            spans, strange = payloads(features, kind)
         owners = np.repeat(np.arange(len(lists)), each)
 
         def check_steps(bad: NDArray[np.bool_]) -> None:
@@ -217,14 +217,14 @@ class Reader:
         if strange is not None:
             check_steps(strange)
         reader = Reader(field, self._rows[owners], joined=self._joined)
-        return reader.read(places, check_steps, any_number=field.is_ragged), each
+        return reader.read(spans, check_steps, any_number=field.is_ragged), each
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Read long lists, with few bytes beside their values."""
+        """Read long lists piece by piece, with little memory beyond their values."""
         counts = [np.empty(0, np.int64)]
         known: dict[Any, Any] = {}
         steps = np.zeros(len(lists), np.int64)
-        gathered = _Gathered(self.field, int(lists.sizes.sum()))
+        buffer = _ValueBuffer(self.field, int(lists.sizes.sum()))
         for number in range(len(lists)):
             here = np.arange(len(lists)) == number
 
@@ -233,39 +233,39 @@ class Reader:
 
             reader = Reader(self.field, self._rows[here])
             for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
-                values, each = reader._read_some(piece, check_list)
+                values, each = reader._read_lists(piece, check_list)
                 steps[number] += each[0]
-                if self.field.element.is_text:  # texts repeat: one object for many that are equal
+                if self.field.element.is_text:  # texts repeat: share one object among equal ones
                     flat = values.values.reshape(-1)
                     flat[:] = [known.setdefault(text, text) for text in flat.tolist()]
                     if len(known) > _MANY_TEXTS:  # they hardly repeat
                         known.clear()
-                gathered.add(values.values)
+                buffer.add(values.values)
                 if self.field.is_ragged:
                     counts.append(values.units)
-        return Values(gathered.all(), np.concatenate(counts)), steps
+        return Values(buffer.all(), np.concatenate(counts)), steps
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
-        """Return the values of steps of one bytes value each."""
+        """Read steps that are one bytes value each."""
         reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
             return reader.of_items(items, ones, any_number=self.field.is_ragged), each
         return Values(reader.texts(items), ones), each
 
-    def read(self, places: Spans, check: Check, *, any_number: bool = False, required: Any = True) -> Values:
-        """Return the values of features.
+    def read(self, spans: Spans, check: Check, *, any_number: bool = False, required: Any = True) -> Values:
+        """Read the values of features.
 
         Args:
-            places: where their packed numbers are, or their bytes values with headers.
-            check: is told which are not in canonical form.
-            any_number: whether each may hold any number of values of the known dimensions; else it holds one,
-            required: whether it must hold one, of all or of each, or may hold none.
+            spans: the spans of their packed numbers, or of their bytes values with headers.
+            check: called with the mask of features that are not in canonical form.
+            any_number: whether a feature may hold any number of values of the known dimensions; else it holds one.
+            required: whether a feature must hold one or may be empty; a bool for all, or one for each.
         """
         field = self.field
         kind = kind_of(field)
         if kind == "bytes":
-            items, counts, unusual = find_entries(places)
+            items, counts, unusual = find_entries(spans)
             check(unusual)
             if field.in_items:
                 if not any_number:
@@ -273,21 +273,21 @@ class Reader:
                 return self.of_items(items, counts, any_number=any_number)
             values: Any = self.texts(items, np.repeat(self._rows, counts))
         elif kind == "float":
-            counts, rest = np.divmod(places.sizes, FLOAT_BYTES)
+            counts, rest = np.divmod(spans.sizes, FLOAT_BYTES)
             check(rest > 0)
-            size = int(places.sizes.sum())
-            values = declared(field, viewed(places.joined()[:size], "<f4"), counts, self._rows)
+            size = int(spans.sizes.sum())
+            values = declared(field, view_as(spans.joined()[:size], "<f4"), counts, self._rows)
         else:
-            numbers, counts, unusual = integers(places)
+            numbers, counts, unusual = integers(spans)
             check(unusual)
             values = declared(field, numbers, counts, self._rows)
         if not any_number:
             self._require(counts, field.count, required=required)
-            return Values(_shaped(field, values), (counts > 0).astype(np.int64))
+            return Values(_reshape(field, values), (counts > 0).astype(np.int64))
         units, rest = np.divmod(counts, field.count)
         message = f"multiples of {field.count} values are expected in {field.feature!r}, got"
         require_all(rest == 0, self._rows, field, message, counts)
-        return Values(_shaped(field, values), units)
+        return Values(_reshape(field, values), units)
 
     def _require(self, counts: NDArray[np.int64], expected: int, *, required: Any) -> None:
         ok = (counts == expected) | ((counts == 0) & np.logical_not(required))
@@ -295,12 +295,12 @@ class Reader:
         require_all(ok, self._rows, self.field, message, counts)
 
     def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
-        """Return the values in bytes values, each of which holds one or more of the known dimensions.
+        """Decode bytes values, each of which holds one or more values of the known dimensions.
 
         Args:
-            items: where they are.
-            counts: how many each feature has.
-            any_number: whether one may hold any number of values.
+            items: the spans of the bytes values.
+            counts: the number of bytes values in each feature.
+            any_number: whether a bytes value may hold any number of values.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
@@ -319,11 +319,11 @@ class Reader:
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
-        """Return texts, or bytes, as an array of objects, or joined.
+        """Decode texts, or bytes, to an array of objects, or to a `Blob`.
 
         Args:
-            items: where they are.
-            rows: their records; None where each is of its own row.
+            items: the spans of the texts.
+            rows: the record of each text; None for the rows of the reader.
         """
         if not len(items):
             return objects([])
@@ -334,30 +334,30 @@ class Reader:
             return objects(_split(items, is_str=is_str))
         except UnicodeDecodeError:
             view = items.data.data
-            for place, (start, stop) in enumerate(zip(items.starts.tolist(), items.stops.tolist(), strict=True)):
+            for item, (start, stop) in enumerate(zip(items.starts.tolist(), items.stops.tolist(), strict=True)):
                 try:
                     bytes(view[start:stop]).decode()
                 except UnicodeDecodeError as error:
-                    row = (self._rows if rows is None else rows)[place]
+                    row = (self._rows if rows is None else rows)[item]
                     expected = "UTF-8 (declare bytes for other text)"
                     problem = FieldProblem(self.field.name, (), expected, str(error))
                     raise Broken(int(row), self.field.name, f"{expected} is expected", problem) from None
             raise
 
 
-class _Gathered:
-    """Values that come piece by piece.
+class _ValueBuffer:
+    """Buffer of values that arrive piece by piece.
 
-    Of numbers, a fixed number a step, there is one array for all from the start: of memory that is taken piece by piece
-    and then copied, the C library gives little back. What is never written of it is never taken.
+    Numbers with a fixed count per step go into one array that is allocated at the start: the C library returns little
+    of the memory of pieces that are concatenated later. Pages that are never written take no memory.
 
     Args:
-        field: whose values they are.
+        field: the field of the values.
         size: bytes of the feature lists.
     """
 
     def __init__(self, field: Field, size: int) -> None:
-        self._parts: list[NDArray[Any]] = []
+        self._pieces: list[NDArray[Any]] = []
         self._all: NDArray[Any] | None = None
         self._done = 0
         if not (field.is_ragged or field.element.is_text or field.is_image):
@@ -365,24 +365,24 @@ class _Gathered:
             self._all = np.empty((size // (_HEAD + least * field.count), *field.rest), field.element.numpy)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Take the next values."""
+        """Append the next values."""
         if self._all is None:
-            self._parts.append(values)
+            self._pieces.append(values)
         else:
             self._all[self._done : self._done + len(values)] = values
             self._done += len(values)
 
     def all(self) -> NDArray[Any]:
-        """Return all that came."""
-        return np.concatenate(self._parts) if self._all is None else self._all[: self._done]
+        """Return all values."""
+        return np.concatenate(self._pieces) if self._all is None else self._all[: self._done]
 
 
-def _shaped(field: Field, values: Any) -> Any:
+def _reshape(field: Field, values: Any) -> Any:
     return values if isinstance(values, Blob) else values.reshape(-1, *field.rest)
 
 
 def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
-    """Return the bytes, or texts, in spans one behind the other; None where a text is no UTF-8."""
+    """Concatenate the bytes, or texts, in spans; return None if a text is not UTF-8."""
     sizes = items.sizes
     data = items.joined()[: int(sizes.sum())]
     if is_str:
@@ -397,11 +397,11 @@ def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:
-    """Return the bytes, or texts, in spans as objects: all at once, if none holds a NUL."""
+    """Split spans into bytes or str objects: all at once, if none holds a NUL."""
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
     if len(items) > 1 and total <= _SHORT_TEXT * len(items):
-        # The byte before each is of its header: a NUL takes its place.
+        # The byte before each text belongs to its header: replace it by a NUL, as the separator.
         joined = Spans(data, items.starts - 1, items.stops).joined()[: total + len(items)].copy()
         edges = bounds(sizes + 1)
         joined[edges[:-1]] = 0
@@ -416,13 +416,13 @@ def _split(items: Spans, *, is_str: bool) -> list[Any]:
 
 
 def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Return wire values as the declared dtype, keeping every bit of those that were stored.
+    """Convert wire values to the declared dtype, keeping every bit of stored values.
 
     Args:
         field: the field.
         values: int64 or float32.
-        counts: how many of them each feature has.
-        rows: the record of each.
+        counts: the number of values in each feature.
+        rows: the record of each feature.
     """
     element = field.element
     if element.name in ("int64", "float32"):

@@ -1,4 +1,4 @@
-"""What TensorFlow's parser leaves undone: small graph functions from wire values to declared ones.
+"""Small graph functions from the output of TensorFlow's parser to declared values.
 
 Every check goes through `checked`, so that it runs in each kind of graph, and eagerly.
 """
@@ -33,7 +33,7 @@ _record = contextvars.ContextVar("record", default="")
 
 @contextlib.contextmanager
 def records_called(name: str) -> Iterator[None]:
-    """Begin the messages of `checked`, wherever it is called inside the block, with what a record is called."""
+    """Put a label of the records before all messages of `checked` inside the block."""
     token = _record.set(name)
     try:
         yield
@@ -42,7 +42,7 @@ def records_called(name: str) -> Iterator[None]:
 
 
 def checked(value: Any, ok: Any, *message: Any) -> Any:
-    """Return `value`, a tensor or several, once all of `ok` have been found true.
+    """Return `value`, a tensor or a structure of tensors, after asserting that all of `ok` are true.
 
     The value depends on the assertion: in a graph, one that nothing depends on may be pruned and never run.
     """
@@ -53,7 +53,7 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
     ok = tf.convert_to_tensor(ok)
     if ok.shape.rank != 0:
         ok = tf.reduce_all(ok) if ok.shape.rank is None else tf.raw_ops.All(input=ok, axis=list(range(ok.shape.rank)))
-    # The op itself: `tf.debugging.Assert` puts a conditional around it, which takes longer to trace than all the rest.
+    # The raw op: `tf.debugging.Assert` adds a conditional that takes longer to trace than everything else.
     check = tf.raw_ops.Assert(condition=ok, data=list(message))
     with tf.control_dependencies([] if check is None else [check]):
         return tf.nest.map_structure(tf.identity, value)
@@ -69,7 +69,7 @@ def wire_type(field: Field) -> Any:
 
 
 def wire_filler(field: Field) -> Any:
-    """Return the value for records that lack the field, as the wire holds it: an array of the field's shape."""
+    """Return the wire value for records that lack the field: an array of the field's shape."""
     element = field.element
     value = field.default if field.has_default else element.zero()
     if not element.is_text:
@@ -96,14 +96,14 @@ def default_of(field: Field) -> Any:
 
 
 def zero(field: Field) -> Any:
-    """Return the tensor that padding consists of."""
+    """Return the padding value, a scalar tensor."""
     import tensorflow as tf
 
     return tf.zeros([], tf.as_dtype(field.element.graph))
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Return one row per record: the next of `values` where `present`, else the filler."""
+    """Spread values to one row per record: the next of `values` where `present`, else the filler."""
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -111,18 +111,18 @@ def spread_rows(values: Any, present: Any, filler: Any) -> Any:
     return tf.gather(tf.concat([filler[tf.newaxis], values], 0), tf.cumsum(have) * have)
 
 
-# Vectors: one op each, where their namesakes in `tf` take several, or longer to trace than to run -------------------
+# Vectors: one op each; the functions of `tf` use several, or take longer to trace than to run ------------------------
 
 
-def rows_at(values: Any, places: Any) -> Any:
-    """Return the rows of values at some places."""
+def rows_at(values: Any, indices: Any) -> Any:
+    """Gather rows of values by indices."""
     import tensorflow as tf
 
-    return tf.raw_ops.Gather(params=values, indices=places)
+    return tf.raw_ops.Gather(params=values, indices=indices)
 
 
 def index_range(stop: Any, start: Any = None) -> Any:
-    """Return the integers up to a scalar tensor, from 0 or another on, of its dtype."""
+    """Count from `start`, or 0, to below a scalar tensor, in its dtype."""
     import tensorflow as tf
 
     start = tf.constant(0, stop.dtype) if start is None else start
@@ -130,7 +130,7 @@ def index_range(stop: Any, start: Any = None) -> Any:
 
 
 def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
-    """Return how many entries of an ascending vector are less than each value, or that at most: int32."""
+    """Count the entries of an ascending vector that are at most each value, or less: int32."""
     import tensorflow as tf
 
     row = tf.raw_ops.ExpandDims(input=ascending, axis=0)
@@ -143,13 +143,13 @@ def differences(ends: Any) -> Any:
     """Subtract each entry of a vector from the next."""
     import tensorflow as tf
 
-    first, second, last = (tf.constant([place]) for place in (0, 1, -1))
+    first, second, last = (tf.constant([index]) for index in (0, 1, -1))
     later = tf.raw_ops.StridedSlice(input=ends, begin=second, end=last, strides=second, end_mask=1)
     return later - tf.raw_ops.StridedSlice(input=ends, begin=first, end=last, strides=second)
 
 
 def joined(*vectors: Any) -> Any:
-    """Return vectors one after the other."""
+    """Concatenate vectors."""
     import tensorflow as tf
 
     return tf.raw_ops.ConcatV2(values=vectors, axis=0)
@@ -159,7 +159,7 @@ def joined(*vectors: Any) -> Any:
 
 
 def to_declared(values: Any, field: Field) -> Any:
-    """Return wire values as the declared dtype, keeping every bit of those that were stored."""
+    """Convert wire values to the declared dtype, keeping every bit of stored values."""
     import tensorflow as tf
 
     name = field.element.name
@@ -200,7 +200,7 @@ def narrow(values: Any, name: str) -> Any:
 
 
 def _both(bits: Any, mask: int) -> Any:
-    """Return the bits that are set in `mask` too."""
+    """Mask bits."""
     import tensorflow as tf
 
     return tf.bitwise.bitwise_and(bits, tf.constant(mask, bits.dtype))
@@ -219,19 +219,19 @@ def _shift(bits: Any, count: int) -> Any:
 
 
 def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any]:
-    """Return the flat values of little-endian buffers, and how many values of the known dimensions each held.
+    """Decode little-endian buffers to flat values, and count the values of the known dimensions in each.
 
     Args:
         buffers: string vector.
         field: the declaration of the values.
-        fixed: whether each holds exactly one value of the known dimensions; then there are no sizes to return.
+        fixed: whether each holds exactly one value of the known dimensions; then the counts are None.
     """
     import tensorflow as tf
 
     sizes = tf.strings.length(buffers, unit="BYTE")
     width = field.element.itemsize * field.count
     wanted = "" if fixed else "a multiple of "
-    # Where no graph needs it, large buffers are not joined: that holds them three times.
+    # Eagerly, a large buffer is not joined: that would hold it three times.
     is_apart = tf.executing_eagerly() and (fixed or buffers.shape[0] == 1)
     joined = checked(
         buffers if is_apart else tf.strings.reduce_join(buffers),
@@ -244,7 +244,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Return buffers, once each was found to hold whole values of the known dimensions, and how many each holds."""
+    """Check that buffers hold whole values of the known dimensions; return them and the count of each."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -257,7 +257,7 @@ def _from_buffer(joined: Any, field: Field) -> Any:
     import tensorflow as tf
 
     name = field.element.graph
-    if name == "bool":  # any byte would be copied into the bool as it is
+    if name == "bool":  # decode_raw would copy any byte into a bool unchecked
         values = tf.io.decode_raw(joined, tf.uint8)
         expected = f"field {field.name!r}: bytes 0 and 1 are expected in {field.feature!r}, got"
         return checked(values > 0, values <= 1, expected, values)
@@ -272,14 +272,14 @@ def _from_buffer(joined: Any, field: Field) -> Any:
 
 
 def with_shape(values: Any, field: Field) -> Any:
-    """Return flat values as `(S, *known dimensions)`."""
+    """Reshape flat values to `(S, *known dimensions)`."""
     import tensorflow as tf
 
     return tf.reshape(values, [-1, *field.rest])
 
 
 def sums_of_rows(sizes: Any, splits: Any) -> Any:
-    """Return the sum of sizes within each row of splits."""
+    """Sum the sizes within each row of splits."""
     import tensorflow as tf
 
     ends = tf.concat([[0], tf.cumsum(tf.cast(sizes, tf.int64))], 0)
@@ -287,7 +287,7 @@ def sums_of_rows(sizes: Any, splits: Any) -> Any:
 
 
 def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none: Any = None) -> Any:
-    """Return `values` once each feature was found to hold as many items as expected, or none where it may."""
+    """Return `values` after checking that each feature holds the expected number of items, or none where allowed."""
     import tensorflow as tf
 
     ok = tf.equal(items, expected)
@@ -300,7 +300,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Return flat values, and how many of the known dimensions `items` elements are, which has to come out even."""
+    """Check that rows hold whole values of the known dimensions; return the values and the count of each row."""
     import tensorflow as tf
 
     if field.count == 1:
@@ -315,14 +315,14 @@ def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
 
 
 def longest_of(lengths: Any) -> Any:
-    """Return the largest length, and 1 where all are 0: layers such as Masking and LSTM fail on T = 0."""
+    """Return the largest length, at least 1: layers such as Masking and LSTM fail on T = 0."""
     import tensorflow as tf
 
     return tf.maximum(tf.raw_ops.Max(input=lengths, axis=0), 1)
 
 
 def pad_steps(value: Any, missing: Any) -> Any:
-    """Pad dimension 1 by some steps."""
+    """Pad dimension 1 by `missing` steps."""
     import tensorflow as tf
 
     second = np.zeros([value.shape.rank, 2], np.int64)
@@ -333,13 +333,13 @@ def pad_steps(value: Any, missing: Any) -> Any:
 
 
 def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any, Any]:
-    """Return indices and values of sparse vectors by ascending index.
+    """Sort the indices and values of sparse vectors by index, and check the indices.
 
     Args:
-        field: sparse; its indices are to be within its size, and each is to stand once in a vector.
-        indices: int64, `(n,)`, of all vectors, one after the other.
+        field: sparse; the indices must be within its size, and distinct in each vector.
+        indices: int64, `(n,)`: the concatenated indices of all vectors.
         values: `(n,)`.
-        counts: int64: indices of each vector.
+        counts: int64: the number of indices of each vector.
     """
     import tensorflow as tf
 
@@ -348,9 +348,9 @@ def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any
     indices = checked(indices, inside, f"field {field.name!r}: indices in [0, {size}) are expected, got", indices)
     rows = tf.shape(counts, tf.int64)[0]
     vector = tf.repeat(tf.range(rows), counts)
-    places = tf.stack([vector, indices], 1)
+    coordinates = tf.stack([vector, indices], 1)
     shape = tf.stack([rows, tf.constant(size, tf.int64)])
-    index_range = tf.sparse.SparseTensor(places, tf.range(tf.size(indices)), shape)
+    index_range = tf.sparse.SparseTensor(coordinates, tf.range(tf.size(indices)), shape)
     order = tf.sparse.reorder(index_range).values
     indices = tf.gather(indices, order)
     distinct = (indices[1:] > indices[:-1]) | (vector[1:] > vector[:-1])
@@ -359,7 +359,7 @@ def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any
 
 
 def sparse_to_dense(sparse: Any, field: Field) -> Any:
-    """Return a sparse batch dense, zeros or empty text elsewhere."""
+    """Convert a sparse batch to dense, with zeros or empty text elsewhere."""
     import tensorflow as tf
 
     default = "" if field.element.is_text else None
@@ -368,7 +368,7 @@ def sparse_to_dense(sparse: Any, field: Field) -> Any:
 
 
 def first_of_sparse(value: Any, shape: list[Any]) -> Any:
-    """Return the first row of a sparse batch, cut to its length."""
+    """Take the first row of a sparse batch, cut to its length."""
     import tensorflow as tf
 
     return tf.SparseTensor(value.indices[:, 1:], value.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))
@@ -376,11 +376,11 @@ def first_of_sparse(value: Any, shape: list[Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Stretch:
-    """So many steps, from a place of its own in each sequence.
+    """Window of steps, at an offset of its own in each sequence.
 
     Attributes:
         starts: int64, `(n,)`: the first step that is kept of each sequence.
-        length: how many are kept, or as many as there are.
+        length: the number of steps to keep; a shorter sequence keeps all from its start on.
     """
 
     starts: Any
@@ -390,17 +390,17 @@ class Stretch:
 
 @attrs.frozen
 class Margins:
-    """One step more before and behind those that are kept, as far apart as these are, where the sequence has it."""
+    """One more step before and after the kept ones, at the same distance, where the sequence has it."""
 
 
 MARGINS = Margins()
 
 Crop = tuple[slice | Stretch | Margins, ...]
-"""Parts of the steps of a sequence, applied one after the other; `MARGINS` last, if at all."""
+"""Slices of the steps of a sequence, applied in order; `MARGINS` only at the end."""
 
 
 def check_steps(steps: Any) -> Crop:
-    """Return the crop of one slice.
+    """Check a slice of steps, and make the crop of it.
 
     >>> check_steps(slice(0, 100, 2))
     (slice(0, 100, 2),)
@@ -408,8 +408,8 @@ def check_steps(steps: Any) -> Crop:
     Raises:
         OptionError: it is not a slice of ints, or goes backwards.
     """
-    parts = (steps.start, steps.stop, steps.step) if isinstance(steps, slice) else ("",)
-    if not all(part is None or (isinstance(part, int) and not isinstance(part, bool)) for part in parts):
+    limits = (steps.start, steps.stop, steps.step) if isinstance(steps, slice) else ("",)
+    if not all(limit is None or (isinstance(limit, int) and not isinstance(limit, bool)) for limit in limits):
         raise OptionError(f"steps: expected a slice of ints, such as slice(0, 100, 2), got {steps!r}")
     if steps.step is not None and steps.step < 1:
         raise OptionError(f"steps: expected a slice that goes forwards, got {steps!r}")
@@ -417,7 +417,7 @@ def check_steps(steps: Any) -> Crop:
 
 
 def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:
-    """Return the first step that is kept of sequences of some lengths, and how many."""
+    """Return the first kept step of sequences, and the number of kept steps."""
     if isinstance(part, Stretch):
         start = xp.minimum(part.starts, lengths)
         return start, xp.minimum(lengths - start, part.length)
@@ -432,7 +432,7 @@ def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:
 
 
 def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
-    """Return how many steps are kept of sequences of some lengths.
+    """Compute the lengths of sequences after cropping.
 
     >>> import numpy as np
     >>> cropped_lengths(np.array([0, 3, 9]), (slice(1, None, 2), slice(3)), np).tolist()
@@ -440,8 +440,8 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
 
     Args:
         lengths: int64, an array or a tensor.
-        crop: what is kept.
-        xp: numpy or TensorFlow, whichever the lengths are of.
+        crop: the steps to keep.
+        xp: the module of the lengths: numpy or TensorFlow.
     """
     for part in crop:
         if not isinstance(part, Margins):
@@ -450,7 +450,7 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
 
 
 def kept_of(length: int, crop: Crop) -> slice:
-    """Return which steps are kept of one sequence, for which nothing is drawn.
+    """Reduce a crop without random windows to one slice, for a sequence of this length.
 
     >>> kept_of(9, (slice(2, 8, 3), MARGINS))
     slice(2, 11, 3)
@@ -466,14 +466,14 @@ def kept_of(length: int, crop: Crop) -> slice:
 
 
 def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
-    """Return how many steps are kept of each of several sequences, and where they are among the steps of all.
+    """Find the kept steps of sequences: their number in each, and their positions among all steps.
 
     Args:
         lengths: int64 tensor `(n,)`.
-        crop: what is kept; `MARGINS` count among it.
+        crop: the steps to keep, including `MARGINS`.
 
     Returns:
-        `(kept: int64 [n], positions: int64 [sum of kept])`; positions count through all sequences, one after the other.
+        `(kept: int64 [n], positions: int64 [sum of kept])`; positions are in the concatenated sequences.
     """
     import tensorflow as tf
 
@@ -483,36 +483,36 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Return how many steps are kept of each of several sequences, the first of these, and how far apart they are.
+    """Return the number of kept steps of each sequence, the first of them, and their stride.
 
     Args:
         lengths: int64 tensor `(n,)`.
-        crop: what is kept.
+        crop: the steps to keep.
     """
-    start, kept, step, (before, after) = _place(lengths, crop)
+    start, kept, step, (before, after) = _window_of(lengths, crop)
     return kept + before + after, start - before * step, step
 
 
 def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tuple[Any, Any]:
-    """Return how many steps are kept of each of several sequences, and those of `values`, which have margins.
+    """Drop the margins; return the number of kept steps of each sequence, and their values.
 
     Args:
-        values: what was made of the steps at `cropped_positions`, one after the other.
-        lengths: int64 tensor `(n,)`, of the sequences before they were cropped.
-        crop: what is kept, with `MARGINS`.
-        present: bool `(n,)`: which sequences are there at all; None for all.
+        values: values of the steps at `cropped_positions`, concatenated.
+        lengths: int64 tensor `(n,)`, of the sequences before cropping.
+        crop: the steps to keep, with `MARGINS`.
+        present: bool `(n,)`: which records have a sequence; None for all.
     """
     import tensorflow as tf
 
-    _, kept, _, (before, after) = _place(lengths, crop)
+    _, kept, _, (before, after) = _window_of(lengths, crop)
     if present is not None:
-        kept, before, after = (tf.boolean_mask(part, present) for part in (kept, before, after))
+        kept, before, after = (tf.boolean_mask(sizes, present) for sizes in (kept, before, after))
     first = tf.cumsum(before + kept + after, exclusive=True) + before
     return kept, tf.gather(values, tf.ragged.range(first, first + kept).flat_values)
 
 
-def _place(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
-    """Return the first step that is kept, how many, how far apart they are, and how many margins there are."""
+def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
+    """Return the first kept step, the number of kept steps, their stride, and the margins before and after."""
     import tensorflow as tf
 
     start, kept, step = tf.zeros_like(lengths), lengths, 1
@@ -536,11 +536,11 @@ _DIGITS = 19
 """Digits of the largest int64: a fixed width makes the message around the number a constant."""
 
 NOTHING = -1
-"""The number of a place in a batch that holds no record."""
+"""Number in a batch where there is no record."""
 
 
 def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
-    """Return serialized records that hold their numbers.
+    """Append their numbers to serialized records.
 
     Args:
         serialized: string, `(n,)`: `tf.train.SequenceExample` or `tf.train.Example`.
@@ -555,7 +555,7 @@ def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
 
 @functools.cache
 def _header(feature: str) -> bytes:
-    """Return the message up to the digits, which end it."""
+    """Return the bytes of the message before the digits, which are at its end."""
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
@@ -565,14 +565,14 @@ def _header(feature: str) -> bytes:
 
 
 def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
-    """Return a schema that has numbers too, as text: by the feature that holds them, their name, None for none."""
+    """Add numbers to a schema, as bytes: by the feature that holds them, their name, None for none."""
     kind = element_type("bytes")
     numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
     return Schema(schema.name, (*schema.fields, *numbers)) if numbers else schema
 
 
 def to_numbers(digits: Any) -> Any:
-    """Return the numbers that were parsed, int64, and -1 where there is no record."""
+    """Convert parsed digits to int64 numbers, -1 where there is no record."""
     import tensorflow as tf
 
     return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
@@ -592,7 +592,7 @@ def to_seeds(digits: Any) -> Any:
 
 @attrs.frozen
 class Derivation(ABC):
-    """What is made of one field: other values for it, fields beside it, or both.
+    """Interface of derived fields: new values for a field, further fields computed from it, or both.
 
     Attributes:
         source: name of the field, stored or derived itself.
@@ -601,45 +601,45 @@ class Derivation(ABC):
     source: str
 
     beside: ClassVar[str | None] = None
-    """Name of the stored context field whose value decides what is made of a record; None for none."""
+    """Name of the stored context field on which the values of a record depend; None for none."""
 
     looks_around: ClassVar[bool] = False
-    """Whether what stands at a step is made of the steps beside it."""
+    """True if the value at a step depends on neighbouring steps."""
 
     @abstractmethod
     def fields(self, field: Field) -> tuple[Field, ...]:
         """List the fields that replace a field: itself, changed or not, and those that are derived from it.
 
         Raises:
-            OptionError: none can be made of it.
+            OptionError: the field is not of a kind that this can derive from.
         """
 
     @abstractmethod
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
-        """Return the columns of `fields(field)`.
+        """Compute the columns of `fields(field)`.
 
         Args:
             field: the declaration.
-            column: its values, tensors, cropped and with defaults in their places.
+            column: its values, tensors, cropped and with defaults filled in.
         """
 
     @property
     @abstractmethod
     def names(self) -> tuple[str, ...]:
-        """Names of the fields that are made beside the source."""
+        """Names of the added fields."""
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the fields that are made whose padding is that of the source."""
+        """Names of the added fields that are padded as the source is."""
         return ()
 
 
 def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
-    """Return a schema with what some derivations, one after the other, make of its fields.
+    """Apply derivations to a schema, in order.
 
     Raises:
         SchemaError: there is no field of a name.
-        OptionError: nothing can be made of a field.
+        OptionError: a field is not of a kind that a derivation takes.
     """
     fields = list(schema.fields)
     for derivation in derivations:
@@ -654,20 +654,20 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
 
     Args:
         schema: the stored fields.
-        columns: by name; at least of the fields of which something is made.
-        derivations: one after the other.
+        columns: by name; at least those of the source fields.
+        derivations: applied in order.
     """
     known = {field.name: field for field in schema.fields}
     for each in derivations:
         derivation = each.of_groups(columns) if isinstance(each, FieldMap) and each.beside is not None else each
         field = known[derivation.source]
         fields = derivation.fields(field)
-        known |= {made.name: made for made in fields}
-        columns.update(zip((made.name for made in fields), derivation.columns(field, columns[field.name]), strict=True))
+        known |= {new.name: new for new in fields}
+        columns.update(zip((new.name for new in fields), derivation.columns(field, columns[field.name]), strict=True))
 
 
 def sources_of(derivations: Sequence[Derivation]) -> dict[str, str]:
-    """Return, by derived field, the stored one of which it is made."""
+    """Map each derived field to its stored source."""
     sources: dict[str, str] = {}
     for derivation in derivations:
         sources |= dict.fromkeys(derivation.names, sources.get(derivation.source, derivation.source))
@@ -675,34 +675,34 @@ def sources_of(derivations: Sequence[Derivation]) -> dict[str, str]:
 
 
 def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[Derivation]:
-    """Return those derivations that make something of the fields of a schema, in their order."""
+    """Select the derivations whose stored source is in a schema, in order."""
     sources, stored = sources_of(derivations), {field.name for field in schema.fields}
     return [each for each in derivations if sources.get(each.source, each.source) in stored]
 
 
-# Other values in the place of a field's -------------------------------------------------------------------------------
+# Mapped values --------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
 class FieldMap(Derivation):
-    """Other values in the place of a field's, one for each; what is padding afterwards is zeros.
+    """Elementwise map of a field's values; afterwards padding is zeros.
 
     Attributes:
-        made: what the values are afterwards.
-        tensor: from a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
-        stored: name of a further field with the values as they are stored; None for none.
-        beside: name of the context field that says of which group a record is; None for no groups.
-        code: from the values of that field to the numbers of groups, which `tensor` then takes for each of its values.
+        target: the field of the mapped values.
+        tensor: maps a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
+        stored: name of a further field with the stored values; None for none.
+        beside: name of the context field with the group of a record; None for no groups.
+        code: converts values of that field to group numbers; `tensor` then takes one per value as well.
     """
 
-    made: Field
+    target: Field
     tensor: Callable[..., Any] = attrs.field(eq=False)
     stored: str | None = None
-    beside: str | None = None  # type: ignore[misc]  # of each map its own
+    beside: str | None = None  # type: ignore[misc]  # set for each map
     code: Callable[[Any], Any] = attrs.field(default=lambda keys: keys, eq=False)
 
     def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
-        """Return the map of the records of some columns, whose groups are known."""
+        """Bind the groups of the records in `columns`."""
         import tensorflow as tf
 
         groups, column = self.code(columns[str(self.beside)].values), columns[self.source]
@@ -713,19 +713,19 @@ class FieldMap(Derivation):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the fields that are made beside the source."""
+        """Names of the added fields."""
         return () if self.stored is None else (self.stored,)
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the fields that are made whose padding is that of the source."""
+        """Names of the added fields that are padded as the source is."""
         return self.names
 
     def fields(self, field: Field) -> tuple[Field, ...]:
         """Derive the fields of a field (see `Derivation`)."""
         copy = as_numbers(field, field.element.name)
-        made = attrs.evolve(self.made, shape=field.shape, align=field.align, per_step=field.per_step)
-        return (made, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
+        mapped = attrs.evolve(self.target, shape=field.shape, align=field.align, per_step=field.per_step)
+        return (mapped, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
         """Derive the columns of its column (see `Derivation`)."""
@@ -733,7 +733,7 @@ class FieldMap(Derivation):
 
 
 class MapsField(Protocol):
-    """What fields can be mapped by: vocabularies, and statistics."""
+    """Interface of field mappings: vocabularies and statistics."""
 
     def field_map(self, field: Field) -> FieldMap:
         """Make the map of a field's values.
@@ -745,7 +745,7 @@ class MapsField(Protocol):
 
 
 def as_numbers(field: Field, dtype: str) -> Field:
-    """Return a field whose values have become others, of a number's dtype."""
+    """Change a field to hold numbers of a dtype."""
     return attrs.evolve(
         field,
         element=element_type(dtype),
@@ -758,20 +758,20 @@ def as_numbers(field: Field, dtype: str) -> Field:
 
 
 def to_longest(_: str, lengths: Any) -> Any:
-    """Return the longest of a batch, and 1 where all are empty."""
+    """Pad to the longest of the batch, at least 1."""
     return longest_of(lengths)
 
 
 @attrs.frozen(eq=False)
 class Padding:
-    """How the steps of a batch are filled up.
+    """Options of padding.
 
     Attributes:
-        values: by field, what is put where there is no step; zeros (empty text) where none is named.
-        width: from the name of an alignment group and the lengths of a batch, to the steps of the padded sequences.
-        left: the alignment groups whose padding comes first.
+        values: by field, the padding value; zeros (empty text) for other fields.
+        width: computes the padded length from the name of an alignment group and the lengths in a batch.
+        left: the alignment groups that are padded on the left.
         ragged: whether ragged values are padded too, each dimension to the longest of the batch; else they stay ragged.
-        static: by alignment group, the steps that `width` gives for every batch, where that is known.
+        static: by alignment group, the padded length of every batch, if it is constant.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
@@ -793,7 +793,7 @@ class Padding:
         return tf.constant(value, dtype)
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:
-        """Return a padded field `(B, T, ...)` with its filler after `lengths` steps, where it has one of its own."""
+        """Write the padding value of a field, if it has one, after `lengths` steps of `(B, T, ...)`."""
         import tensorflow as tf
 
         if field.name not in self.values:
@@ -802,8 +802,8 @@ class Padding:
         real = tf.reshape(real, tf.concat([tf.shape(real), [1] * (value.shape.rank - 2)], 0))
         return tf.where(real, value, self.filler(field))
 
-    def place(self, field: Field, value: Any, lengths: Any) -> Any:
-        """Return a padded field with its padding on the side where it belongs."""
+    def shift(self, field: Field, value: Any, lengths: Any) -> Any:
+        """Move the padding of a field to the left if its group is padded on the left."""
         import tensorflow as tf
 
         if field.group not in self.left:
@@ -814,7 +814,7 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Return sizes of all records, 0 where there is no value."""
+    """Spread sizes to all records, 0 where there is no value."""
     import tensorflow as tf
 
     if column.present is None:
@@ -823,14 +823,14 @@ def of_all_rows(column: Column, sizes: Any) -> Any:
 
 
 def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Padding) -> Any:
-    """Return a flat field as a tensor of a batch.
+    """Pad a flat field to a tensor of a batch.
 
     Args:
         field: the declaration.
         column: the values, flat.
         rows: int64 scalar: records of the batch.
-        longest: int64 scalar: steps of the padded sequences; of no concern to context.
-        padding: how.
+        longest: int64 scalar: steps of the padded sequences; unused for context.
+        padding: the options.
     """
     import tensorflow as tf
 
@@ -856,7 +856,7 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
 
 
 def _fill(field: Field, column: Column) -> Any:
-    """Return context values of known shape of all records: zeros or empty text for None."""
+    """Fill in zeros or empty text for None in a context field of known shape."""
     import tensorflow as tf
 
     values = column.values
@@ -881,7 +881,7 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
 
 
 def check_values(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return padding values as their fields hold them.
+    """Convert padding values to the types of their fields.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.

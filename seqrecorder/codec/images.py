@@ -1,7 +1,7 @@
-"""PNG and JPEG images to pixels, inside a graph or eagerly.
+"""Decode PNG and JPEG images to pixels, inside a graph or eagerly.
 
-Where images have sizes of their own, or are resized, a graph carries them encoded until a batch is complete: then only
-those that a strategy kept are decoded, and padded to the largest of them.
+Images of any size, or to be resized, stay encoded in a graph until a batch is complete. Then only those in the batch
+are decoded, and padded to the largest.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-_AT_ONCE = 16  # images that are decoded together: each takes the memory of the largest of them
-_GRAY_AND_ALPHA = 2  # channels that TensorFlow takes only as they come, by the name of 0
+_AT_ONCE = 16  # images decoded together: each takes the memory of the largest of them
+_GRAY_AND_ALPHA = 2  # channels; TensorFlow decodes them only with `channels=0`, as stored
 _PNG_HEAD = 24  # bytes up to the end of the size
 _BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
 
 
 def not_empty(encoded: Any, field: Field) -> Any:
-    """Return encoded images of a graph, none of which may be without bytes: what is padded is so."""
+    """Check that encoded images are not empty: empty bytes stand for padding."""
     import tensorflow as tf
 
     message = f"field {field.name!r}: images in PNG or JPEG are expected in {field.feature!r}, got no bytes"
@@ -40,22 +40,22 @@ def not_empty(encoded: Any, field: Field) -> Any:
 
 
 def decode_images(encoded: Any, field: Field) -> Any:
-    """Return images (N, height, width, channels) for a vector of encoded ones, inside a graph or eagerly.
+    """Decode a vector of images to (N, height, width, channels), inside a graph or eagerly.
 
-    Both storages take PNG and JPEG: files of the wild mix them under one name.
+    Both storages accept PNG and JPEG, since foreign files mix them under one name.
     """
     return ImageDecoder(field).decode(not_empty(encoded, field))[0]
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Return images as `Column.values` has them: of any size, or where they stay encoded, an object each."""
+    """Decode images to the form of `Column.values`: one object each if they are of any size or stay encoded."""
     import tensorflow as tf
 
-    def decoded() -> Iterator[Any]:
+    def decode() -> Iterator[Any]:
         left = [image for image, fits in zip(encoded, kept, strict=True) if not fits]
         for start in range(0, len(left), _AT_ONCE):
-            some = not_empty(tf.constant(left[start : start + _AT_ONCE]), field)
-            for image, size in zip(*(part.numpy() for part in ImageDecoder(field).decode(some)), strict=True):
+            batch = not_empty(tf.constant(left[start : start + _AT_ONCE]), field)
+            for image, size in zip(*(tensor.numpy() for tensor in ImageDecoder(field).decode(batch)), strict=True):
                 yield image[: size[0], : size[1]].copy()
 
     with tf.device("CPU:0"):
@@ -63,7 +63,7 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
             images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
             return images
         kept = [field.encoded and _fits(image, field) for image in encoded]
-        pixels = decoded()
+        pixels = decode()
         return separate([image if fits else next(pixels) for image, fits in zip(encoded, kept, strict=True)])
 
 
@@ -77,11 +77,11 @@ def _fits(image: bytes, field: Field) -> bool:
 
 @attrs.frozen
 class ImageDecoder:
-    """Decodes the images of a field, those of different sizes to one.
+    """Decoder of the images of a field, padding or resizing them to one size.
 
     Attributes:
-        field: the field, as it is declared.
-        size: height and width to which images are resized, or None.
+        field: the field as declared.
+        size: height and width to resize to, or None.
     """
 
     field: Field
@@ -93,7 +93,7 @@ class ImageDecoder:
         default = self.field.default
         if self.field.has_default:
             listed = default if self.field.is_list else [default]
-            encoded = encode_images(separate(list(listed)), "png")  # exact, and either decoder takes it
+            encoded = encode_images(separate(list(listed)), "png")  # exact, and accepted by either decoder
             default = separate(encoded) if self.field.is_list else encoded[0]
         return attrs.evolve(
             self.field,
@@ -104,7 +104,7 @@ class ImageDecoder:
         )
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
-        """Return images, zeros for empty bytes, and the height and width of each before it was padded.
+        """Decode images, zeros for empty bytes; return them and the height and width of each before padding.
 
         Args:
             encoded: string tensor of any shape, or ragged.
@@ -127,7 +127,7 @@ class ImageDecoder:
         return images, tf.ensure_shape(sizes, [*encoded.shape, 2])
 
     def decode_vector(self, encoded: Any) -> tuple[Any, Any]:
-        """Return the images of a vector, all of one size, and their own sizes, int64 `(n, 2)`."""
+        """Decode a vector of images to one size; return them and their original sizes, int64 `(n, 2)`."""
         import tensorflow as tf
 
         shape, dtype, size = self.field.shape, self.field.element.graph, self.size
@@ -147,7 +147,7 @@ class ImageDecoder:
                 return tf.cast(tf.round(tf.image.resize(pixels, size)), dtype)
             return tf.pad(pixels, tf.stack([tf.zeros_like(whole), whole - tf.shape(pixels, tf.int64)], 1))
 
-        # The first stands for no image: without any, TensorFlow could not tell their shape.
+        # The first stands for no image: without images, TensorFlow could not infer their shape.
         images = tf.map_fn(
             lambda image: tf.cond(tf.equal(image, ""), lambda: tf.zeros(whole, dtype), lambda: fit(image)),
             tf.concat([[""], encoded], 0),
@@ -157,7 +157,7 @@ class ImageDecoder:
         return tf.gather(images, at), spread_rows(sizes, here, tf.zeros([], tf.int64))
 
     def _read(self, image: Any) -> Any:
-        """Return the pixels of one image, as large as it is."""
+        """Decode one image in its own size."""
         import tensorflow as tf
 
         shape = self.field.shape
@@ -168,7 +168,7 @@ class ImageDecoder:
 
 
 def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any, Any]:
-    """Return images, once their headers were found to say the size that is expected: a few bytes can claim any.
+    """Check the sizes in the headers of images before decoding: a few bytes can claim any size.
 
     Returns:
         The images, and height and width of each, int64 `(n, 2)`.
@@ -180,7 +180,7 @@ def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any,
     is_jpeg = tf.reduce_all(tf.equal(heads[:, : len(_JPEG)], list(_JPEG)), 1)
     kinds = f"field {name!r}: images in PNG or JPEG are expected, got bytes that begin with"
     encoded = checked(encoded, is_png | is_jpeg, kinds, heads)
-    # The size of a PNG stands in its first chunk, IHDR, always.
+    # The size of a PNG is always in its first chunk, IHDR.
     width, height = (tf.reduce_sum(heads[:, at : at + 4] * _BIG_ENDIAN, 1) for at in (16, 20))
     of_jpegs = tf.map_fn(
         lambda image: tf.cast(tf.io.extract_jpeg_shape(image)[:2], tf.int64),
@@ -201,7 +201,7 @@ def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any,
 
 @functools.cache
 def _eager_decoder(decoder: ImageDecoder) -> Callable[[Any], Any]:
-    """Return a graph that decodes a vector: an eager `tf.map_fn` is slow for each."""
+    """Make a graph that decodes a vector: an eager `tf.map_fn` is slow for each image."""
     import tensorflow as tf
 
     def decode(encoded: Any) -> Any:
@@ -215,7 +215,7 @@ def _eager_decoder(decoder: ImageDecoder) -> Callable[[Any], Any]:
 
 
 def decode_elements(values: Mapping[str, Any], decoders: Mapping[str, ImageDecoder]) -> dict[str, Any]:
-    """Return an element whose images are decoded, with `<name>_size` behind those that were padded."""
+    """Decode the images of an element, and add `<name>_size` after each that was padded."""
     out = {}
     for name, value in values.items():
         out[name] = value

@@ -1,4 +1,4 @@
-"""Columns to lines of JSON, exactly, or refused by name."""
+"""Convert columns to lines of JSON exactly, or refuse them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_json(schema: Schema) -> None:
-    """Raise `OptionError` where JSON has nothing that holds the values of a field."""
+    """Raise `OptionError` if JSON cannot hold the values of a field."""
     for field in schema.fields:
         if field.element.name == "bytes" or field.element.numpy.kind in "cm":
             raise OptionError(
@@ -43,12 +43,12 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
     >>> list(json_lines(sr.Schema.of(Sentence), {"ids": ids}))
     ['{"ids": [1.0, null]}', '{"ids": [3.0]}']
 
-    NaN and NaT are null, times are texts of ISO 8601, and of a sparse field there are the two keys `<field>/indices`
-    and `<field>/values`.
+    NaN and NaT are null, times are ISO 8601 texts, and a sparse field has the two keys `<field>/indices` and
+    `<field>/values`.
 
     Args:
-        schema: fields that `check_json` lets pass.
-        columns: of each field.
+        schema: fields that `check_json` accepts.
+        columns: the column of each field.
 
     Raises:
         OptionError: a value is infinite.
@@ -70,7 +70,7 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
-    """Return values that are what JSON has once they are Python's."""
+    """Convert values so that their Python objects can be JSON."""
     if field.element.numpy.kind == "M":
         zone: Any = "naive" if field.element.zone is None else field.element.zone
         missing, objects = np.isnat(values), np.datetime_as_string(values, timezone=zone).astype(object)

@@ -1,4 +1,4 @@
-"""The layouts of messages: which they are of, and what TensorFlow's parser is asked for in each."""
+"""Layouts of messages: detection, and the feature specs of each for TensorFlow's parser."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Specs:
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
-        cropped: the alignment groups of whose sequences not all steps are wanted.
-        flattened: the fields that are wanted flat, whatever the op could do.
+        cropped: the alignment groups whose sequences are cropped.
+        flattened: the fields to parse flat, even if the op could finish them.
     """
 
     def __init__(
@@ -60,30 +60,30 @@ class Specs:
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Check whether the op gives a context field by itself, with its default in the records that lack it."""
+        """Check whether the op finishes a context field by itself, including its default."""
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
     def in_one_feature(self, field: Field) -> bool:
-        """Check whether a sequence is one Feature, or one to a FeatureList."""
+        """Check whether a whole sequence is one Feature, alone or in a FeatureList."""
         return self.layout != "steps" or field.packed
 
     def public(self) -> Spec:
-        """Return context and sequence features for TensorFlow's own parse functions."""
+        """Build context and sequence features for TensorFlow's own parse functions."""
         import tensorflow as tf
 
         context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
-        # Lists, so that specs can be compared; a signalling NaN survives in arrays only.
+        # Lists, so that specs can be compared; in arrays alone a signalling NaN would survive.
         for name, spec in context.items():
             if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
                 context[name] = spec._replace(default_value=spec.default_value.tolist())
         return context, lists
 
     def flat(self) -> Spec:
-        """Return the features that give every field flat."""
+        """Build the features that parse every field flat."""
         return self._build(lambda _: False, padded=False)
 
     def batch(self) -> Spec:
-        """Return the features of the fastest way to a padded batch."""
+        """Build the features for the fastest way to a padded batch."""
         return self._build(self.whole_by_op)
 
     def _build(self, whole: Any, *, padded: bool = True) -> Spec:
@@ -117,12 +117,12 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
     """Add a list to a message for each field whose steps are numbered features, in the order of their numbers.
 
     Args:
-        data: the message; without such features it is returned as it is.
-        fields: whose `is_numbered` is true.
-        layout: how the list is to lie in it.
+        data: the message; it is returned unchanged if it has no such features.
+        fields: fields with `is_numbered`.
+        layout: the layout of the added list.
 
     Raises:
-        WireError: the bytes are no message.
+        WireError: the bytes are not a message.
     """
     context, _ = message_spans(data)
     added = [data]
@@ -135,8 +135,8 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
         features = [data[start:stop] for start, stop in spans]
         if layout != "steps":
             kind = "bytes" if field.in_items else field.element.wire
-            parts = [feature_values(data, *span, kind)[0] for span in spans]
-            features = [feature_of(list(chain(*parts)) if kind == "bytes" else b"".join(parts), kind)]
+            payloads = [feature_values(data, *span, kind)[0] for span in spans]
+            features = [feature_of(list(chain(*payloads)) if kind == "bytes" else b"".join(payloads), kind)]
         value = features[0] if layout == "example" else b"".join(_delimited(1, feature) for feature in features)
         entry = _delimited(1, _delimited(1, field.feature.encode()) + _delimited(2, value))
         added.append(_delimited(1 if layout == "example" else 2, entry))
@@ -144,7 +144,7 @@ def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> byt
 
 
 def numbered_names(field: Field) -> re.Pattern[bytes]:
-    """Return the pattern of the names of a field's features, with their numbers as its one group."""
+    """Compile the pattern of a numbered field's feature names; its only group is the number."""
     before, _, after = field.feature.encode().partition(b"*")
     return re.compile(re.escape(before) + b"([0-9]+)" + re.escape(after))
 
@@ -155,11 +155,11 @@ def _delimited(number: int, payload: bytes) -> bytes:
 
 _NAMES_SHOWN = 12
 PEEKED = 8
-"""How many records are looked at to detect a layout."""
+"""Number of records that are read to detect a layout."""
 
 
 def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layout: Layout) -> bool:
-    """Check whether a message lacks a feature of a field's values; those that are there may be empty."""
+    """Check whether a message lacks a feature of a field's values; an empty feature is not missing."""
     context, lists = spans
     features = lists if field.is_list and layout != "example" else context
     return any(name.encode() not in features for name in value_features(field))
@@ -185,11 +185,11 @@ def _list_names(features: FeatureSpans) -> str:
 
 
 def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layout:
-    """Detect how sequences lie in some serialized messages.
+    """Detect the layout of serialized messages.
 
     Raises:
         SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
-        OptionError: the layout cannot be told.
+        OptionError: the layout cannot hold the bounds of ragged or sparse steps.
     """
     for data in samples:
         try:
@@ -233,10 +233,10 @@ def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, floa
 
 
 def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
-    """Raise unless some serialized messages hold the required fields of a schema, in a layout.
+    """Check that serialized messages of a layout hold the required fields of a schema.
 
     Raises:
-        SchemaMismatchError: a required field is missing from all of them; the message says what there is.
+        SchemaMismatchError: a required field is missing from all of them; the message lists the features.
         OptionError: ragged steps in a layout that cannot hold their bounds.
     """
     require_bounds(schema.fields, layout, f"{where}: ")

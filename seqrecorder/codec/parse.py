@@ -1,6 +1,6 @@
-"""Serialized records to tensors, in graphs: TensorFlow's parser, then what it leaves undone.
+"""Parse serialized records to tensors, in graphs.
 
-`Parser` finishes what the parse ops give: dtype, step shape, buffers, packing, sparsity, defaults and presence.
+`Parser` calls TensorFlow's parse ops and handles dtype, step shape, buffers, packing, sparsity, defaults and presence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.codec.columns import Column
-from seqrecorder.codec.decode import agreed, find_features, fixed_values, of_graphs, presence_of, with_absent
+from seqrecorder.codec.decode import find_features, fixed_values, of_graphs, presence_of, reconcile, with_absent
 from seqrecorder.codec.elements import gather_numbered, tensor_buffers
 from seqrecorder.codec.graph_ops import (
     MARGINS,
@@ -56,10 +56,7 @@ if TYPE_CHECKING:
 
 
 def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
-    """Return a field flat, with values of its declared dtype, and how many parts each record has before cropping.
-
-    Parts are steps; of context, values.
-    """
+    """Decode a field to a flat column; return it and the steps (context: values) of each record before cropping."""
     if field.sparse is not None:
         return _sparse_column(field, features, crop)
     if not field.is_list:
@@ -71,13 +68,13 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 
 
 def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
-    """Return the values of a context field of known shape, and which records have one.
+    """Decode a context field of known shape; return its values and the mask of records that have one.
 
     Args:
         field: the field.
-        features: what the op gave.
+        features: the output of the op.
         stated: as for `seqrecorder.codec.decode.presence_of`.
-        holds: which records hold the feature; None where a later check finds what is missing.
+        holds: which records hold the feature; None if a later check finds the missing ones.
     """
     or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
     ragged = features[field.feature]
@@ -88,7 +85,7 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
 
 
 def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
-    """Return the column, and the steps of each record before they are cropped."""
+    """Decode a column; return it and the steps of each record before cropping."""
     import tensorflow as tf
 
     if layout == "example":
@@ -111,9 +108,9 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-    """Return the column, and the steps of each record before they are cropped."""
+    """Decode a column; return it and the steps of each record before cropping."""
     whole = differences(ragged.row_splits)
-    steps, inner = _kept(whole, ragged.values, crop)  # one row per step
+    steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
         values, counts = _ragged_values(field, inner)
         return Column(values, steps=steps, counts=counts), whole
@@ -123,33 +120,33 @@ def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
 
 
 def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
-    """Return the column, and the steps of each record before they are cropped, None for context."""
+    """Decode a sparse column; return it and the steps (context: values) of each record before cropping."""
     import tensorflow as tf
 
     indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
     steps = whole = None
     expected = f"field {field.name!r}: as many indices as values are expected in {field.feature!r}, got"
     if field.is_list:
-        found, have = differences(indices.row_splits), differences(values.row_splits)
-        whole = checked(found, tf.equal(found, have), expected, found, have)
-        steps, indices = _kept(whole, indices.values, crop)
-        values = _kept(whole, values.values, crop)[1]
+        whole, other = differences(indices.row_splits), differences(values.row_splits)
+        whole = checked(whole, tf.equal(whole, other), expected, whole, other)
+        steps, indices = _crop_rows(whole, indices.values, crop)
+        values = _crop_rows(whole, values.values, crop)[1]
     elements, sizes = _elements(field, values.values)
-    found = differences(indices.row_splits)
-    have = differences(values.row_splits) if sizes is None else sums_of_rows(sizes, values.row_splits)
-    counts = checked(found, tf.equal(found, have), expected, found, have)
+    counts = differences(indices.row_splits)
+    other = differences(values.row_splits) if sizes is None else sums_of_rows(sizes, values.row_splits)
+    counts = checked(counts, tf.equal(counts, other), expected, counts, other)
     flat, elements = ascending(field, indices.values, elements, counts)
     return Column(elements, steps=steps, counts=counts, indices=flat), counts if whole is None else whole
 
 
 def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
-    """Return a column of which only the steps that are kept are decoded, and the steps of each record before that.
+    """Decode only the kept steps of a column; return it and the steps of each record before cropping.
 
     Args:
         field: whole sequences as buffers.
-        splits: of the buffers of each record; as a rule it has one.
+        splits: row splits of the buffers of each record, usually one per record.
         buffers: string vector.
-        crop: what is kept.
+        crop: the steps to keep.
     """
     import tensorflow as tf
 
@@ -160,23 +157,23 @@ def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[C
     kept, first, step = cropped_stretches(whole, crop)
     last = tf.minimum(whole, first + kept * step)
     first = tf.minimum(first, last)
-    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # steps of the record in buffers before
+    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # steps in earlier buffers of the record
 
-    def inside(places: Any) -> Any:
-        return tf.clip_by_value(tf.repeat(places, differences(splits)) - before, 0, sizes)
+    def inside(positions: Any) -> Any:
+        return tf.clip_by_value(tf.repeat(positions, differences(splits)) - before, 0, sizes)
 
     start, stop = inside(first), inside(last)
     width = field.element.itemsize * field.count
-    parts = tf.strings.substr(buffers, start * width, (stop - start) * width)
-    values = with_shape(_elements(field, parts, whole=True)[0], field)
+    kept_bytes = tf.strings.substr(buffers, start * width, (stop - start) * width)
+    values = with_shape(_elements(field, kept_bytes, whole=True)[0], field)
     if step > 1:
-        places = tf.cumsum(last - first, exclusive=True)
-        values = tf.gather(values, tf.ragged.range(places, places + kept * step - step + 1, step).flat_values)
+        starts = tf.cumsum(last - first, exclusive=True)
+        values = tf.gather(values, tf.ragged.range(starts, starts + kept * step - step + 1, step).flat_values)
     return Column(values, steps=kept), whole
 
 
 def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
-    """Return values of unknown length flat, and how many each item of a ragged tensor holds."""
+    """Decode values of unknown length; return them flat and the count of each row of a ragged tensor."""
     values, sizes = _elements(field, ragged.values)
     if sizes is None:
         values, counts = whole_rows(values, field, differences(ragged.row_splits))
@@ -185,8 +182,8 @@ def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
     return with_shape(values, field), counts
 
 
-def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
-    """Return the steps that are kept of each record, and those of `inner`, a row per step."""
+def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
+    """Crop `inner`, which has a row per step; return the kept steps of each record and their rows."""
     import tensorflow as tf
 
     if not crop:
@@ -196,9 +193,9 @@ def _kept(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Return flat values of the declared dtype, and how many values of the known dimensions each item held.
+    """Decode flat items to the declared dtype; return the values, and the count of each item.
 
-    Sizes are None where each item is one value, or the items are the elements themselves.
+    Counts are of the known dimensions; None if each item is one value, or an element.
     """
     if field.is_image:
         return decode_images(flat, field), None
@@ -210,7 +207,7 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Return a schema in which images of any size, or that are resized, are bytes, and their decoders by field.
+    """Replace images of any size, or to be resized, by bytes in a schema; return it and the decoders by field.
 
     Args:
         schema: the fields.
@@ -233,18 +230,18 @@ def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> t
 def images_of(
     schema: Schema, sources: Mapping[str, str], decoders: Mapping[str, ImageDecoder]
 ) -> dict[str, ImageDecoder]:
-    """Return the decoders of fields that are made of encoded images, such as the next step.
+    """Find the decoders of fields that are derived from encoded images, such as the next step.
 
     Args:
-        schema: of all fields.
-        sources: by field that is made, what it is made of.
-        decoders: of the sources.
+        schema: all fields.
+        sources: by derived field, its source.
+        decoders: by source.
     """
-    made = {name: source for name, source in sources.items() if source in decoders}
+    of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
-        field.name: decoders[made[field.name]]
+        field.name: decoders[of_images[field.name]]
         for field in schema.fields
-        if field.name in made and field.element.is_text
+        if field.name in of_images and field.element.is_text
     }
 
 
@@ -261,19 +258,19 @@ SEQUENCE_LENGTH = "sequence_length"
 
 
 def length_name(group: str) -> str:
-    """Return the key under which a batch carries the lengths of an alignment group."""
+    """Return the key of an alignment group's lengths in a batch."""
     return SEQUENCE_LENGTH if group == DEFAULT_GROUP else f"{group}_length"
 
 
 @attrs.frozen
 class _Parsed:
-    """What is known of some records once they were parsed and checked.
+    """Parsed and checked records.
 
     Attributes:
-        features: what the op gave.
-        columns: fields that were asked for flat.
-        whole: by feature list, the steps of each record before they are cropped.
-        lengths: likewise, cropped; 0 where it has no value.
+        features: the output of the op.
+        columns: the fields that are decoded to flat columns.
+        whole: by feature list, the steps of each record before cropping.
+        lengths: the same after cropping; 0 where there is no value.
         present: by optional field, which records have a value.
         of_group: by alignment group, the length of each record, cropped.
     """
@@ -287,20 +284,20 @@ class _Parsed:
 
 
 class Parser:
-    """Parses serialized records of one schema and layout.
+    """Parser of serialized records of one schema and layout.
 
     Args:
         schema: the fields.
         layout: how sequences lie in the messages.
-        crops: by alignment group, the steps that are kept of its sequences, where not all are.
-        where: what TensorFlow's errors are to call a record that is not as the schema says; "" for nothing.
-        derivations: what is made of the fields, one after the other.
+        crops: by alignment group, the steps of its sequences to keep; all by default.
+        where: label of the records in TensorFlow's errors; "" for none.
+        derivations: the derived fields, applied in order.
         images: the decoders of fields that are encoded images; those of any size are added.
 
     Attributes:
         stored: the fields that records hold.
-        schema: those, and what is made of them.
-        images: by field, what decodes it once a batch is complete; of a derived one, too.
+        schema: the stored and the derived fields.
+        images: by field, also a derived one, the decoder for complete batches.
 
     Raises:
         OptionError: the layout cannot hold the bounds of ragged or sparse steps.
@@ -333,19 +330,19 @@ class Parser:
         self.images = decoders | images_of(self.schema, sources_of(derivations), decoders)
         flat = {name for each in derivations for name in (each.source, each.beside) if name is not None}
         self.specs = Specs(schema, layout, self.crops, flat | set(decoders))
-        # Of what looks at the steps beside, these are parsed too, where they are cropped off, and then left out.
+        # Derivations that depend on neighbouring steps need one more step around a crop, which is dropped afterwards.
         self._sources = sources_of(derivations)
         around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
         self._wide = {field.name for field in schema.fields if field.name in around and field.group in self.crops}
 
     def cropped(self, crops: Mapping[str, Crop]) -> Parser:
-        """Return the parser of the same fields, of which other steps are kept."""
+        """Return a parser of the same fields with other crops."""
         return Parser(self.stored, self.layout, crops, self.where, self.derivations, images=self.images)
 
     def _parse(
         self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return all features, and the steps of those feature lists that the op pads."""
+        """Call the op; return all features, and the steps of those feature lists that it pads."""
         import tensorflow as tf
 
         names = tf.fill(tf.shape(serialized), self.where) if self.where else None
@@ -355,10 +352,9 @@ class Parser:
         return {**parsed, **sequences}, steps
 
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
-        """Return every field of a vector of serialized records flat, and their lengths in each alignment group.
+        """Parse every field to a flat column; return the columns and the lengths in each alignment group.
 
-        What is wrong with a record, taken for itself, is an error here, and so it is one everywhere: `parse_batch` asks
-        the op for more, and checks the same.
+        This checks each record as `parse_batch` does, which leaves more of the work to the op.
 
         Args:
             serialized: string vector.
@@ -378,19 +374,19 @@ class Parser:
         return columns, parsed.of_group
 
     def parse_batch(self, serialized: Any, padding: Padding | None = None) -> dict[str, Any]:
-        """Return the tensors of a padded batch.
+        """Parse records to the tensors of a padded batch.
 
         Args:
             serialized: string vector.
-            padding: how; None pads sequences to the longest, at the end, and leaves ragged values ragged.
+            padding: the options; None pads sequences to the longest, at the end, and leaves ragged values ragged.
 
         Raises:
-            SchemaError: a field has the name under which lengths are given.
+            SchemaError: a field has the name of a batch's lengths.
         """
         return self._batch(serialized, padding or Padding())[0]
 
     def parse(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of one record: the batch of one, without its leading dimension."""
+        """Parse one record to tensors: a batch of one without its leading dimension."""
         import tensorflow as tf
 
         batch, lengths = self._batch(tf.reshape(serialized, [1]), Padding())
@@ -410,7 +406,7 @@ class Parser:
         return out
 
     def lengths(self, serialized: Any, group: str) -> Any:
-        """Return the length of each record of a string vector in a group, parsing one field if that is enough."""
+        """Read the length of each record in a group, parsing only one field if that is enough."""
         import tensorflow as tf
 
         members = self.stored.members(group)
@@ -423,7 +419,7 @@ class Parser:
         lengths = parse(names, serialized)
         if len(names) == len(members):
             return lengths
-        # Records without steps are left out by some strategies before they are parsed as a whole.
+        # Some strategies drop records without steps before all their fields are parsed.
         empty = tf.gather_nd(serialized, tf.where(tf.equal(lengths, 0)))
         if tf.executing_eagerly() and not empty.shape[0]:
             return lengths
@@ -434,7 +430,7 @@ class Parser:
     # Batches --------------------------------------------------------------------------------------------------------
 
     def _batch(self, serialized: Any, padding: Padding) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the tensors of a padded batch, and the lengths of each feature list."""
+        """Parse a padded batch; return its tensors and the lengths of each feature list."""
         import tensorflow as tf
 
         fields = self.schema.fields
@@ -443,8 +439,8 @@ class Parser:
             parsed = self._parsed(serialized, self.specs.batch())
         columns, lengths, of_group = parsed.columns, parsed.lengths, parsed.of_group
         self._derive(columns, parsed)
-        made = [field for field in fields if field.is_list and field.name not in lengths]
-        lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in made}
+        added = [field for field in fields if field.is_list and field.name not in lengths]
+        lengths |= {field.name: of_all_rows(columns[field.name], columns[field.name].steps) for field in added}
         widths = {group: padding.width(group, length) for group, length in of_group.items()}
         rows = tf.size(serialized, tf.int64)
         missing: dict[str, Any] = {}
@@ -462,7 +458,7 @@ class Parser:
                         missing[padded_as] = widths[field.group] - tf.maximum(tf.raw_ops.Max(input=own, axis=0), 0)
                     value = padding.fill(field, pad_steps(value, missing[padded_as]), lengths[field.name])
             if field.is_list and isinstance(value, tf.Tensor):
-                value = padding.place(field, value, of_group[field.group])
+                value = padding.shift(field, value, of_group[field.group])
                 value = tf.ensure_shape(value, [serialized.shape[0], padding.static.get(field.group), *value.shape[2:]])
             out[field.name] = value
             if field.optional:
@@ -477,12 +473,12 @@ class Parser:
         return out, lengths
 
     def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
-        """Parse records by a spec, check them, and finish flat what the op leaves.
+        """Parse records by a spec, check them, and decode the columns that the op does not finish.
 
         Args:
             serialized: string vector.
-            spec: the features that the op is asked for.
-            flat: whether these are to give every field flat.
+            spec: the features for the op.
+            flat: whether every field is decoded to a flat column.
         """
         import tensorflow as tf
 
@@ -524,19 +520,19 @@ class Parser:
             if presence.excused is not None:
                 excused[name] = presence.excused
         for group in self.stored.groups:
-            parsed.of_group[group] = agreed(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
+            parsed.of_group[group] = reconcile(of_graphs(), self.stored.members(group), whole, excused, parsed.lengths)
         return parsed
 
     def _not_empty(self, field: Field, values: Any) -> Any:
         return not_empty(values, field) if field.name in self.images else values
 
     def _crop(self, field: Field) -> Crop:
-        """Return the steps of a field that are decoded."""
+        """Return the crop of a field, with margins if a derivation needs them."""
         crop = self.crops.get(field.group, ()) if field.is_list else ()
         return (*crop, MARGINS) if field.name in self._wide else crop
 
     def _derive(self, columns: dict[str, Column], parsed: _Parsed) -> None:
-        """Add the columns of derived fields, and leave out what was decoded for these alone."""
+        """Add the columns of derived fields, and drop the margins that were decoded for them."""
         derive_columns(self.stored, columns, self.derivations)
         for field in self.schema.fields:
             source = self._sources.get(field.name, field.name)
@@ -546,7 +542,7 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Return, by field, which records hold its features; of those fields of which the op does not tell."""
+        """Find the records that hold each field's features, where the output of the op does not show it."""
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}
@@ -555,8 +551,8 @@ class Parser:
         asked: dict[str, list[str]] = {}
         for field in self.stored.fields:
             by_op = field.feature in steps
-            is_told = by_op or not self._is_counted(field)  # unless it may lack, one without values is an error
-            if is_told and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
+            is_shown = by_op or not self._is_counted(field)  # a required feature without values is an error anyway
+            if is_shown and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
                 continue
             asked[field.name] = value_features(field)
             for name in asked[field.name]:
@@ -571,5 +567,5 @@ class Parser:
 
     @staticmethod
     def _is_counted(field: Field) -> bool:
-        """Check whether a record says how many values it has, so that an empty value is one."""
+        """Check whether a field has a length of its own, so that an empty value is valid."""
         return field.is_list or field.is_ragged or field.sparse is not None

@@ -1,4 +1,4 @@
-"""Records to bytes and back: what `Schema.encode`, `decode`, `parse` and their batch forms stand on."""
+"""Encode and decode records: the implementation of `Schema.encode`, `decode`, `parse` and their batch forms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RecordCodec:
-    """Both halves of the codec of one schema, each made when it is first asked.
+    """Encoder, decoder and parser of one schema, each made on first use.
 
     Args:
         schema: the fields.
@@ -34,22 +34,22 @@ class RecordCodec:
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
-        from seqrecorder.codec.decode import RecordDecoder  # who declares or writes needs none of its modules
+        from seqrecorder.codec.decode import RecordDecoder  # declaring and writing need none of its modules
 
         return RecordDecoder(self.schema)
 
     @functools.cached_property
     def _parser(self) -> Parser:
-        from seqrecorder.codec.parse import Parser  # all that it takes is for graphs
+        from seqrecorder.codec.parse import Parser  # its modules are only for graphs
 
         return Parser(self.schema)
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
-        """Return one serialized SequenceExample per record."""
+        """Encode each record to a serialized SequenceExample."""
         return self._encoder.encode_batch(records)
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
-        """Return one record per serialized SequenceExample."""
+        """Decode one record per serialized SequenceExample."""
         return self._decoder.decode_batch(data)
 
     def context_features(self) -> dict[str, Any]:
@@ -61,19 +61,19 @@ class RecordCodec:
         return self._parser.specs.public()[1]
 
     def parse(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of one record."""
-        return _without_autograph(self._decoded(self._parser.parse), serialized)
+        """Parse one record to tensors."""
+        return _without_autograph(self._with_images(self._parser.parse), serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of a padded batch."""
-        return _without_autograph(self._decoded(self._parser.parse_batch), serialized)
+        """Parse records to the tensors of a padded batch."""
+        return _without_autograph(self._with_images(self._parser.parse_batch), serialized)
 
-    def _decoded(self, parse: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    def _with_images(self, parse: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
         return lambda serialized: decode_elements(parse(serialized), self._parser.images)
 
 
 def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:
-    """Call a function that has no control flow on tensors; tracing it is faster so."""
+    """Call a function without autograph: it has no control flow on tensors, and tracing is faster."""
     import tensorflow as tf
 
     tensors: dict[str, Any] = tf.autograph.experimental.do_not_convert(parse)(serialized)
@@ -81,7 +81,7 @@ def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) 
 
 
 def content_digest(schema: Schema, data: bytes) -> bytes:
-    """Return 16 bytes that depend on the encoded fields of a record, but for its key and the number of its chunk.
+    """Hash the encoded fields of a record, except its key and chunk number, to 16 bytes.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -94,14 +94,14 @@ def content_digest(schema: Schema, data: bytes) -> bytes:
     True
 
     Args:
-        schema: of the record.
+        schema: the schema of the record.
         data: the serialized record.
     """
     names = {field.feature.encode() for field in schema.fields if field.key or field.chunk}
     digest = hashlib.blake2b(digest_size=16)
     try:
         context, lists = message_spans(data)
-    except WireError:  # of others' writing: then equal is what has the same bytes
+    except WireError:  # a foreign record: equal means the same bytes
         digest.update(data)
         return digest.digest()
     for features in (context, lists):

@@ -175,7 +175,7 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
             raise OptionError(
                 f"{schema.name} has a field {name!r}, as elements name what they carry: pass {option}= another name"
             )
-        if name is not None and [other for _, other in made].count(name) > 1:
+        if name is not None and [other for _, other in options_of_names].count(name) > 1:
             raise OptionError(f"{option}: another option has the name {name!r} already: pass another")
     for group in schema.groups[1:] if options.carried is not None else ():
         if length_name(group) in names:

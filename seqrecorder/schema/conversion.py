@@ -1,7 +1,7 @@
 """Values of fields in memory, converted exactly to the declared type.
 
-A conversion either keeps every value or raises `Mismatch`, which says where, what was expected and what came.
-The one licence: Python floats (there is no narrower Python type) are rounded to a declared float16, bfloat16,
+A conversion either keeps every value or raises `Mismatch` with the index, what was expected and what came.
+One exception: Python floats (there is no narrower Python type) are rounded to a declared float16, bfloat16,
 float32 or complex64; a numpy array has a dtype of its own and must fit exactly.
 """
 
@@ -32,12 +32,12 @@ class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordErr
         self.expected, self.got, self.index = expected, got, index
 
     def inside(self, *outer: int) -> Mismatch:
-        """Return the same mismatch, seen from further out."""
+        """Prepend outer indices to the index of the mismatch."""
         return Mismatch(self.expected, self.got, (*outer, *self.index))
 
 
 def describe(value: object) -> str:
-    """Return the type and the beginning of a value."""
+    """Describe a value by its type and the beginning of its repr."""
     try:
         text = repr(value)
     except RecursionError:
@@ -46,20 +46,20 @@ def describe(value: object) -> str:
     return f"{type(value).__name__} {text if len(text) <= limit else text[:limit] + '...'}"
 
 
-def advice(given: object, record_class: str = "Record") -> str:
-    """Say what to do with something that was given for a record, as the end of a message."""
-    if isinstance(given, Mapping):
+def advice(value: object, record_class: str = "Record") -> str:
+    """Advise how to write a value that is not a record, as the end of an error message."""
+    if isinstance(value, Mapping):
         return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
-    if isinstance(given, (list, tuple)):
+    if isinstance(value, (list, tuple)):
         return f"; make a record of each: {record_class}(*row)"
-    is_column = isinstance(given, (str, bytes, int, float)) or hasattr(given, "dtype")
-    if is_column or hasattr(type(given), "__arrow_c_stream__"):
+    is_column = isinstance(value, (str, bytes, int, float)) or hasattr(value, "dtype")
+    if is_column or hasattr(type(value), "__arrow_c_stream__"):
         return "; a table goes to seqrecorder.write as it is, columns go to Writer.write_batch"
     return ""
 
 
 def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:
-    """Raise `Mismatch` for the first value that a conversion to `element` and back has changed."""
+    """Raise `Mismatch` for the first value that a conversion to `element` and back changed."""
     kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
     if not np.all(kept):
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
@@ -94,13 +94,13 @@ _TRUTH = (0, 1)
 
 
 def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    """Return numbers in the declared dtype where that is licensed, and as they are where it is not.
+    """Cast numbers to the declared dtype where that is allowed; return other values unchanged.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> cast_values(np.array([1.0, -2.0]), element_type("int16"))
     array([ 1, -2], dtype=int16)
 
-    Floats are rounded to narrower floats, whole floats become integers, and 0 and 1 are bools and the reverse.
+    Floats are rounded to narrower floats, whole floats become integers, and 0 and 1 become bools and vice versa.
 
     Args:
         values: flat.
@@ -120,14 +120,14 @@ def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
             expected = f"{element.name} (finite)"
         elif source.kind == "f" and target.kind in "iu":
             limits = np.iinfo(target)
-            # The upper limit may round up to the first number that does not fit.
+            # As a float, the upper limit may round up to a number that does not fit.
             fits = (values == np.trunc(values)) & (values >= float(limits.min)) & (values < float(limits.max) + 1)
             expected = f"whole numbers in [{limits.min}, {limits.max}] for {element.name}"
         elif target.kind == "b":
             fits = np.isin(values, _TRUTH)
             expected = "0 or 1 for bool"
         else:
-            return result if source.kind == "b" else values  # integers are checked in any case
+            return result if source.kind == "b" else values  # integers are checked later
     if not fits.all():
         first = int(np.argmin(fits))
         raise Mismatch(expected, repr(values[first].item()), (first,))
@@ -138,14 +138,14 @@ ADVICE = (
     "convert to UTC, where that is meant, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
     "'datetime64[unit, UTC]'"
 )
-NO_ZONE = "times without a zone; say of which they are (pandas: .dt.tz_localize(...))"
-_DIMENSIONS = 32  # that every numpy has
+NO_ZONE = "times without a zone; set their zone first (pandas: .dt.tz_localize(...))"
+_DIMENSIONS = 32  # supported by every numpy
 _YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Return the time zone of another library's type of times, or of lists of them; None where it has none.
+    """Find the time zone in a time type of another library, or in a list of one; return None if there is none.
 
     Args:
         kind: a type of pyarrow, a dtype of polars or pandas, or anything.
@@ -154,13 +154,13 @@ def zone_of(kind: Any) -> str | None:
         zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
         if zone is not None:
             return str(zone)
-        inner = getattr(kind, "value_type", None)  # of a list or a dictionary of pyarrow's
+        inner = getattr(kind, "value_type", None)  # of a list or dictionary type of pyarrow
         kind = getattr(kind, "inner", None) if inner is None else inner
     return None
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` where another library's array is of times with a zone, which numpy would move to UTC."""
+    """Raise `Mismatch` for an array of another library with a time zone, which numpy would convert to UTC."""
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
@@ -170,64 +170,64 @@ def check_zone(array: Any, element: ElementType) -> None:
 
 
 def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
-    """Return an array of a time type for dates, datetimes or timedeltas, all of one class.
+    """Convert dates, datetimes or timedeltas, all of one class, to an array.
 
     Args:
-        values: of Python's classes, or of pandas', which derive from them and have nanoseconds.
+        values: objects of the standard library, or of pandas subclasses, which have nanoseconds.
         element: a datetime64 or timedelta64.
 
     Raises:
         Mismatch: one has a time zone, or is finer than the unit.
     """
     if element.zone is not None:
-        values = [_in_utc(value, place, element) for place, value in enumerate(values)]
+        values = [_in_utc(value, position, element) for position, value in enumerate(values)]
     zoned = next((i for i, v in enumerate(values) if getattr(v, "tzinfo", None) is not None), None)
     if zoned is not None:
         expected = f"{element.name} (without a time zone)"
         raise Mismatch(expected, f"{describe(values[zoned])}; {ADVICE}", (zoned,))
     to_numpy = "to_datetime64" if element.numpy.kind == "M" else "to_timedelta64"
-    if hasattr(type(values[0]), to_numpy):  # pandas: numpy would stop at microseconds
+    if hasattr(type(values[0]), to_numpy):  # pandas: numpy would drop the nanoseconds
         return _times_of_numpy([getattr(value, to_numpy)() for value in values], element)
     is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
     prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
     return cast_times(np.array(values, f"{prefix}[{'D' if is_date else 'us'}]"), element)
 
 
-def _in_utc(value: Any, place: int, element: ElementType) -> Any:
-    """Return a date and time of UTC, without the zone."""
+def _in_utc(value: Any, position: int, element: ElementType) -> Any:
+    """Convert a datetime to UTC and drop the zone."""
     if getattr(value, "tzinfo", None) is None:
-        raise Mismatch(f"{element.name} (with a time zone)", f"{describe(value)}: {NO_ZONE}", (place,))
-    if hasattr(value, "tz_convert"):  # pandas, which has nanoseconds
+        raise Mismatch(f"{element.name} (with a time zone)", f"{describe(value)}: {NO_ZONE}", (position,))
+    if hasattr(value, "tz_convert"):  # pandas: keeps nanoseconds
         return value.tz_convert(None)
     return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
 def time_of_text(text: str, element: ElementType) -> Any:
-    """Return the time that a text of ISO 8601 says.
+    """Parse an ISO 8601 text.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> time_of_text("2024-01-01T01:00:00+01:00", element_type("datetime64[s, UTC]"))
     np.datetime64('2024-01-01T00:00:00')
 
     Raises:
-        Mismatch: it has a zone and the type has none, or the reverse.
-        ValueError: it says no time.
+        Mismatch: the text has a zone and the type has none, or vice versa.
+        ValueError: the text is not a time, or out of range.
     """
-    found = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
+    match = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
     if element.zone is None:
-        if found is not None:
+        if match is not None:
             raise Mismatch(f"{element.name} (without a time zone)", f"{text!r}; {ADVICE}")
         return _time(text)
-    if found is None:
+    if match is None:
         raise Mismatch(f"{element.name} (with a time zone)", f"{text!r}: {NO_ZONE}")
-    plain, sign, hours, minutes = found.groups()
+    plain, sign, hours, minutes = match.groups()
     offset = 0 if sign is None else int(f"{sign}1") * (60 * int(hours) + int(minutes))
     return _time(plain) - np.timedelta64(offset, "m") if offset else _time(plain)
 
 
 def _time(text: str) -> Any:
     time = np.datetime64(text)
-    year = _YEAR.match(text)  # numpy wraps times beyond the unit of their digits, and takes "today"
+    year = _YEAR.match(text)  # numpy wraps times out of the range of their unit, and accepts "today"
     if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
         raise ValueError(f"{text!r} is no time, or beyond the range of its unit")
     return time
@@ -237,7 +237,7 @@ def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
     if len({value.dtype for value in values}) == 1:
         return cast_times(np.array(values), element)
     result = np.empty(len(values), element.numpy)
-    for position, value in enumerate(values):  # each by itself: a common unit may not reach as far
+    for position, value in enumerate(values):  # one by one: a common unit may have too small a range
         try:
             result[position] = cast_times(np.asarray(value), element)
         except Mismatch as problem:
@@ -246,10 +246,10 @@ def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
 
 
 def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    """Return numpy's times in the declared unit.
+    """Convert numpy times to the declared unit.
 
     Raises:
-        Mismatch: one is finer than the unit or beyond its range, or the units have no fixed ratio.
+        Mismatch: a time is finer than the unit or out of its range, or the units have no fixed ratio.
     """
     if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # years and months have no fixed number of days
         raise Mismatch(element.name, f"dtype {array.dtype}")
@@ -264,7 +264,7 @@ def _as_indices(values: Any) -> NDArray[np.int64]:
 
 @attrs.frozen(eq=False, repr=False)
 class SparseVector:
-    """A vector of which only some elements are stored, such as a bag of words.
+    """Sparse vector, such as a bag of words.
 
     >>> bag = SparseVector([2, 5], np.array([1.0, 3.0], "float32"), size=8)
     >>> bag.to_dense()
@@ -277,7 +277,7 @@ class SparseVector:
     """
 
     indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
-    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is looked at later
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is checked later
     size: int
 
     def __attrs_post_init__(self) -> None:
@@ -312,7 +312,7 @@ class SparseVector:
         return f"SparseVector(indices={self.indices.tolist()}, values={self.values.tolist()}, size={self.size})"
 
     def to_dense(self) -> NDArray[Any]:
-        """Return the dense vector, zeros (or empty text) elsewhere."""
+        """Convert to a dense vector, with zeros (or empty text) elsewhere."""
         if self.values.dtype == object:
             empty = "" if self.values.size and isinstance(self.values[0], str) else b""
             dense = np.full(self.size, empty, object)
@@ -327,10 +327,10 @@ _TIME_TYPES = (dt.date, dt.timedelta, np.datetime64, np.timedelta64)  # datetime
 
 
 def exact_scalar(value: object, element: ElementType) -> Any:
-    """Return `value` as a scalar of the declared type: str, bytes, bool or a numpy scalar.
+    """Convert a value to a scalar of the declared type: str, bytes, bool or a numpy scalar.
 
     Raises:
-        Mismatch: the value is not exactly one of that type.
+        Mismatch: the value is not a scalar, or does not fit exactly.
     """
     kind = type(value)
     if (kind is str and element.name == "str") or (kind is bytes and element.name == "bytes"):
@@ -343,7 +343,7 @@ def exact_scalar(value: object, element: ElementType) -> Any:
 
 
 def exact_array(value: object, element: ElementType) -> NDArray[Any]:
-    """Return `value` as an array of the declared type, without copying where it already is one.
+    """Convert a value to an array of the declared type; return it uncopied if it is one already.
 
     Args:
         value: an array, an eager tensor, a scalar, or regularly nested lists of scalars or arrays.
@@ -373,7 +373,7 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
 
 
 def _unmasked(value: np.ma.MaskedArray[Any, Any], element: ElementType) -> NDArray[Any]:
-    """Return the array of a masked one, with NaN where it is masked.
+    """Convert a masked array, with NaN where it is masked.
 
     Raises:
         Mismatch: a value is masked, and the element type has no NaN.
@@ -462,15 +462,15 @@ def _text(values: Any, element: ElementType) -> NDArray[Any]:
     return result
 
 
-_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of segments that begin with the size
+_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF markers: their segments begin with the size
 _JPEG_ALONE = {0x01, *range(0xD0, 0xD8)}  # markers without a segment
 _JPEG_PIXELS = 0xDA
-_PNG_CHANNELS = {0: (1,), 2: (3,), 3: (3, 4), 4: (2,), 6: (4,)}  # by the type of color; 3 is a palette
+_PNG_CHANNELS = {0: (1,), 2: (3,), 3: (3, 4), 4: (2,), 6: (4,)}  # by color type; 3 is a palette
 _BYTE = 8
 
 
 def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | None:
-    """Read format, height, width, channels (of a palette several) and bits of an image; None if it has no header.
+    """Read format, height, width, channels (several for a palette) and bits of an image; None without a header.
 
     >>> image_header(bytes.fromhex("89504e470d0a1a0a0000000d494844520000000300000002080200000000000000"))
     ('png', 2, 3, (3,), 8)
@@ -479,7 +479,7 @@ def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | No
         width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
         return "png", height, width, _PNG_CHANNELS[data[25]], data[24]
     at = 2 if data.startswith(b"\xff\xd8\xff") else len(data)
-    while at + 9 < len(data) and data[at] == 0xFF:  # noqa: PLR2004 - every marker begins so
+    while at + 9 < len(data) and data[at] == 0xFF:  # noqa: PLR2004 - the first byte of a marker
         marker = data[at + 1]
         if marker in _JPEG_SIZES:
             height, width = (int.from_bytes(data[at + n : at + n + 2], "big") for n in (5, 7))
@@ -492,7 +492,7 @@ def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | No
 
 
 def plain_image(value: Any) -> Any:
-    """Return encoded images as bytes, and several in an array as a list; pixels as they are."""
+    """Convert encoded images to bytes, and an array of them to a list; return pixels unchanged."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     array = np.asarray(value) if hasattr(value, "__array__") else None
@@ -505,16 +505,16 @@ def holds_encoded(value: object) -> bool:
 
 
 def exact_image(value: object, element: ElementType, shape: tuple[int | None, ...], storage: str) -> Any:
-    """Return an image: encoded bytes as they are, pixels as an array of the declared type.
+    """Check an image: return encoded bytes unchanged, and pixels as an array of the declared type.
 
     Args:
-        value: either of them.
+        value: encoded bytes, or pixels.
         element: the declared type.
         shape: height, width and channels; the first two may be None.
         storage: `png` or `jpeg`.
 
     Raises:
-        Mismatch: the bytes begin with no such image, or pixels do not fit.
+        Mismatch: the header is of another image, or pixels do not fit.
     """
     names = ", ".join("any" if size is None else str(size) for size in shape)
     bits = _BYTE * element.itemsize
@@ -559,10 +559,10 @@ def _floats(values: Any, element: ElementType) -> NDArray[Any]:
             bad = int(np.argmax(overflow))
             raise Mismatch(f"{element.name} (finite)", repr(values[bad]), (bad,))
     if isinstance(values[0], int):
-        for position, (given, kept) in enumerate(zip(values, result.tolist(), strict=True)):
+        for position, (value, kept) in enumerate(zip(values, result.tolist(), strict=True)):
             exact = kept.real if isinstance(kept, complex) else float(kept)
-            if int(exact) != given:
-                raise Mismatch(f"an int that {element.name} holds exactly", str(given), (position,))
+            if int(exact) != value:
+                raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
     return result
 
 
@@ -585,7 +585,7 @@ _PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
 
 def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     target, source = element.numpy, array.dtype
-    if not array.size and source == np.float64:  # what numpy makes of an empty list
+    if not array.size and source == np.float64:  # numpy converts an empty list to float64
         return np.empty(array.shape, target)
     if element.is_text:
         return _cast_text(array, element)
@@ -595,7 +595,7 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
         except Mismatch as problem:
             first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
             raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
-    if source == target:  # of another byte order, at most
+    if source == target:  # perhaps of another byte order
         return array.astype(target)
     kinds = (_family_of(source), _family_of(target))
     if kinds[0] == "i" and kinds[1] == "i":
@@ -673,7 +673,7 @@ def require_utf8(value: object) -> None:
         array = np.asarray(value, object)
         texts = array.ravel().tolist()
         with contextlib.suppress(UnicodeEncodeError):
-            "".join(texts).encode()  # all of them at once, which is faster by far
+            "".join(texts).encode()  # all at once is far faster
             return
         for position, text in enumerate(texts):
             try:
@@ -684,16 +684,16 @@ def require_utf8(value: object) -> None:
 
 
 def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector:
-    """Return `value` as a `SparseVector` of `size` elements of the declared type.
+    """Convert a value to a `SparseVector` of `size` elements of the declared type.
 
     Args:
-        value: a `SparseVector`, a mapping of index to value, a pair of indices and values, or a dense array, of which
-            all is stored but zero bits (so -0.0 is) and empty text.
+        value: a `SparseVector`, a mapping of index to value, a pair of indices and values, or a dense array, whose
+            elements are stored unless all their bits are zero (-0.0 is stored) or they are empty text.
         element: the declared type of the values.
         size: the declared size.
 
     Raises:
-        Mismatch: an index is out of range or doubled, or a value does not fit.
+        Mismatch: an index is out of range or repeated, or a value does not fit.
     """
     indices: Any
     values: Any
@@ -717,17 +717,17 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
 
 def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
-    """Return where a dense vector differs from the zeros that stand for absence, in any bit: -0.0 does."""
+    """Find the elements of a dense vector with any bit set (also -0.0), or nonempty text."""
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))
     octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)
     return np.flatnonzero(octets.any(1))
 
 
-def _indices(given: Any) -> NDArray[np.int64]:
-    array = np.asarray(given)
-    if array.ndim != 1 or np.ma.is_masked(given):
-        raise Mismatch("a list of indices in the pair (indices, values)", describe(given))
+def _indices(value: Any) -> NDArray[np.int64]:
+    array = np.asarray(value)
+    if array.ndim != 1 or np.ma.is_masked(value):
+        raise Mismatch("a list of indices in the pair (indices, values)", describe(value))
     if array.size and array.dtype.kind not in "iu":
         raise Mismatch("integer indices", f"dtype {array.dtype}")
     return array.astype(np.int64)

@@ -1,6 +1,6 @@
 """Declarations: `record` for the class, `context` and `feature_list` for its stored fields.
 
-A declaration is an ordinary `attrs.field` that carries what it declares in its metadata, so any attrs class can use it.
+A declaration is an ordinary `attrs.field` with a `Declaration` in its metadata, so any attrs class can use it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _UNNAMED = "of this declaration"
 METADATA_KEY = "seqrecorder"
-"""Where an attrs field carries its `Declaration`."""
+"""Key of the `Declaration` in the metadata of an attrs field."""
 
 T = TypeVar("T")
 
 
 @attrs.frozen
 class Declaration:
-    """What `context` and `feature_list` leave in an attrs field's metadata; `Schema.of` adds name and default."""
+    """Options of a `context` or `feature_list` field, without its name and default."""
 
     kind: Kind
     element: ElementType
@@ -44,7 +44,7 @@ class Declaration:
     options: Mapping[str, Any]
 
     def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
-        """Return the field that this declares for an attribute."""
+        """Make the field of an attribute with this declaration."""
         feature = name if self.feature is None else self.feature
         return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
 
@@ -81,24 +81,23 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None; of images height and width may.
-        default: as `attrs.field` has it; also fills data that lacks the field.
-        factory: as `attrs.field` has it.
-        optional: whether the value may be None, which stays apart from an empty one.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; for images height and width may.
+        default: as in `attrs.field`; it also fills data that lacks the field.
+        factory: as in `attrs.field`.
+        optional: whether the value may be None, which is distinct from an empty one.
         key: whether the field identifies its record; keys are unique among sources.
         chunk: whether the field numbers the chunks that `split` yields of one source.
-        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg`: images, of
-            pixels or encoded already.
+        storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
+            pixels or already encoded).
         sparse: size of the dense vector, of which only some elements are stored.
         dense: whether tensors of a sparse field are dense; records hold a `SparseVector` in any case.
         name: name of the feature in the file, if it is not the attribute's.
-        renamed_from: the name, or names, that the attribute had before: a dataset that has it under one of them is read
-            by this class.
+        renamed_from: the earlier name, or names, of the attribute; datasets with one of them can be read by this class.
         deferred: whether the value may be None until the class's `load` has run.
-        validator: as `attrs.field` has it.
-        repr: as `attrs.field` has it.
-        kw_only: as `attrs.field` has it; None is as the class has it.
-        alias: as `attrs.field` has it.
+        validator: as in `attrs.field`.
+        repr: as in `attrs.field`.
+        kw_only: as in `attrs.field`; None follows the class.
+        alias: as in `attrs.field`.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -117,7 +116,7 @@ def context(
         "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
-    return _declared("context", dtype, shape, name, options=options, default=default, attribute=attribute)
+    return _make_attribute("context", dtype, shape, name, options=options, default=default, attribute=attribute)
 
 
 def feature_list(
@@ -152,28 +151,28 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); of images
-            height and width may.
-        default: as `attrs.field` has it; a field with one may be missing in data, and is empty then.
-        factory: as `attrs.field` has it.
-        optional: whether the value may be None, which stays apart from an empty sequence.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); for
+            images height and width may.
+        default: as in `attrs.field`; it also fills data that lacks the field.
+        factory: as in `attrs.field`.
+        optional: whether the value may be None, which is distinct from an empty sequence.
         align: feature lists of one group have equal lengths; None frees the field.
         per_step: number of steps for each step of another group, such as samples for each frame. The field needs a
             group of its own (`align="sound", per_step=160`), follows the default group, else the first named one
             without a rate, is as many times as long, and is cut with it. `storage` is `packed` then, or `buffer`.
-        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, which is far
-            smaller and faster than one feature per step; and `storage="buffer"`: the same as one little-endian
-            buffer, the smallest for small ints that may be negative, of which each takes 10 bytes otherwise.
+        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, far smaller and
+            faster than one feature per step; and `buffer`: the same as one little-endian buffer, the smallest for
+            small ints that may be negative, which take 10 bytes each otherwise.
         sparse: as for `context`, per step.
         dense: as for `context`.
-        name: as for `context`; a `*` in it stands for numbers: of foreign files `frames/*` are the context features
-            `frames/0001`, `frames/0002`, ..., one for each step.
+        name: as for `context`; a `*` in it stands for numbers: in foreign files, `frames/*` matches the context
+            features `frames/0001`, `frames/0002`, ..., one per step.
         renamed_from: as for `context`.
         deferred: as for `context`.
-        validator: as `attrs.field` has it.
-        repr: as `attrs.field` has it.
-        kw_only: as `attrs.field` has it; None is as the class has it.
-        alias: as `attrs.field` has it.
+        validator: as in `attrs.field`.
+        repr: as in `attrs.field`.
+        kw_only: as in `attrs.field`; None follows the class.
+        alias: as in `attrs.field`.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -192,10 +191,10 @@ def feature_list(
         "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
     }
     attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
-    return _declared("feature_list", dtype, shape, name, options=options, default=default, attribute=attribute)
+    return _make_attribute("feature_list", dtype, shape, name, options=options, default=default, attribute=attribute)
 
 
-def _declared(
+def _make_attribute(
     kind: Kind,
     dtype: object,
     shape: Any,
@@ -205,19 +204,18 @@ def _declared(
     default: Any,
     attribute: dict[str, Any],
 ) -> Any:
-    """Return the attrs field of a declaration; a mistake in it is an error that names the field, where it is known."""
+    """Make the attrs field of a declaration; an error names the field, if its name is known."""
     try:
         return _attribute(_declare(kind, dtype, shape, feature, options), default, **attribute)
     except SchemaError as error:
-        place, told = _place_to_be(), str(error)
         unnamed = f"field {_UNNAMED!r}: "
-        where = "declaration" if place is None else place
-        raise SchemaError(f"{where}: {told.removeprefix(unnamed)}") from None
+        where = _find_target() or "declaration"
+        raise SchemaError(f"{where}: {str(error).removeprefix(unnamed)}") from None
 
 
-def _place_to_be() -> str | None:
-    """Return the class and the name that the value of the call in a class body will have; None outside of such."""
-    frame = sys._getframe()  # noqa: SLF001 - the only way to it
+def _find_target() -> str | None:
+    """Find the class and attribute to which a class body assigns the call; return None outside a class body."""
+    frame = sys._getframe()  # noqa: SLF001 - no public way
     while not {"__module__", "__qualname__"} <= frame.f_locals.keys():
         if frame.f_back is None or frame.f_code.co_name == "<module>":
             return None
@@ -238,14 +236,14 @@ def _declare(
         raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
     dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
     declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
-    declaration.named(_UNNAMED)  # raises now, where the mistake stands
+    declaration.named(_UNNAMED)  # raises in the line of the mistake
     return declaration
 
 
 def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **options: Any) -> Any:  # noqa: FBT001 - private
     if default is None:
         declaration.named(_UNNAMED, default)
-    if kw_only is not None:  # None is as the class has it, which older releases of attrs have no word for
+    if kw_only is not None:  # None follows the class; older releases of attrs refuse None
         options["kw_only"] = kw_only
     return attrs.field(
         default=default,
@@ -257,7 +255,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
 
 
 def declare(field: Field) -> Any:
-    """Return the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
+    """Make the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
     options = {
         name: getattr(field, name)
         for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
@@ -280,8 +278,8 @@ def record(
 ) -> Any:
     """Make a class a record: `attrs.define`, checked at once, and known to type checkers.
 
-    Plain attrs classes with `context` and `feature_list` fields work as well; this adds that mypy and pyright
-    report missing arguments, and that a mistake in the fields is found where the class stands.
+    Plain attrs classes with `context` and `feature_list` fields work as well; with `record`, mypy and
+    pyright report missing arguments, and mistakes in the fields raise when the class is defined.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -292,13 +290,12 @@ def record(
 
     Args:
         maybe_class: the class, when used without parentheses.
-        kw_only: whether all fields are keyword-only, which lifts the rule that none without a default may follow
-            one with a default.
+        kw_only: whether all fields are keyword-only; then a field without a default may follow one with a default.
         frozen: whether records are immutable.
-        slots: as `attrs.define` has it.
+        slots: as in `attrs.define`.
 
     Raises:
-        SchemaError: the fields do not make a schema.
+        SchemaError: the fields cannot be a schema.
     """
 
     def decorate(cls: type) -> type:
@@ -308,15 +305,15 @@ def record(
             if "mandatory" not in str(error):
                 raise
             raise SchemaError(_order_problem(cls, str(error))) from None
-        # attrs leaves a class that it made in place with the hash of its parent: by identity, against equality.
-        defined.__hash__ = None  # type: ignore[assignment]  # how Python says that a class has none
+        # Without slots, attrs keeps the inherited hash by identity, which contradicts equality.
+        defined.__hash__ = None  # type: ignore[assignment]  # how Python marks a class without hash
         return shown_in_notebooks(defined, stored_fields(defined))
 
     return decorate if maybe_class is None else decorate(maybe_class)
 
 
 def shown_in_notebooks(cls: type, fields: tuple[Field, ...]) -> type:
-    """Give a class a table and curves of each record in notebooks, unless it has something of its own; return it."""
+    """Show records of a class in notebooks as tables and curves, unless it has its own `_repr_html_`; return it."""
     if not hasattr(cls, "_repr_html_"):
         shown: Any = cls
         shown._repr_html_ = lambda self: record_html(type(self).__name__, fields, self)
@@ -324,7 +321,7 @@ def shown_in_notebooks(cls: type, fields: tuple[Field, ...]) -> type:
 
 
 def _order_problem(cls: type, message: str) -> str:
-    """Return in words what attrs means by a mandatory attribute after one with a default."""
+    """Explain the error of attrs about a mandatory attribute after one with a default."""
     name = message.partition("name='")[2].partition("'")[0]
     attributes = attrs.fields(attrs.define(cls, kw_only=True))
     first = next(attribute.name for attribute in attributes if attribute.default is not attrs.NOTHING)
@@ -335,7 +332,7 @@ def _order_problem(cls: type, message: str) -> str:
 
 
 def stored_fields(cls: type) -> tuple[Field, ...]:
-    """Return the stored fields of an attrs class, in declaration order, checked one by one and together.
+    """List and check the stored fields of an attrs class, in declaration order.
 
     Raises:
         SchemaError: not an attrs class, or the fields contradict each other.
@@ -350,7 +347,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
 
 
 def _check_collected(cls: type) -> None:
-    """Raise where a class of the line declares a field that attrs has not collected: it would never be stored."""
+    """Raise if a base class declares a field that attrs did not collect: it would never be stored."""
     for owner in cls.__mro__:
         for name, value in vars(owner).items():
             if isinstance(value, type(attrs.field())) and METADATA_KEY in value.metadata:

@@ -1,4 +1,4 @@
-"""How results that users hold show themselves: in a line, and as tables in notebooks with everything escaped."""
+"""Display of results: in one line, as tables on terminals, and as escaped HTML tables and pictures in notebooks."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _MOST_ROWS = 50
 
 
 def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table as HTML, of the first rows.
+    """Format the first rows of a table as HTML.
 
     >>> html_table("a < b", ["n"], [[1]])
     '<table><caption>a &lt; b</caption><tr><th>n</th></tr><tr><td>1</td></tr></table>'
     """
-    given = list(rows)
-    shown = given[:_MOST_ROWS]
+    all_rows = list(rows)
+    shown = all_rows[:_MOST_ROWS]
     lines = [_line("th", heads), *(_line("td", row) for row in shown)]
-    if len(given) > len(shown):
-        lines.append(_line("td", [f"and {len(given) - len(shown):,} more"]))
+    if len(all_rows) > len(shown):
+        lines.append(_line("td", [f"and {len(all_rows) - len(shown):,} more"]))
     return f"<table><caption>{html.escape(printable(caption))}</caption>{''.join(lines)}</table>"
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Align the cells of a table in columns. On a terminal that is too narrow, columns follow below, beside the first.
+    """Align the cells of a table in columns; on a narrow terminal, wrap columns to blocks that repeat the first.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
     train       90
 
     Args:
-        rows: the cells, those of the heading first.
-        right: headings of the columns that are aligned at their right ends; True stands for all but the first.
+        rows: the cells; the first row is the heading.
+        right: headings of the right-aligned columns; True for all but the first.
     """
     names = (rows[0][1:] if right else ()) if isinstance(right, bool) else right
     most = terminal_width() or sys.maxsize
@@ -69,8 +69,8 @@ def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = F
 
 
 def terminal_width() -> int | None:
-    """Return how many columns the terminal has; None where output goes to a file, a pipe or a notebook."""
-    import shutil  # which takes as long to import as all else here
+    """Return the number of columns of the terminal; None for a file, a pipe or a notebook."""
+    import shutil  # slow to import
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     return shutil.get_terminal_size().columns if is_terminal else None
@@ -89,7 +89,7 @@ def _line(kind: str, cells: Iterable[object]) -> str:
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
-    """Return the first of some texts, with commas, and how many more there are.
+    """Join the first texts by commas, and add the number of the others.
 
     >>> some(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -99,23 +99,23 @@ def some(items: Sequence[str], most: int = 4) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Count the terminal columns of a text."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def cut(text: str, width: int) -> str:
-    """Escape text and shorten it to that many columns; dots stand for what was left out."""
+    """Escape text and shorten it to that many columns, with dots at the cut."""
     text = printable(text[: 4 * width])
     if columns_of(text) <= width:
         return text
     while text and columns_of(text) > width - len("..."):
-        # Wide characters take two columns, so half of what is too much can go at once.
+        # Wide characters take two columns, so half of the excess can go at once.
         text = text[: -max(1, (columns_of(text) - width) // 2)]
     return text + "..."
 
 
 def number_of(count: int, noun: str) -> str:
-    """Return how many there are of something.
+    """Format a count with its noun.
 
     >>> number_of(1, "record"), number_of(2000, "record")
     ('1 record', '2,000 records')
@@ -124,7 +124,7 @@ def number_of(count: int, noun: str) -> str:
 
 
 def bytes_text(size: int) -> str:
-    """Return a number of bytes in the largest unit that fits.
+    """Format a number of bytes in the largest unit that fits.
 
     >>> bytes_text(999), bytes_text(1234567)
     ('999 B', '1.2 MB')
@@ -142,12 +142,12 @@ _DASHES = ("", "6 3", "2 2", "8 3 2 3", "12 3", "4 6", "1 3", "10 2 1 2")
 _WIDTH, _LINE = 320, 16
 _PLOT = 104
 POINTS = 110
-"""So many steps of a curve are drawn at most."""
+"""Largest number of points in a curve."""
 _MOST_CURVES = 3
 
 
 def plain(text: object, width: int = 60) -> str:
-    r"""Return text for HTML: escaped, cut, and without what a browser would act upon.
+    r"""Escape and cut text for HTML.
 
     >>> plain("<b>\x1b")
     '&lt;b&gt;\\x1b'
@@ -155,12 +155,12 @@ def plain(text: object, width: int = 60) -> str:
     return html.escape(cut(str(text)[: 4 * width], width))
 
 
-def picture(title: str, parts: Sequence[str], height: float, width: int = _WIDTH) -> str:
-    """Return the parts as a picture that is never wider than what it stands in."""
+def picture(title: str, elements: Sequence[str], height: float, width: int = _WIDTH) -> str:
+    """Make a picture of SVG elements that is never wider than its container."""
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" width="{width}" role="img" aria-label="{plain(title, 200)}" '
         'font-size="11" font-family="system-ui,sans-serif" style="max-width:min(100%,420px);height:auto">'
-        f"{''.join(parts)}</svg>"
+        f"{''.join(elements)}</svg>"
     )
 
 
@@ -171,79 +171,79 @@ def outlines(
     ticks: Sequence[tuple[float, str]],
     marks: Sequence[float] = (),
 ) -> str:
-    """Return distributions over one another, a line each.
+    """Draw histograms over each other, one line each.
 
     Args:
-        title: for those who do not see it.
-        edges: of the bins, ascending.
-        shares: by name, which share of the values is in each bin.
-        ticks: places on the axis, with what is written there.
-        marks: places at which a vertical line stands.
+        title: the label for screen readers.
+        edges: edges of the bins, ascending.
+        shares: by name, the share of the values in each bin.
+        ticks: positions on the axis with their labels.
+        marks: positions of vertical lines.
     """
-    top, parts = _legend(list(shares))
+    top, elements = _legend(list(shares))
     low, high = float(edges[0]), float(edges[-1])
 
     def x(value: float) -> float:
         return 6 + (_WIDTH - 12) * ((value / 2 - low / 2) / ((high / 2 - low / 2) or 1))
 
     base = top + _PLOT
-    parts += [f'<path d="M{x(mark):.1f} {top}V{base}" style="{_soft()}"/>' for mark in marks if low <= mark <= high]
+    elements += [f'<path d="M{x(mark):.1f} {top}V{base}" style="{_soft()}"/>' for mark in marks if low <= mark <= high]
     most = max((float(np.max(each, initial=0)) for each in shares.values()), default=0) or 1.0
     for at, each in enumerate(shares.values()):
         path = f"M{x(low):.1f} {base}"
         for left, right, share in zip(edges[:-1].tolist(), edges[1:].tolist(), each.tolist(), strict=True):
             path += f"L{x(left):.1f} {base - _PLOT * share / most:.1f}H{x(right):.1f}"
-        parts.append(f'<path d="{path}V{base}" style="{_stroke(at)}"/>')
-    parts.append(f'<path d="M4 {base}H{_WIDTH - 4}" style="{_soft()}"/>')
-    parts += _ticks([(x(place), text) for place, text in ticks], base + 13)
-    return picture(title, parts, base + 18)
+        elements.append(f'<path d="{path}V{base}" style="{_stroke(at)}"/>')
+    elements.append(f'<path d="M4 {base}H{_WIDTH - 4}" style="{_soft()}"/>')
+    elements += _ticks([(x(value), text) for value, text in ticks], base + 13)
+    return picture(title, elements, base + 18)
 
 
 def bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> str:
-    """Return horizontal bars: for each name one of each series, with its share as text."""
-    top, parts = _legend(list(shares), filled=True)
+    """Draw horizontal bars: one per name and series, labelled with its share."""
+    top, elements = _legend(list(shares), filled=True)
     most = max((share for each in shares.values() for share in each), default=0) or 1.0
     for at, name in enumerate(names):
-        parts.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
+        elements.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
         top += 15
         for series, each in enumerate(shares.values()):
             wide = (_WIDTH - 60) * each[at] / most
-            parts.append(f'<rect x="2" y="{top}" width="{wide:.1f}" height="9" style="fill:{colour(series)}"/>')
-            parts.append(f'<text x="{wide + 6:.1f}" y="{top + 9}" fill="currentColor">{each[at]:.1%}</text>')
+            elements.append(f'<rect x="2" y="{top}" width="{wide:.1f}" height="9" style="fill:{colour(series)}"/>')
+            elements.append(f'<text x="{wide + 6:.1f}" y="{top + 9}" fill="currentColor">{each[at]:.1%}</text>')
             top += 12
         top += 5
-    return picture(title, parts, top)
+    return picture(title, elements, top)
 
 
 def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str, str]) -> str:
-    """Return a strip for each row, the darker where the share is larger, and what its ends stand for."""
-    parts, top = list[str](), 0
+    """Draw a strip for each row, darker for larger shares, with labels at both ends."""
+    elements, top = list[str](), 0
     most = max((float(np.max(each, initial=0)) for each in rows.values()), default=0) or 1.0
     for name, each in rows.items():
-        parts.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
+        elements.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
         top += 15
         wide = (_WIDTH - 4) / max(1, each.size)
-        parts.append(f'<rect x="2" y="{top}" width="{_WIDTH - 4}" height="14" style="{_soft()}"/>')
+        elements.append(f'<rect x="2" y="{top}" width="{_WIDTH - 4}" height="14" style="{_soft()}"/>')
         for at in np.flatnonzero(each > 0).tolist():
             opacity = 0.15 + 0.85 * each[at] / most
-            parts.append(
+            elements.append(
                 f'<rect x="{2 + at * wide:.1f}" y="{top}" width="{wide + 0.1:.1f}" height="14" '
                 f'style="fill:{colour(1)};opacity:{opacity:.2f}"/>'
             )
         top += 20
-    parts += _ticks([(2, ends[0]), (_WIDTH - 2, ends[1])], top + 9)
-    return picture(title, parts, top + 14)
+    elements += _ticks([(2, ends[0]), (_WIDTH - 2, ends[1])], top + 9)
+    return picture(title, elements, top + 14)
 
 
 def curves(title: str, values: NDArray[np.float64], width: int = 260, height: int = 48) -> str:
-    """Return numbers `(steps, channels)` as curves; of many channels the mean, between the least and the largest."""
-    sampled = _sampled(values)
+    """Draw numbers `(steps, channels)` as curves; for many channels only minimum, mean and maximum."""
+    sampled = _sample(values)
     finite = sampled[np.isfinite(sampled)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         y = 3 + (height - 6) * (1 - (sampled / 2 - low / 2) / ((high / 2 - low / 2) or 1))
     x = 2 + (width - 4) * np.arange(len(sampled)) / max(1, len(sampled) - 1)
-    parts = [
+    elements = [
         f'<path d="M{x[at]:.1f} {height - 3}v3" style="fill:none;stroke:{colour(5)};stroke-width:3"/>'
         for at in np.flatnonzero(~np.isfinite(sampled).all(1)).tolist()
     ]
@@ -262,18 +262,18 @@ def curves(title: str, values: NDArray[np.float64], width: int = 260, height: in
     for each in lines:
         for at in range(each.shape[1]):
             style = _stroke(0 if y.shape[1] > _MOST_CURVES else at, thin=y.shape[1] > _MOST_CURVES and at != 1)
-            parts.append(f'<path d="{_path(x, each[:, at])}" style="{style}"/>')
-    return picture(title, parts, height, width)
+            elements.append(f'<path d="{_path(x, each[:, at])}" style="{style}"/>')
+    return picture(title, elements, height, width)
 
 
 def colour(number: int) -> str:
-    """Return the colour of a series."""
+    """Return the CSS colour of a series."""
     at = number % len(COLOURS)
     return f"var(--c{at},{COLOURS[at]})"
 
 
-def _sampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return so many steps as a picture has room for: the extremes of runs of them, in their order."""
+def _sample(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Reduce steps to the points of a picture: the extremes of each run of steps."""
     if len(values) <= POINTS:
         return values
     runs = np.array_split(values, POINTS // 2)
@@ -294,35 +294,35 @@ def _path(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
 
 
 def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[str]]:
-    """Return where what follows begins, and a line for each of several names."""
-    if len(names) < 2:  # noqa: PLR2004 - there is nothing to tell apart
+    """Draw a legend entry for each of several names; return the height of the legend and its elements."""
+    if len(names) < 2:  # noqa: PLR2004 - one series needs no legend
         return 6, []
-    parts = []
+    elements = []
     for at, name in enumerate(names):
         x, y = 2 + (_WIDTH // 3) * (at % 3), 10 + _LINE * (at // 3)
-        parts.append(
+        elements.append(
             f'<rect x="{x}" y="{y - 8}" width="22" height="9" style="fill:{colour(at)}"/>'
             if filled
             else f'<path d="M{x} {y - 3}h22" style="{_stroke(at)}"/>'
         )
-        parts.append(f'<text x="{x + 26}" y="{y}" fill="currentColor">{plain(name, 13)}</text>')
-    return 8 + _LINE * -(-len(names) // 3), parts
+        elements.append(f'<text x="{x + 26}" y="{y}" fill="currentColor">{plain(name, 13)}</text>')
+    return 8 + _LINE * -(-len(names) // 3), elements
 
 
-def _ticks(places: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Return texts below an axis, less those that would lie on one before."""
-    parts, end = list[str](), -10.0
-    for x, text in places:
+def _ticks(ticks: Sequence[tuple[float, str]], y: float) -> list[str]:
+    """Draw labels below an axis, except those that would overlap."""
+    elements, end = list[str](), -10.0
+    for x, text in ticks:
         half = 3.2 * len(text)
         anchor, left = (
             ("start", x) if x - half < 0 else ("end", x - 2 * half) if x + half > _WIDTH else ("middle", x - half)
         )
         if left > end + 6:
-            parts.append(
+            elements.append(
                 f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}" fill="currentColor">{plain(text, 24)}</text>'
             )
             end = left + 2 * half
-    return parts
+    return elements
 
 
 def _stroke(number: int, *, thin: bool = False) -> str:
@@ -341,7 +341,7 @@ _VALUE_WIDTH, _MOST_ITEMS, _MOST_PICTURES = 100, 12, 4
 
 
 def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
-    """Return a record as HTML: never a whole sequence, and everything escaped."""
+    """Format a record as HTML, with sequences cut and everything escaped."""
     rows, drawn = [], list[str]()
     for field in fields:
         value = getattr(record, field.name)
@@ -354,13 +354,13 @@ def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
 
 def _brief(value: Any) -> str:
     if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim):
-        some = ", ".join(str(item).replace("\n", " ") for item in value[:_MOST_ITEMS])
-        return f"{len(value):,}: {some}" + (", ..." if len(value) > _MOST_ITEMS else "")
+        first = ", ".join(str(item).replace("\n", " ") for item in value[:_MOST_ITEMS])
+        return f"{len(value):,}: {first}" + (", ..." if len(value) > _MOST_ITEMS else "")
     return str(value)
 
 
 def _numbers(field: Field, value: Any) -> Any:
-    """Return a value as curves to draw, float64 `(steps, channels)`; None where it has none."""
+    """Convert a value to curves, float64 `(steps, channels)`; return None if it is not drawn."""
     is_drawn = field.is_list and field.element.numpy.kind in "fiub" and not field.is_ragged and field.sparse is None
     if not is_drawn or field.is_image or field.element.is_text or value is None or len(value) == 0:
         return None

@@ -1,8 +1,8 @@
-"""The one table of element types: numpy, TensorFlow, wire kind, and the exact way between them.
+"""Table of element types: numpy dtype, TensorFlow dtype, wire kind, and the exact conversions between them.
 
-The wire knows three kinds of lists, `int64_list`, `float_list` (float32) and `bytes_list`
-(tensorflow/core/example/feature.proto). Each row says in which of them an element type is stored by default;
-a type that none holds exactly (float64, complex) is stored as one little-endian buffer per step or record.
+The wire format has three kinds of lists, `int64_list`, `float_list` (float32) and `bytes_list`
+(tensorflow/core/example/feature.proto). Each row has the default list of an element type. A type that no list holds
+exactly (float64, complex) is stored as one little-endian buffer per step or record.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class ElementType:
     """One row of the table.
 
     Attributes:
-        name: canonical name, the one that the manifest holds: `int32`, `datetime64[ns]`, `str`.
-        wire: the list in which default storage keeps it.
+        name: canonical name, as in the manifest: `int32`, `datetime64[ns]`, `str`.
+        wire: the list of the default storage.
         numpy: the dtype of decoded arrays, little-endian; `object` for str and bytes.
-        graph: name of the TensorFlow dtype that `parse` gives.
+        graph: name of the TensorFlow dtype in `parse`.
         buffered: whether default storage is a little-endian buffer, because no list holds the type exactly.
-        zone: `UTC` for times that have a zone, which are moved to it; None for those that have none.
+        zone: `UTC` for times with a zone, which are converted to UTC; None without a zone.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ElementType:
 
     @property
     def has_nan(self) -> bool:
-        """Check whether NaN is one of the values: of floats and complex numbers."""
+        """Check whether the type has NaN, as floats and complex numbers do."""
         return self.wire == "float" or self.numpy.kind in "fc"
 
     @property
@@ -77,7 +77,7 @@ class ElementType:
         return self.numpy.itemsize
 
     def to_wire(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return int64 or float32 values that hold `values` exactly (types that are not `buffered`)."""
+        """Convert values exactly to int64 or float32, for types that are not `buffered`."""
         if self.wire == "float":
             return widen(values)
         if self.name == "uint64" or self.is_time:
@@ -85,7 +85,7 @@ class ElementType:
         return values.astype(np.int64, copy=False)
 
     def to_graph(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values as tensors of dtype `graph` hold them: times as int64.
+        """Convert values to the dtype `graph`: times become int64.
 
         Args:
             values: `(...)`, of dtype `numpy`.
@@ -96,7 +96,7 @@ class ElementType:
         return values.view(np.int64) if self.is_time else values
 
     def zero(self) -> Any:
-        """Return the value that stands where there is none: 0, False, an empty text."""
+        """Return the filler for a missing value: 0, False or empty text."""
         if self.is_text:
             return "" if self.name == "str" else b""
         return np.zeros((), self.numpy)[()]
@@ -128,7 +128,7 @@ _PYTHON = {bool: "bool", int: "int64", float: "float64", complex: "complex128", 
 
 
 def element_type(dtype: object) -> ElementType:
-    """Return the row of the table for a numpy dtype, a `tf.DType`, a Python type or a name.
+    """Look up the element type of a numpy dtype, a `tf.DType`, a Python type or a name.
 
     >>> element_type("int32").wire, element_type(float).name, element_type("datetime64[ms]").name
     ('int64', 'float64', 'datetime64[ms]')
@@ -158,10 +158,10 @@ def element_type(dtype: object) -> ElementType:
 
 
 def canonical_type(name: object) -> ElementType:
-    """Return the row of the table of a canonical name, as files hold it, and no other spelling.
+    """Look up the element type of a canonical name, as in files; refuse other spellings.
 
     Raises:
-        SchemaError: it is not the name of a row.
+        SchemaError: the name is not canonical.
     """
     times = isinstance(name, str) and re.fullmatch(r"timedelta64\[[a-zA-Z]+\]|datetime64\[[a-zA-Z]+(, UTC)?\]", name)
     if not isinstance(name, str) or not (name in _TABLE or name == "bfloat16" or times):
@@ -202,7 +202,7 @@ def _name_of(dtype: object) -> str:
         return str(getattr(dtype, "name", dtype))
     try:
         if dtype is not None:  # float64 to numpy
-            return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # anything, by design
+            return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # any object
     except TypeError:
         pass
     raise SchemaError(f"dtype: expected a numpy dtype, a tf.DType, a Python type or a name, got {dtype!r}")
@@ -223,9 +223,9 @@ _F16_NAN, _F32_EXPONENT, _F32_FRACTION = 0x7C00, 0x7F800000, 0x007FFFFF
 
 
 def widen(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Return float32 values for float16, bfloat16 or float32 ones, keeping the bits of every NaN.
+    """Convert float16, bfloat16 or float32 values to float32, keeping the bits of every NaN.
 
-    A cast quiets signalling NaNs on some processors, so NaNs go by their bits.
+    A cast quiets signalling NaNs on some processors, so NaNs are converted bit by bit.
     """
     if values.dtype.itemsize == 4:  # noqa: PLR2004 - float32
         return values.astype("<f4", copy=False)

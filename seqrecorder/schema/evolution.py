@@ -1,8 +1,8 @@
-"""What changed between the fields of a dataset and those of a class, and whether the data can be read in spite of it.
+"""Schema evolution: the changes between the fields of a dataset and those of a class, and their compatibility.
 
 Compatible: fields added with a default or `optional=True`, removed, reordered, renamed by `renamed_from`, made
 optional; integers and floats of the same storage made wider, str read as bytes; other defaults, roles and looser
-alignments. Everything else is not, and is said field by field before the first record.
+alignments. All other changes are errors, reported field by field before the first record.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Change:
     """One difference between a dataset and a class.
 
     Attributes:
-        field: name of the field, in the class where it is there.
-        what: what differs.
-        compatible: whether the data can be read in spite of it.
+        field: name of the field, in the class if it has the field.
+        what: the difference.
+        compatible: whether the data can be read nevertheless.
     """
 
     field: str
@@ -41,10 +41,10 @@ class Change:
 
 
 def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
-    """Return the field of the data that a field of a class is read from.
+    """Find the field of the data that a field of a class is read from.
 
-    It is the one of the same name; else the first that `renamed_from` names; else the one in the feature that `name=`
-    asks for.
+    It is the field of the same name, else the first one in `renamed_from`, else the field stored in the feature that
+    `name=` names.
     """
     by_name = {other.name: other for other in stored}
     for name in (field.name, *field.renamed_from):
@@ -62,32 +62,32 @@ def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
         stored: the fields of the dataset.
         wanted: the fields of the class.
     """
-    found: list[Change] = []
+    result: list[Change] = []
     sources = {field.name: source_of(field, stored) for field in wanted}
     taken: dict[str, str] = {}
     for field in wanted:
         source = sources[field.name]
         if source is None:
-            found.append(_added(field, stored, wanted, sources))
+            result.append(_added(field, stored, wanted, sources))
             continue
         if source.name in taken:
-            found.append(
+            result.append(
                 Change(
                     field.name, f"would be read from {source.name!r}, as {taken[source.name]!r} is", compatible=False
                 )
             )
         taken[source.name] = field.name
-        found += _differences(field, source)
-    found += _alignments(stored, wanted, sources)
-    found += [
+        result += _differences(field, source)
+    result += _alignments(stored, wanted, sources)
+    result += [
         Change(other.name, "not in the class, left unread", compatible=True)
         for other in stored
         if other.name not in taken
     ]
     common = [source.name for source in sources.values() if source is not None]
     if common != [other.name for other in stored if other.name in common]:
-        found.append(Change("order", f"{', '.join(common)} in the class", compatible=True))
-    return found
+        result.append(Change("order", f"{', '.join(common)} in the class", compatible=True))
+    return result
 
 
 def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Change:
@@ -143,12 +143,12 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
 
 
 def _frees(was: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
-    """Check whether images of one shape are images of another, which leaves more open."""
+    """Check whether a new image shape admits every image of the old one."""
     return all(size in (None, other) for size, other in zip(now, was, strict=True))
 
 
 def _widens(old: ElementType, new: ElementType) -> bool:
-    """Check whether every value of one type, as it is stored, is one of the other."""
+    """Check whether every stored value of the old type is a value of the new one."""
     if old.name == "str":
         return new.name == "bytes"
     kinds = old.numpy.kind + new.numpy.kind
@@ -157,9 +157,9 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 
 
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
-    """Find fields whose lengths are promised to be equal by the class, and not by the data.
+    """Find fields whose lengths must be equal in the class, but not in the data.
 
-    The files of lengths know the groups of the data by name, so a group of that name must be the same fields.
+    The length files refer to the groups of the data by name, so a group of the same name must have the same fields.
     """
     groups = {other.group for other in stored if other.is_list}
     firsts: dict[str, tuple[str, str]] = {}

@@ -1,4 +1,4 @@
-"""`Field`: what is known of one stored field, checked, and the exact form of its values."""
+"""`Field`: the options of one stored field, their checks, and the exact form of its values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Field:
     """One stored field.
 
     Attributes:
-        name: name of the attribute, and key in what `parse` gives.
+        name: name of the attribute, and key in the result of `parse`.
         feature: name of the feature in the file.
         kind: `context` (once per record) or `feature_list` (once per step).
         element: the element type.
@@ -67,7 +67,7 @@ class Field:
         deferred: whether the value may be None until `load` has run.
         renamed_from: names that the field had before, under which older data hold it.
         per_step: steps of the field for each step of the group that it follows; None where it has lengths of its own.
-        encoded: whether reading leaves images encoded that are as declared, to write them again; of no declaration.
+        encoded: whether reading keeps images encoded, to write them again; set by `Schema`, never declared.
     """
 
     name: str
@@ -104,17 +104,17 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Check whether there is one value per step."""
+        """Check whether the field is stored once per step."""
         return self.kind == "feature_list"
 
     @property
     def is_ragged(self) -> bool:
-        """Check whether the first dimension of the shape is unknown, which of images is a size and no length."""
+        """Check whether the first dimension of the shape is unknown, except the height of images."""
         return bool(self.shape) and self.shape[0] is None and not self.is_image
 
     @property
     def is_numbered(self) -> bool:
-        """Check whether steps are context features of their own, in whose names a number takes the place of `*`."""
+        """Check whether each step is a context feature of its own, with its number for the `*` in the name."""
         return self.is_list and self.feature.count("*") == 1
 
     @property
@@ -124,17 +124,17 @@ class Field:
 
     @property
     def any_size(self) -> bool:
-        """Check whether images have sizes of their own; in columns each is an object then."""
+        """Check whether images may differ in size; in columns each is an object then."""
         return self.is_image and None in self.shape
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """The known dimensions: the shape, without its first one where that is unknown; none of images of any size."""
+        """The known dimensions: the shape without an unknown first one; empty for images of any size."""
         return () if self.any_size else tuple(size for size in self.shape if size is not None)
 
     @property
     def count(self) -> int:
-        """How many elements the known dimensions hold."""
+        """Number of elements in the known dimensions."""
         return math.prod(self.rest)
 
     @property
@@ -154,41 +154,41 @@ class Field:
 
     @property
     def is_single(self) -> bool:
-        """Check whether a feature holds one element, as it is: of scalars, and of lists of scalars."""
+        """Check whether each feature holds one element: a scalar, or a step of a list of scalars."""
         return not self.shape and self.sparse is None and not self.packed and not self.in_items
 
     @property
     def group(self) -> str:
-        """Name of the alignment group; a freed field is a group of its own."""
+        """Name of the alignment group; a field with `align=None` is a group of its own."""
         return self.name if self.align is None else self.align
 
     @property
     def has_default(self) -> bool:
-        """Check whether data that lacks the field is filled with a value."""
+        """Check whether the default is a value, which fills data that lacks the field."""
         return self.default is not attrs.NOTHING and self.default is not None
 
     @property
     def may_lack(self) -> bool:
         """Check whether a record may lack the field, which is then None or the default.
 
-        All others must be held by every record, be they empty: also one that `load` fills (`deferred`, `default=None`),
-        since it is filled before it is stored.
+        Every record must hold all other fields, even if empty. This includes fields that `load` fills (`deferred`,
+        `default=None`), since they are filled before they are stored.
         """
         return self.optional or self.has_default
 
     @property
     def has_filling(self) -> bool:
-        """Check whether values stand for the field in a record that lacks it: a default other than an empty one."""
+        """Check whether the default is a value that is not empty."""
         is_empty = (self.is_list or self.is_ragged) and self.has_default and len(self.default) == 0
         return self.has_default and not is_empty
 
     @property
     def presence(self) -> str | None:
-        """Name of the feature that says whether an optional field has a value."""
+        """Name of the feature with the presence flag of an optional field."""
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:
-        """Return `value` in the form that records hold, to the bit.
+        """Convert a value to the exact form of records: the declared type and shape.
 
         Raises:
             Mismatch: the value does not fit the declaration.
@@ -210,9 +210,9 @@ class Field:
         return self._fit(exact_array(value, self.element), (None,) * leading + self.rest)
 
     def normaliser(self) -> Callable[[Any], Any]:
-        """Return the function of `exact(value)`, or `value` itself where it does not fit: encoding reports that later.
+        """Make the function that converts a value by `exact`, or returns it if it does not fit: encoding reports that.
 
-        It is called for every value of every record, so it looks first at what is exact already.
+        It is called for every value of every record, so it first checks whether the value is exact already.
         """
         exact, dtype = self.exact, self.element.numpy
         is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
@@ -231,7 +231,7 @@ class Field:
         return normalise
 
     def exact_images(self, value: Any) -> Any:
-        """Return several images: an array where all are pixels of the one declared size, else a list.
+        """Convert images: to an array if all are pixels of the declared size, else to a list.
 
         Raises:
             Mismatch: one does not fit; the index begins with its position.
@@ -392,7 +392,7 @@ def _check_alignment(field: Field) -> None:
 
 
 def check_together(owner: str, fields: Sequence[Field]) -> None:
-    """Raise `SchemaError` where fields that are right one by one contradict each other."""
+    """Raise `SchemaError` if fields contradict each other."""
     for role in ("key", "chunk"):
         named = [field.name for field in fields if getattr(field, role)]
         if len(named) > 1:
@@ -406,10 +406,10 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
             )
     _check_rates(owner, fields)
     taken: dict[tuple[str, str], str] = {}
-    _check_made_names(owner, fields)
+    _check_derived_names(owner, fields)
     for field in fields:
         for feature in feature_names(field):
-            # The kinds share one name space in a flat tf.train.Example, so a name stands once in all.
+            # Both kinds share one namespace in a flat tf.train.Example, so a name must be unique in both.
             for kind in ("context", "feature_list"):
                 other = taken.get((kind, feature))
                 if other is not None:
@@ -417,7 +417,7 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
             taken[field.kind, feature] = field.name
 
 
-def _check_made_names(owner: str, fields: Sequence[Field]) -> None:
+def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
     names = {field.name for field in fields}
     for field in fields:
         kinds = {"optional field": ("present", field.optional), "images of any size": ("size", field.any_size)}
@@ -459,12 +459,12 @@ def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]
 
 
 def feature_names(field: Field) -> list[str]:
-    """Return the names of all features that a field is stored in."""
+    """List the names of all features of a field."""
     return value_features(field) + ([field.presence] if field.presence else [])
 
 
 def value_features(field: Field) -> list[str]:
-    """Return the names of the features that hold a field's values."""
+    """List the names of the features with the values of a field."""
     return [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]
 
 
@@ -474,12 +474,12 @@ def brief(field: Field) -> str:
     return f"{field.kind} {field.element.name}{shape}"
 
 
-# Options that a field's JSON holds only where they are not the default.
+# Options that the JSON of a field holds only if they differ from the default.
 _PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:
-    """Return a field as plain dictionaries and lists, without the options that are as they are by default."""
+    """Convert a field to plain dictionaries and lists, without options that have their default."""
     data: dict[str, Any] = {
         "name": field.name,
         "kind": field.kind,
@@ -502,7 +502,7 @@ def field_from_dict(data: dict[str, Any]) -> Field:
 
     Raises:
         SchemaError: the data are not a field.
-        LookupError, TypeError, ValueError, AttributeError, OverflowError, Mismatch: the same, of values deep inside.
+        LookupError, TypeError, ValueError, AttributeError, OverflowError, Mismatch: nested data is invalid.
     """
     known = {"name", "kind", "dtype", "shape", "feature", "default", *_PLAIN_OPTIONS}
     unknown = set(data) - known
@@ -570,10 +570,10 @@ def _default_from_json(data: Any, field: Field) -> Any:
 
 
 def check_arguments(fields: Sequence[Field]) -> None:
-    """Raise `SchemaError` for stored names of which no class with such arguments can be made."""
+    """Raise `SchemaError` for stored names that cannot be arguments of a rebuilt class."""
     arguments = [field.name.lstrip("_") for field in fields]
     for field, argument in zip(fields, arguments, strict=True):
-        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python takes two such names for one
+        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python treats such names as equal
             raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
         if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
             raise SchemaError(f"{field.name!r} cannot be the name of a field")

@@ -1,6 +1,6 @@
-"""`Schema`: the stored fields of a record class, as one value that can be compared, written down and rebuilt.
+"""`Schema`: the stored fields of a record class, as a value that can be compared, serialized and rebuilt.
 
-It knows names, types and shapes, and neither bytes nor files; the package's `__init__` says what encodes and decodes.
+It has names, types and shapes, but no bytes or files; the package's `__init__` sets the codec.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.evolution import Change
 
 _SCHEMA = "__seqrecorder_schema__"
-# What data of unknown origin make of the code that expects a schema.
+# Raised by the code below for data that is not a schema.
 _NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 _rebuilt: weakref.WeakValueDictionary[tuple[str, tuple[Field, ...]], type] = weakref.WeakValueDictionary()
@@ -46,7 +46,7 @@ _rebuilding = threading.Lock()
 
 
 class _Codec(Protocol):
-    """What a schema's methods on bytes and tensors stand on, which have their names."""
+    """Interface of the codec behind the methods of `Schema` on bytes and tensors."""
 
     def context_features(self) -> dict[str, Any]: ...
     def sequence_features(self) -> dict[str, Any]: ...
@@ -73,7 +73,7 @@ class Schema:
 
     Attributes:
         name: name of the class.
-        fields: in declaration order, which is the order of tuples and of bytes.
+        fields: the fields in declaration order, which is also the order of tuples and of bytes.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Schema:
 
     @classmethod
     def of(cls, source: object) -> Schema:
-        """Return the schema of a record class, of a record, or of a schema (itself).
+        """Get the schema of a record class or a record; return a schema unchanged.
 
         Raises:
             SchemaError: not an attrs class, no stored field, or contradicting fields.
@@ -105,7 +105,7 @@ class Schema:
         record_class = source if isinstance(source, type) else type(source)
         if not isinstance(source, type) and not attrs.has(record_class):
             what_to_do = advice(source)
-            if what_to_do or record_class.__module__ == "builtins":  # else its class can be decorated
+            if what_to_do or record_class.__module__ == "builtins":  # otherwise its class can be decorated
                 raise SchemaError(f"expected a record class, or a record, got {describe(source)}{what_to_do}")
         known: Schema | None = vars(record_class).get(_SCHEMA)
         if known is None:
@@ -116,7 +116,7 @@ class Schema:
                     "or seqrecorder.feature_list"
                 )
             known = Schema(record_class.__name__, fields, record_class)
-            # In the class, as attrs keeps its own: a table here would keep every class alive.
+            # Stored in the class, as attrs does: a table here would keep every class alive.
             setattr(record_class, _SCHEMA, known)
         return known
 
@@ -131,7 +131,7 @@ class Schema:
         key: str | None = None,
         columns: Sequence[str | None] | None = None,
     ) -> Schema:
-        """Return the schema of a table, whose text is a class to paste, with a comment where something was guessed.
+        """Infer the schema of a table; its repr is a class to paste, with a comment on each guess.
 
         >>> import pyarrow as pa, seqrecorder as sr
         >>> rows = pa.table({"sensor": ["a", "a", "b"], "hour": [0, 1, 0], "watts": [0.5, None, 1.0]})
@@ -147,15 +147,14 @@ class Schema:
             hour: np.ndarray = sr.feature_list("int64")
             watts: np.ndarray = sr.feature_list("float64")  # 1 of 3 rows have none, which is NaN
 
-        It serves as a record class as it is, too: `from_table(table, schema)`.
+        It can be used instead of a record class, too: `from_table(table, schema)`.
 
         Args:
-            source: a table, or files, as `from_table` takes them, or a list of dictionaries, of which the first million
-                rows are looked at; or files of text, `.ts`, `.conll` or `.conllu`, of which the first 16,384
-                records are looked at.
+            source: a table, or files, as `from_table` takes them, or a list of dictionaries (the first million rows are
+                read); or text files, `.ts`, `.conll` or `.conllu` (the first 16,384 records are read).
             by: where a row is a step: the column, or columns, that tell which rows are one record.
             order: the column, or columns, that rows of a group are ordered by.
-            name: of the class.
+            name: the name of the class.
             key: the column that identifies a record; None takes the column of `by`, or guesses.
             columns: of a file of CoNLL: the names of its columns, None for one that is left out; by default those of
                 CoNLL-U where there are ten, else numbers.
@@ -168,18 +167,18 @@ class Schema:
 
     @functools.cached_property
     def record_class(self) -> type:
-        """The class of the records: the user's, or one rebuilt from the fields where none is at hand.
+        """The class of the records: the user's, or one rebuilt from the fields.
 
         Equal schemas are rebuilt as one class, so that records of two reads are equal.
         """
         if self._record_class is not None:
             return self._record_class
         with _rebuilding:
-            made = _rebuilt.get((self.name, self.fields))
-            if made is None:
-                made = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
-                _rebuilt[self.name, self.fields] = shown_in_notebooks(made, self.fields)
-        return made
+            cls = _rebuilt.get((self.name, self.fields))
+            if cls is None:
+                cls = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+                _rebuilt[self.name, self.fields] = shown_in_notebooks(cls, self.fields)
+        return cls
 
     @functools.cached_property
     def key_field(self) -> Field | None:
@@ -210,12 +209,12 @@ class Schema:
         return attrs.evolve(self, fields=tuple(fields)) if self.rates else self
 
     def members(self, group: str) -> list[Field]:
-        """Return the feature lists of an alignment group."""
+        """List the feature lists of an alignment group."""
         return [field for field in self.fields if field.is_list and field.group == group]
 
     @functools.cached_property
     def written(self) -> Schema:
-        """This schema as datasets have it: lists of numbered features are stored under the names of their fields."""
+        """The schema of written datasets: lists of numbered features are stored under the names of their fields."""
         if not any(field.is_numbered for field in self.fields):
             return self
         fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
@@ -224,9 +223,9 @@ class Schema:
 
     @property
     def with_encoded_images(self) -> Schema:
-        """This schema as it reads records that are written again: images as declared stay as they are encoded.
+        """The schema for rewriting records: images that are as declared stay encoded.
 
-        Hooks of the class get pixels.
+        A class with hooks gets pixels.
         """
         if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
             return self
@@ -237,7 +236,7 @@ class Schema:
         return {name: vars(self)[name] for name in ("name", "fields", "_record_class", "_text")}
 
     def __getitem__(self, name: str) -> Field:
-        """Return the field of that name."""
+        """Look up a field by name."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -246,11 +245,11 @@ class Schema:
         raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
     def select(self, names: Iterable[str] | None) -> Schema:
-        """Return the schema of some fields, in declaration order; this one for None.
+        """Select fields by name, in declaration order; all for None.
 
         Raises:
             SchemaError: there is no field of a name.
-            OptionError: these are no names, or none.
+            OptionError: `names` is not a sequence of names, or is empty.
         """
         if names is None:
             return self
@@ -266,11 +265,11 @@ class Schema:
     # Description ----------------------------------------------------------------------------------------------------
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return the schema as JSON text, from which `from_json` rebuilds it without the class."""
+        """Serialize the schema to JSON, from which `from_json` rebuilds it without the class."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain dictionaries and lists."""
+        """Convert the schema to plain dictionaries and lists."""
         return {"name": self.name, "fields": [field_to_dict(field) for field in self.fields]}
 
     @classmethod
@@ -304,12 +303,12 @@ class Schema:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of what the fields are on disk; equal for equal fields, whatever the class's name."""
+        """SHA-256, in hex, of the fields in `to_dict`; the name of the class does not matter."""
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def changes_since(self, stored: Schema) -> list[Change]:
-        """Return every difference from the schema of a dataset, each with whether the data can be read in spite of it.
+        """List the changes since the schema of a dataset, each with its compatibility.
 
         >>> import seqrecorder as sr
         >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
@@ -320,9 +319,9 @@ class Schema:
         return changes(stored.fields, self.fields)
 
     def extends(self, stored: Schema) -> bool:
-        """Check whether records of both can stand in one dataset, of this schema: only fields that may lack are new.
+        """Check whether records of `stored` fit into a dataset of this schema.
 
-        New fields have a default or are optional, and new feature lists are in alignment groups that are there.
+        New fields must have a default or be optional, and new feature lists must be in existing alignment groups.
         """
         known = {field.name for field in stored.fields}
         return (
@@ -345,9 +344,9 @@ class Schema:
             )
 
     def reading(self, stored: Schema) -> Schema:
-        """Return this schema as it reads data written under `stored`, which must be readable (see `require_readable`).
+        """Adapt this schema to read data written under `stored`, which must be readable (see `require_readable`).
 
-        Renamed fields are read from the features of their sources; what the data do not have, from none at all.
+        Renamed fields are read from the features of their sources, and new fields from features that do not exist.
         """
         sources = {field.name: source_of(field, stored.fields) for field in self.fields}
         taken = {name for field in stored.fields for name in feature_names(field)}
@@ -357,7 +356,7 @@ class Schema:
             if source is not None:
                 feature = source.feature
             while source is None and taken & set(feature_names(attrs.evolve(field, feature=feature))):
-                feature += "_"  # another field's, which this one is not read from
+                feature += "_"  # the feature of another field
             fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
@@ -378,7 +377,7 @@ class Schema:
         return self._codec.sequence_features()
 
     def encode(self, record: Any) -> bytes:
-        """Return a record as one serialized `tf.train.SequenceExample`.
+        """Encode a record to a serialized `tf.train.SequenceExample`.
 
         Raises:
             RecordError: values do not fit their fields; all bad fields are reported together.
@@ -386,7 +385,7 @@ class Schema:
         return self._codec.encode_batch([record])[0]
 
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]:
-        """Return records as serialized `tf.train.SequenceExample`s: many times faster than one by one.
+        """Encode records to serialized `tf.train.SequenceExample`s, many times faster than one by one.
 
         Raises:
             RecordError: values of a record do not fit their fields; all bad fields are reported together.
@@ -394,7 +393,7 @@ class Schema:
         return self._codec.encode_batch(records)
 
     def decode(self, data: bytes) -> Any:
-        """Return the record of one serialized `tf.train.SequenceExample`.
+        """Decode a record from a serialized `tf.train.SequenceExample`.
 
         Raises:
             RecordError: the bytes are not such a message, or lack a field.
@@ -402,7 +401,7 @@ class Schema:
         return self._codec.decode_batch([data])[0]
 
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
-        """Return the records of serialized `tf.train.SequenceExample`s: many times faster than one by one.
+        """Decode records from serialized `tf.train.SequenceExample`s, many times faster than one by one.
 
         Raises:
             RecordError: bytes are not such a message, or lack a field.
@@ -410,7 +409,7 @@ class Schema:
         return self._codec.decode_batch(data)
 
     def parse(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of one record, inside a graph or eagerly.
+        """Parse one record to tensors, inside a graph or eagerly.
 
         Args:
             serialized: string scalar, one serialized SequenceExample.
@@ -423,7 +422,7 @@ class Schema:
         return self._codec.parse(serialized)
 
     def parse_batch(self, serialized: Any) -> dict[str, Any]:
-        """Return the tensors of a padded batch, inside a graph or eagerly.
+        """Parse records to the tensors of a padded batch, inside a graph or eagerly.
 
         Args:
             serialized: string vector of B serialized SequenceExamples.

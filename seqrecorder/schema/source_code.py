@@ -1,4 +1,4 @@
-"""The source code of a record class, drafted from its schema: to paste into a program."""
+"""Draft the source code of a record class from its schema, to paste into a program."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _ANNOTATIONS = {"bool": "bool", "str": "str", "bytes": "bytes"}
 RESERVED = frozenset({"self", "sr", "np", *_ANNOTATIONS, "int", "float", "complex", "list"})
-"""Names that the text of a class uses itself, so that no attribute of it can have them."""
+"""Names that the source code uses itself, so that no attribute can have them."""
 _FLAGS = ("optional", "dense", "key", "chunk", "deferred")
 
 
 def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: Iterable[str] = ()) -> str:
-    """Return the source code of a class with the fields of a schema.
+    """Draft the source code of a class with the fields of a schema.
 
     >>> import seqrecorder as sr
     >>> text = '{"name": "A", "fields": [{"name": "x", "kind": "feature_list", "dtype": "int64", "shape": []}]}'
@@ -36,9 +36,9 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
     It needs `import numpy as np` and `import seqrecorder as sr` above it.
 
     Args:
-        schema: the fields, whose names `identifier` gave.
-        comments: a comment for each of some fields, by the field's name.
-        notes: lines that stand as comments under the last field.
+        schema: the fields; their names come from `identifier`.
+        comments: comments by field name.
+        notes: lines of comment below the last field.
     """
     comments = comments or {}
     defaults = [field.default is not attrs.NOTHING for field in schema.fields]
@@ -51,7 +51,7 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
 
 
 def identifier(feature: str, taken: Iterable[str]) -> str:
-    """Return an attribute's name for a feature's name, apart from those that are taken or reserved.
+    """Convert a feature name to an attribute name that is neither taken nor reserved.
 
     >>> identifier("image/encoded", []), identifier("class", []), identifier("a-b", ["a_b"])
     ('image_encoded', 'field_class', 'a_b_')
@@ -59,8 +59,8 @@ def identifier(feature: str, taken: Iterable[str]) -> str:
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in feature)
     if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED or name.startswith("_"):
         name = f"field_{name.strip('_')}"
-    held = set(taken)
-    while name in held:
+    taken = set(taken)
+    while name in taken:
         name += "_"
     return name
 
@@ -105,7 +105,7 @@ def _declaration(field: Field) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return an expression of a default's value."""
+    """Write a default value as a Python expression."""
     if value is None or isinstance(value, (str, bytes)):
         return ascii(value)
     if isinstance(value, SparseVector):
@@ -130,7 +130,7 @@ def _value(value: Any) -> str:
 
 
 def _floats(value: Any) -> str:
-    """Return nested lists of floats as text; numpy does not know bfloat16, whose NaNs all become one here."""
+    """Write nested lists of floats as text, for bfloat16, which numpy lacks; all its NaNs become one."""
     if isinstance(value, list):
         return f"[{', '.join(map(_floats, value))}]"
     return repr(value) if math.isfinite(value) else f'float("{value}")'

@@ -44,7 +44,7 @@ def test_a_field_may_name_the_zone(given: Any) -> None:
 @pytest.mark.parametrize("given", [ZONED.replace(tzinfo=None), dt.date(2024, 1, 1)])
 def test_a_field_of_utc_refuses_what_may_be_of_any_zone(given: Any) -> None:
     """Python's times without a zone are local ones, or not: they are refused, with the place."""
-    with pytest.raises(Mismatch, match="with a time zone.*say of which") as caught:
+    with pytest.raises(Mismatch, match="with a time zone.*set their zone first") as caught:
         exact_array([np.datetime64(0, "s"), given], UTC)
     assert caught.value.index == (1,)
 
