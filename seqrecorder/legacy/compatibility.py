@@ -1,4 +1,4 @@
-"""`compat`: old scripts find the TensorFlow that they were written for."""
+"""`compat`: let old scripts import the TensorFlow that they were written for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-# The renamings are those of the release notes of TensorFlow 1.0.0.
+# From the release notes of TensorFlow 1.0.0.
 
 RENAMED = {
     **{f"{kind}_summary": f"summary.{kind}" for kind in ("audio", "histogram", "image", "scalar")},
@@ -38,7 +38,7 @@ RENAMED = {
     "train.SummaryWriter": "summary.FileWriter",
     "unpack": "unstack",
 }
-"""Functions that have another name, and the same arguments in the same order."""
+"""Renamed functions whose arguments and their order are the same."""
 
 KEYWORDS = {
     "audio_summary": {"tag": "name"},
@@ -46,36 +46,36 @@ KEYWORDS = {
     "image_summary": {"tag": "name", "max_images": "max_outputs"},
     "scalar_summary": {"tags": "name", "values": "tensor"},
 }
-"""Today's names of their arguments."""
+"""Current names of their arguments."""
 
 
 def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
-    """Map the names of TensorFlow 0.x to today's functions, as attributes.
+    """Build a namespace that maps the names of TensorFlow 0.x to current functions.
 
     Args:
         v1: `tf.compat.v1`.
-        inside: the part of TensorFlow whose names these are, `train.` say; empty for TensorFlow itself.
+        inside: the prefix of the names, such as `train.`; empty for TensorFlow itself.
     """
     mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
-    found = {old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old}
-    found |= {old: _with_old_keywords(found[old], KEYWORDS[old]) for old in found if old in KEYWORDS}
-    return types.SimpleNamespace(**found)
+    functions = {old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old}
+    functions |= {old: _with_old_keywords(functions[old], KEYWORDS[old]) for old in functions if old in KEYWORDS}
+    return types.SimpleNamespace(**functions)
 
 
 def _with_old_keywords(function: Any, keywords: Mapping[str, str]) -> Any:
-    def called(*given: Any, **named: Any) -> Any:
-        return function(*given, **{keywords.get(name, name): value for name, value in named.items()})
+    def called(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **{keywords.get(name, name): value for name, value in named.items()})
 
     return called
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
-    """Return `tf.concat` of tensors, whose first argument was the axis before TensorFlow 1.0.
+    """Concatenate tensors; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        values: tensors; or the axis, an int.
-        axis: along which; or the tensors.
-        name: of the operation.
+        values: the tensors; or the axis, an int.
+        axis: the axis; or the tensors.
+        name: the name of the operation.
     """
     import tensorflow as tf
 
@@ -84,12 +84,12 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
 
 
 def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **named: Any) -> Any:
-    """Return `tf.split` of a tensor, whose first argument was the axis before TensorFlow 1.0.
+    """Split a tensor; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        value: a tensor; or the axis, an int.
-        num_or_size_splits: how many parts, or their sizes.
-        axis: along which; or the tensor.
+        value: the tensor; or the axis, an int.
+        num_or_size_splits: the number of splits, or their sizes.
+        axis: the axis; or the tensor.
         *more: `num` and `name`.
         **named: the same, by name.
     """
@@ -100,12 +100,12 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
 
 
 def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
-    """Return `tf.image.resize_images`, which took a height and a width before TensorFlow 1.0.
+    """Resize images; before TensorFlow 1.0, height and width were two arguments.
 
     Args:
         images: a tensor `(h, w, c)` or `(b, h, w, c)`.
         size: height and width; or the height, an int.
-        *more: the width, in that case; then `method` and `align_corners`.
+        *more: the width, if `size` is the height; then `method` and `align_corners`.
         **named: the same, by name.
     """
     import tensorflow as tf
@@ -116,9 +116,9 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 
 
 class Absent(type):
-    """A class that stands for a name: it may be imported, subclassed and annotated with, and raises when it is called.
+    """A placeholder for a removed name: it can be imported, subclassed and used in annotations, but not called.
 
-    Of a script with an input pipeline and a model, the pipeline can so be used without the model.
+    It lets a script import its model while only its input pipeline is used.
 
     >>> cell = Absent.named("tensorflow.contrib.rnn.GRUCell", "; models are Keras's now")
     >>> class Mine(cell):
@@ -133,11 +133,11 @@ class Absent(type):
 
     @classmethod
     def named(cls, path: str, why: str) -> Absent:
-        """Look up the object that stands for a name.
+        """Create the placeholder of a name.
 
         Args:
-            path: the name, with that of its module.
-            why: what the error says behind that the name is not there.
+            path: the name, with its module.
+            why: the end of the error message.
         """
         return cls(path.rpartition(".")[2], (), {"_path": path, "_why": why})
 
@@ -147,7 +147,7 @@ class Absent(type):
         return Absent.named(f"{cls._path}.{name}", cls._why)
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        """Raise, unless a function is decorated, which then raises."""
+        """Raise, or as a decorator return a function that raises."""
         if len(arguments) == 1 and not named and isinstance(arguments[0], types.FunctionType):
             return functools.wraps(arguments[0])(lambda *_, **__: cls._raise())
         return cls._raise()
@@ -159,20 +159,20 @@ class Absent(type):
 
 _CONTRIB = "tensorflow.contrib"
 _NEW_CODE = ("tensorflow", "keras", "tf_keras", "tensorboard", "seqrecorder")
-"""Packages that mean today's TensorFlow when they import it."""
+"""Packages that import the installed TensorFlow."""
 
 
 @contextlib.contextmanager
 def compat() -> Iterator[types.ModuleType]:
-    """Let code that is imported and run inside find TensorFlow 1 under `tensorflow`.
+    """Let code that is imported and run inside see TensorFlow 1 as `tensorflow`.
 
-    `import tensorflow as tf` then gives the names of `tf.compat.v1`, those that TensorFlow 1.0 renamed, and a
-    `tf.contrib` that has what `seqrecorder.legacy.contrib` has; `tf.contrib` is found on `tensorflow` and
-    `tensorflow.compat.v1` as they are, too, and `import tensorflow.contrib.slim as slim` works. Other names of
-    `tf.contrib` can be imported and subclassed, and raise when they are called: so a pipeline can be taken out of a
-    module that has a model as well. Shapes and variables are those of TensorFlow 1;
-    `tf.disable_v2_behavior()` and its like do nothing, as datasets need eager execution. TensorFlow's own
-    modules, Keras and this package import what they always do. What was imported keeps working after the end.
+    `import tensorflow as tf` then has the names of `tf.compat.v1`, the names that TensorFlow 1.0 renamed, and
+    `tf.contrib` with the contents of `seqrecorder.legacy.contrib`. The installed `tensorflow` and
+    `tensorflow.compat.v1` get `tf.contrib` as well, and `import tensorflow.contrib.slim as slim` works. Other names of
+    `tf.contrib` can be imported and subclassed, and raise when they are called. So the pipeline of a module can be used
+    although the module has a model, too. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()` and
+    similar calls do nothing, because datasets need eager execution. TensorFlow's own modules, Keras and this package
+    are not affected. Imported modules keep working after the end.
 
     >>> import seqrecorder as sr
     >>> with sr.legacy.compat():
@@ -184,7 +184,7 @@ def compat() -> Iterator[types.ModuleType]:
     """
     import tensorflow as tf
 
-    importlib.import_module("tensorflow.compat.v1")  # the first time, that puts another module in its place
+    importlib.import_module("tensorflow.compat.v1")  # its first import replaces the module
     old = _old_tensorflow(tf)
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
@@ -202,43 +202,43 @@ _INSIDE = (
     *("python", "data", "io", "layers", "learn", "slim", "training"),
     *("bucket_ops", "graph_actions", "graph_io", "hparam", "learn_io", "sequence_queueing_state_saver"),
 )
-"""Names on the way to a function inside a package of `tf.contrib`, as in `learn.python.learn.learn_io.graph_io`."""
+"""Names of modules inside packages of `tf.contrib`, as in `learn.python.learn.learn_io.graph_io`."""
 
 _REMOVED = "it is in no tensorflow.compat.v1: layers and cells are Keras's now, and other names are older than 1.0"
 
 
 class _Old(types.ModuleType):
-    """A module that has what others have, the first of them first."""
+    """A module that looks up names in other modules, in order."""
 
-    def __init__(self, name: str, doc: str, places: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, doc: str, modules: tuple[Any, ...]) -> None:
         super().__init__(name, doc)
         self.__path__ = []
-        self._places = places
+        self._modules = modules
 
     def __getattr__(self, name: str) -> Any:
-        for place in self._places:
+        for module in self._modules:
             with contextlib.suppress(AttributeError):
-                return getattr(place, name)
+                return getattr(module, name)
         if (imported := sys.modules.get(f"{self.__name__}.{name}")) is not None:
             return imported
         if self.__name__.startswith(f"{_CONTRIB}.") and name in _INSIDE:
             return self
-        known = sorted({key for place in self._places for key in dir(place) if not key.startswith("_")})
+        known = sorted({key for module in self._modules for key in dir(module) if not key.startswith("_")})
         meant = did_you_mean(name, known)
         if self.__name__.startswith(_CONTRIB) and not name.startswith("__"):
             return Absent.named(f"{self.__name__}.{name}", f"{meant}; {_THERE_IS}")
-        if name == "estimator":  # gone, and named when modules are imported that hold a model beside the input
+        if name == "estimator":  # removed, but scripts with a model name it on import
             return Absent.named(f"{self.__name__}.{name}", f"; {_REMOVED}")
         raise AttributeError(f"{self.__name__} has no {name!r}{meant}; {_REMOVED}")
 
     def __dir__(self) -> list[str]:
-        return sorted({key for place in self._places for key in dir(place)} | set(self.__dict__))
+        return sorted({key for module in self._modules for key in dir(module)} | set(self.__dict__))
 
 
 def _old_tensorflow(tf: types.ModuleType) -> Any:
-    """Return the module that stands for TensorFlow 1."""
+    """Build the module that stands for TensorFlow 1."""
     v1 = tf.compat.v1
-    cells = _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))  # of TensorFlow's, what needs no layers
+    cells = _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))  # only names that need no layers
     old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, renamed(v1)))
     old.__dict__.update(
         contrib=_contrib(tf),
@@ -260,11 +260,11 @@ def _old_tensorflow(tf: types.ModuleType) -> Any:
 
 
 def _does_nothing(*_: Any, **__: Any) -> None:
-    """Stand for a switch between TensorFlow's ways to run."""
+    """Replace the functions that switch the behaviour of TensorFlow."""
 
 
 def _reset_default_graph() -> None:
-    """Reset the default graph, unless a `with` statement chose another: then that is new anyway."""
+    """Reset the default graph, except inside a `with` statement, whose graph is new anyway."""
     import tensorflow as tf
 
     with contextlib.suppress(AssertionError):
@@ -272,32 +272,32 @@ def _reset_default_graph() -> None:
 
 
 def _contrib(tf: types.ModuleType) -> Any:
-    """Return `tf.contrib`, as far as there is one."""
-    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # what contrib had has no public name there
-    places = {
+    """Build the module `tf.contrib`."""
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # the names of contrib are not public there
+    sources = {
         "data": (tf.data.experimental, tf.compat.v1.data),
         "lookup": (contrib.lookup, tables),
         **{name: (getattr(contrib, name),) for name in ("layers", "learn", "rnn", "slim", "training")},
     }
-    packages = {name: _Old(f"{_CONTRIB}.{name}", "", parts) for name, parts in places.items()}
+    packages = {name: _Old(f"{_CONTRIB}.{name}", "", modules) for name, modules in sources.items()}
     return _Old(_CONTRIB, "", (types.SimpleNamespace(**packages),))
 
 
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
-    """Return an `__import__` that gives old code the old TensorFlow."""
+    """Build an `__import__` that gives old code the old TensorFlow."""
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
-        given = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
-        importer = str((given.get("globals") or {}).get("__name__", "")).partition(".")[0]
+        options = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}
+        importer = str((options.get("globals") or {}).get("__name__", "")).partition(".")[0]
         package, _, rest = name.partition(".")
-        if given.get("level") or importer in _NEW_CODE or package != "tensorflow":
+        if options.get("level") or importer in _NEW_CODE or package != "tensorflow":
             return importing(name, *arguments, **named)
         if rest.partition(".")[0] == "contrib":
-            found = functools.reduce(getattr, rest.split("."), old)
+            module = functools.reduce(getattr, rest.split("."), old)
         else:
-            found = importing(name, *arguments, **named)
-        if not given.get("fromlist") or name == "tensorflow":
+            module = importing(name, *arguments, **named)
+        if not options.get("fromlist") or name == "tensorflow":
             return old
-        return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, found)
+        return {"tensorflow.compat": old.compat, "tensorflow.compat.v1": old}.get(name, module)
 
     return find

@@ -1,7 +1,7 @@
-"""What stands in a TensorFlow 1 graph: queues, what fills them, readers, and what takes from either.
+"""Queues, readers and queue runners of a TensorFlow 1 graph.
 
-The vocabulary here: a **source** is a queue or a reader; a **pull** is an operation that takes from a source each time
-it runs; a **feed** is what a queue runner's thread puts into a queue each time it runs.
+A **source** is a queue or a reader. A **pull** is an operation that takes from a source each time it runs. A **feed**
+is an enqueue operation that a thread of a queue runner runs.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ ENQUEUES = {"QueueEnqueueV2": False, "QueueEnqueueManyV2": True}
 CONDITIONALS = ("If", "StatelessIf")
 PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 DEFAULT_SEED = 87654321
-"""The seed of a graph for which nobody set one."""
+"""The graph seed of TensorFlow if only an operation seed is set."""
 QUEUE_RUNNERS = "queue_runners"
 _LIFTED_RUNNERS = "seqrecorder_lifted_queue_runners"
-"""The collection of runners that nobody starts any more, since the tensors of their queues are lifted."""
+"""The collection of runners that are not started, because the tensors of their queues are lifted."""
 
 
 @attrs.frozen(eq=False)
 class Feed:
-    """What a thread of a queue runner puts into a queue.
+    """An enqueue operation of a queue runner.
 
     Attributes:
-        op: the operation that the thread runs.
-        after: operations that run with it, for their effect.
-        components: the tensors that are enqueued.
+        op: the operation that the threads run.
+        after: operations that run with it, for their side effects.
+        components: the enqueued tensors.
         many: whether they are enqueued row by row.
-        keep: None, or a bool tensor and the value it must have for anything to be enqueued.
-        threads: how many threads run the operation.
+        keep: a bool tensor and the value at which elements are enqueued; None to enqueue all.
+        threads: the number of threads that run the operation.
     """
 
     op: Any
@@ -63,11 +63,11 @@ class SparseSlot:
     """A sparse tensor on its way into a queue.
 
     Attributes:
-        parts: the tensors `indices`, `values` and `dense_shape`.
+        components: the tensors `indices`, `values` and `dense_shape`.
         many: whether its rows are enqueued one by one.
     """
 
-    parts: tuple[Any, Any, Any]
+    components: tuple[Any, Any, Any]
     many: bool
 
 
@@ -79,7 +79,7 @@ def through_identities(tensor: Any) -> Any:
 
 
 def source_of(tensor: Any) -> Any:
-    """Return the operation that makes a queue's or reader's handle, or raise `LiftError`."""
+    """Return the operation that creates the handle of a queue or reader, or raise `LiftError`."""
     op = through_identities(tensor).op
     if op.type in QUEUES or op.type in READERS:
         name = op.get_attr("shared_name")
@@ -94,7 +94,7 @@ def source_of(tensor: Any) -> Any:
 
 
 def describe(op: Any) -> str:
-    """Name a source or a pull as a person would.
+    """Describe a source or a pull for a message.
 
     >>> import tensorflow as tf
     >>> with tf.Graph().as_default():
@@ -105,18 +105,18 @@ def describe(op: Any) -> str:
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the seeds of a random operation, None for another."""
+    """Return the graph and operation seeds of a random operation, else None."""
     attributes = op.node_def.attr
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
 
-def made_in(op: Any) -> str | None:
-    """Return the file and the line in which somebody's code made an operation, if it did."""
-    return place_in(op.traceback or [])
+def location_of(op: Any) -> str | None:
+    """Return the file and the line of user code that created an operation, or None."""
+    return location_in(op.traceback or [])
 
 
-def place_in(frames: Sequence[Any]) -> str | None:
-    """Return the file and the line of the innermost of some stack frames that is neither ours nor TensorFlow's."""
+def location_in(frames: Sequence[Any]) -> str | None:
+    """Return the file and the line of the innermost frame outside this package and TensorFlow, or None."""
     packages = [str(Path(str(sys.modules[name].__file__)).parent) + os.sep for name in ("tensorflow", "seqrecorder")]
     for frame in reversed(frames):
         if not frame.filename.startswith((*packages, "<")):
@@ -125,7 +125,7 @@ def place_in(frames: Sequence[Any]) -> str | None:
 
 
 def sparse_slot(component: Any) -> SparseSlot | None:
-    """Return the sparse tensor that `tf.train.batch` and its like put aside, where a component stands for one."""
+    """Return the sparse tensor behind a component that `tf.train.batch` and similar functions serialized, or None."""
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
@@ -153,17 +153,17 @@ class Runners:
         """List the feeds of a queue, at least one.
 
         Raises:
-            LiftError: nothing does that the graph knows of.
+            LiftError: no queue runner of the graph fills the queue.
         """
         if queue.name in self._python:
             raise LiftError(
                 f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=f"{_given(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
+                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
                 op=queue.name,
             )
-        found = self._feeds.get(queue.name)
-        if found:
-            return found
+        feeds = self._feeds.get(queue.name)
+        if feeds:
+            return feeds
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
         if not fillers:
             raise LiftError("nothing fills the queue", advice="enqueue into it and add a QueueRunner", op=queue.name)
@@ -172,23 +172,23 @@ class Runners:
         raise LiftError(
             f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
             advice=f"add a QueueRunner for that operation in the input function, or, where it is fed from Python, "
-            f"{_given(queue)}",
+            f"{_advice(queue)}",
             op=queue.name,
         )
 
     def queues(self) -> list[Any]:
-        """Return the queues that runners fill."""
+        """List the queues that runners fill."""
         return [self.graph.get_operation_by_name(name) for name in self._feeds]
 
     def running(self) -> Iterator[Any]:
-        """Yield each operation that a thread runs, once."""
+        """Yield each operation run by a thread once."""
         yield from dict.fromkeys(feed.op for feeds in self._feeds.values() for feed in feeds)
 
     def _add(self, runner: Any) -> None:
         import tensorflow as tf
 
         queue = source_of(runner.queue.queue_ref)
-        if type(runner)._run is not tf.compat.v1.train.QueueRunner._run:  # noqa: SLF001 - what a subclass runs in place of it is Python
+        if type(runner)._run is not tf.compat.v1.train.QueueRunner._run:  # noqa: SLF001 - subclasses run Python code instead
             self._python[queue.name] = f"a {type(runner).__name__}"
             return
         ops = [getattr(op, "op", op) for op in runner.enqueue_ops]
@@ -205,18 +205,18 @@ class Runners:
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
-    """Let no thread fill the queues that were lifted: it would eat what the dataset reads.
+    """Remove the runners of lifted queues: their threads would take records from the dataset.
 
-    A queue that something else takes from, too, stays as it is: what fills it reads the same files once more.
+    A queue that has other users keeps its runner, which reads the same files once more.
 
     Args:
-        graph: of the queues.
-        sources: names of the queues and readers that were lifted.
-        pulls: names of the operations that took from them.
+        graph: the graph of the queues.
+        sources: names of the lifted queues and readers.
+        pulls: names of the operations that take from them.
 
     Raises:
-        LiftError: threads fill such a queue already; or a Python function does, whose values the dataset and another
-            consumer would divide.
+        LiftError: threads fill such a queue already; or a Python function fills it, whose values the dataset and
+            another user would divide.
     """
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
     mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
@@ -233,7 +233,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
                 f"a Python function fills it, and {others[queue]!r} takes from it besides what is lifted",
                 advice="lift what both take together, as a tuple; or remove the operation that nothing needs",
                 op=queue.name,
-                place=made_in(queue),
+                place=location_of(queue),
             )
         others |= {source_of(handle): others[queue] for op in filling if is_pull(op) for handle in handles_of(op)}
     for runner, queue in aside.items():
@@ -242,16 +242,16 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
                 "threads fill it already, and would go on taking records away from the dataset",
                 advice="lift before tf.train.start_queue_runners",
                 op=queue.name,
-                place=made_in(queue),
+                place=location_of(queue),
             )
     for runner in aside:
         runners.remove(runner)
-        runner.create_threads = lambda *_, **__: []  # for scripts that start the threads of each runner themselves
+        runner.create_threads = lambda *_, **__: []  # scripts may call it for each runner
         graph.add_to_collection(_LIFTED_RUNNERS, runner)
 
 
 def filled_while_read(queue: Any) -> LiftError:
-    """Return the error of a queue that the steps fill that read it."""
+    """Build the error for a queue filled by the same step that reads it."""
     return LiftError(
         "each step fills the queue just before it reads it, and no QueueRunner does",
         advice="leave the queue out: give each reader a tf.train.string_input_producer(names, shuffle=False) of its "
@@ -261,12 +261,12 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _run_before(op: Any) -> list[Any]:
-    """List what an operation waits for, itself or by its handles."""
+    """List the control inputs of an operation and of its inputs."""
     return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
-def _given(queue: Any) -> str:
-    """Say what to do about a queue that Python fills."""
+def _advice(queue: Any) -> str:
+    """Advise on a queue that Python fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"
@@ -274,40 +274,40 @@ def _given(queue: Any) -> str:
 
 
 def consumers(source: Any) -> list[Any]:
-    """Return the operations that take a source's handle."""
-    found = []
+    """List the operations that use the handle of a source, through identities."""
+    ops = []
     for op in source.outputs[0].consumers():
-        found += consumers(op) if op.type == "Identity" else [op]
-    return found
+        ops += consumers(op) if op.type == "Identity" else [op]
+    return ops
 
 
 _Enqueue = tuple[tuple[Any, ...], bool, "tuple[Any, bool] | None"]
 
 
 def _run_by(op: Any, queue: Any) -> tuple[list[_Enqueue], list[Any]]:
-    """Find what an operation puts into a queue, `(components, many, keep)`, and what else it runs."""
-    found: list[_Enqueue] = []
+    """Find the enqueues `(components, many, keep)` that an operation runs, and the other operations it runs."""
+    puts: list[_Enqueue] = []
     after: list[Any] = []
     seen, stack = {op}, [op]
     while stack:
         here = stack.pop()
         before = list(here.control_inputs)
         if here.type in ENQUEUES and _leads_to(here.inputs[0], queue):
-            found.append((tuple(here.inputs[1:]), ENQUEUES[here.type], None))
+            puts.append((tuple(here.inputs[1:]), ENQUEUES[here.type], None))
         elif here.type in CONDITIONALS and (enqueues := list(_conditional_enqueues(here, queue))):
-            found += enqueues
-        elif here.type in ("NoOp", "Identity", "IdentityN"):  # what tf.group, tf.tuple and tf.cond put around it
+            puts += enqueues
+        elif here.type in ("NoOp", "Identity", "IdentityN"):  # tf.group, tf.tuple and tf.cond add these
             before += [tensor.op for tensor in here.inputs]
         else:
             after.append(here)
             continue
         stack += [other for other in before if other not in seen]
         seen.update(before)
-    return found, after
+    return puts, after
 
 
 def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
-    """Yield what `keep_input` of `tf.train.maybe_batch` and its like makes of an enqueue: a branch of an `If`."""
+    """Yield the enqueues in branches of an `If`, as `tf.train.maybe_batch` creates them for `keep_input`."""
     arguments = op.inputs[1:]
     if not any(_leads_to(tensor, queue) for tensor in arguments):
         return
@@ -334,23 +334,23 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def _function(graph: Any, name: str) -> Any:
-    """Return the definition of a function of a graph."""
+    """Find the definition of a function in a graph."""
     return next(f for f in graph.as_graph_def().library.function if f.signature.name == name)
 
 
 def handles_of(pull: Any) -> Sequence[Any]:
-    """Return the handles of the sources that a pull empties: a queue's, or those of a reader and its queue."""
+    """Return the handles of the sources of a pull: of its queue, or of its reader and the queue of that."""
     handles: Sequence[Any] = pull.inputs[: 2 if pull.type in READS else 1]
     return handles
 
 
 def is_pull(op: Any) -> bool:
-    """Check whether an operation takes from a source."""
+    """Check that an operation takes from a source."""
     return op.type in DEQUEUES or op.type in READS
 
 
 def back_from(ops: Iterable[Any]) -> Iterator[Any]:
-    """Yield operations and what running them runs, as far as the pulls."""
+    """Yield operations and all that they depend on, back to the pulls."""
     waiting = [*ops]
     seen = {*waiting}
     while waiting:

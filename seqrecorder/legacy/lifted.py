@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import made_in
+from seqrecorder.legacy.graph import location_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,14 +20,14 @@ class Stage:
     """One stage of a pipeline.
 
     Attributes:
-        name: of the operation in the graph.
-        found: what stands there, in TensorFlow 1's words.
-        done: what takes its place, in those of tf.data.
-        unfixed: why its order was not fixed in the original, so that only the same examples can be had, in another
-            order; None where it was, and the lifted stage gives the same order.
-        drawn: why random values in it were not fixed in the original, so that other ones of the same kind come; None
-            where they were, or where there are none.
-        place: the file and the line of the script that made it, where one did.
+        name: the name of the operation in the graph.
+        found: the stage in the words of TensorFlow 1.
+        done: its translation in the words of tf.data.
+        unfixed: the reason why the original order was random; the lifted stage gives the same examples in another
+            order. None if the order is the same.
+        drawn: the reason why random values were not reproducible in the original. None if they are the same, or if
+            there are none.
+        place: the file and the line of the script that created the operation, if known.
     """
 
     name: str
@@ -38,27 +38,27 @@ class Stage:
     place: str | None = None
 
     def __str__(self) -> str:
-        said = {
+        remarks = {
             "in ": self.place,
             "-> ": self.done,
             "order not fixed: ": self.unfixed,
             "values not fixed: ": self.drawn,
         }
-        return "\n   ".join([self.found, *(word + what for word, what in said.items() if what is not None)])
+        return "\n   ".join([self.found, *(word + remark for word, remark in remarks.items() if remark is not None)])
 
 
 @attrs.frozen(eq=False)
 class Recipe:
-    """Buckets of `tf.contrib`, for those who print what stands for them.
+    """Buckets of `tf.contrib`, as `convert` prints them.
 
     Attributes:
-        targets: tensors of one example; the first decides on the bucket.
-        keep: a bool scalar that says whether the example is used, if it is no constant.
-        boundaries: of the buckets.
-        sizes: of their batches.
+        targets: the tensors of one example; the first selects the bucket.
+        keep: a bool scalar that selects examples, unless it is constant.
+        boundaries: the boundaries of the buckets.
+        sizes: the batch size of each bucket.
         smaller: whether smaller batches come at the end.
         by_length: whether the first tensor is a length that is returned, or the number of the bucket.
-        steps: of the segments that examples are cut into, where those are batched; 0 for buckets.
+        steps: the number of steps of a segment, if examples are cut into segments; 0 for buckets.
     """
 
     targets: tuple[Any, ...]
@@ -75,12 +75,12 @@ class Lifted:
     """An input function in the form of a `tf.data.Dataset`.
 
     Attributes:
-        dataset: of elements with the structure that the function returned; lists are tuples.
-        stages: of the pipeline, from the source on.
-        notes: what took a part of the elements away in the original, and does not any more.
-        sources: names of the operations that it empties: queues, readers, and what stands for a dataset.
-        pulls: names of the operations that took from them.
-        recipe: how a function of `tf.contrib` that it stands for is printed, if it can be.
+        dataset: the `tf.data.Dataset`, with the structure that the function returned; lists are tuples.
+        stages: the stages of the pipeline, from the source on.
+        notes: operations that took elements away in the original and no longer do.
+        sources: names of the queues, readers and operations that stand for a dataset.
+        pulls: names of the operations that take from them.
+        recipe: the recipe by which `convert` prints a `tf.contrib` function, if there is one.
     """
 
     dataset: Any
@@ -92,7 +92,7 @@ class Lifted:
 
     @property
     def exact(self) -> bool:
-        """Check whether the original gave the same order each time; the dataset then gives it, too."""
+        """Check that the original always gave the same elements in the same order, as the dataset does."""
         return not self.notes and all(stage.unfixed is None and stage.drawn is None for stage in self.stages)
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ _EMPTIED: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = weakref.W
 
 
 def datasets_of(graph: Any) -> Mapping[str, Lifted]:
-    """Describe the operations of a graph, by their names."""
+    """Map the operations that stand for a dataset to it, by name."""
     return _DATASETS.get(graph, {})
 
 
@@ -122,12 +122,12 @@ def register(op: Any, lifted: Lifted) -> None:
 
 
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
-    """Check that no other tensors of a graph were lifted that come from the same sources, and keep what these empty.
+    """Check that no other lifted tensors of a graph share a source, and register these.
 
-    Who takes from a queue takes it away from all others; each lift gives all that it holds.
+    The users of a queue divide its elements, but each lift gives all of them.
 
     Raises:
-        LiftError: there were such tensors.
+        LiftError: other tensors of the same sources were lifted before.
     """
     emptied = _EMPTIED.setdefault(graph, {})
     names = tuple(tensor.name for tensor in tensors)
@@ -137,6 +137,6 @@ def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -
                 f"{', '.join(emptied[source])} took a part of it, and was lifted already: each lift gives all",
                 advice="lift what is taken from it together, as a tuple, or what each takes with a queue of its own",
                 op=source,
-                place=made_in(graph.get_operation_by_name(source)),
+                place=location_of(graph.get_operation_by_name(source)),
             )
     emptied.update(dict.fromkeys(sources, names))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import QUEUES, made_in, put_runners_aside, seeds
+from seqrecorder.legacy.graph import QUEUES, location_of, put_runners_aside, seeds
 from seqrecorder.legacy.lifted import Lifted, check_apart, datasets_of
 from seqrecorder.legacy.queues import check_shuffle_buffer
 from seqrecorder.legacy.subgraph import State
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 class Returned:
     """A nested structure of tensors of one graph.
 
-    tf.data takes lists for tensors, so they become tuples. What is no tensor, such as a number of batches, becomes a
-    constant, and None stays None. For a queue, its next element.
+    Lists become tuples, because tf.data treats lists as tensors. Plain values, such as a number of batches, become
+    constants, and None stays None. A queue is replaced by its next element.
 
     Attributes:
-        tensors: the dense tensors in it, those of sparse and ragged ones included.
+        tensors: the dense tensors, including the components of sparse and ragged ones.
 
     Args:
-        value: what the function returned.
-        graph: in which it ran.
+        value: the return value of the function.
+        graph: the graph in which it ran.
 
     Raises:
-        LiftError: something in it cannot be part of an element of a dataset.
+        LiftError: a value cannot be part of a dataset element.
     """
 
     def __init__(self, value: Any, graph: Any) -> None:
@@ -45,17 +45,17 @@ class Returned:
         with graph.as_default():
             self.structure = _tuples(value)
             self.leaves = [self._leaf(leaf) for leaf in tf.nest.flatten(self.structure)]
-        self.tensors = [part for leaf in self.leaves if tf.is_tensor(leaf) for part in _parts(leaf)]
+        self.tensors = [tensor for leaf in self.leaves if tf.is_tensor(leaf) for tensor in _dense_tensors(leaf)]
 
     def pack(self, tensors: Any) -> Any:
-        """Return the structure with other tensors in the places of `tensors`, inside the graph that is being built."""
+        """Pack new tensors into the structure, in the order of `tensors`."""
         import tensorflow as tf
 
         new = iter(tensors)
         leaves = []
         for leaf in self.leaves:
             if tf.is_tensor(leaf):
-                mine = [next(new) for _ in _parts(leaf)]
+                mine = [next(new) for _ in _dense_tensors(leaf)]
                 leaves.append(tf.nest.pack_sequence_as(leaf, mine, expand_composites=True))
             else:
                 leaves.append(leaf if leaf is None else tf.constant(leaf))
@@ -74,7 +74,7 @@ class Returned:
                 advice="there are no queues of TensorFlow 1 in it: call the function itself, outside of any graph",
             )
         if tf.is_tensor(leaf):
-            if any(getattr(part, "graph", None) is not self.graph for part in _parts(leaf)):
+            if any(getattr(tensor, "graph", None) is not self.graph for tensor in _dense_tensors(leaf)):
                 raise LiftError(
                     f"{leaf!r} was made outside of the function's graph",
                     advice="make all tensors inside the function that is lifted",
@@ -91,14 +91,14 @@ class Returned:
         return leaf
 
 
-def _parts(leaf: Any) -> list[Any]:
+def _dense_tensors(leaf: Any) -> list[Any]:
     import tensorflow as tf
 
     return list(tf.nest.flatten(leaf, expand_composites=True))
 
 
 def _tuples(value: Any) -> Any:
-    """Return a structure with tuples in the place of lists."""
+    """Replace the lists of a structure by tuples."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_tuples(item) for item in value))
     if isinstance(value, (list, tuple)):
@@ -109,7 +109,7 @@ def _tuples(value: Any) -> Any:
 
 
 _AHEAD = 2
-"""Elements that are made before they are asked for."""
+"""Elements to prefetch: queues, too, were filled while a model trained on the last batch."""
 
 
 def lift(
@@ -122,11 +122,11 @@ def lift(
 ) -> Any:
     r"""Turn a TensorFlow 1 input function that reads through queues into a `tf.data.Dataset`.
 
-    The function is called once, inside a graph of its own. What stands between the readers and the tensors that it
-    returns is translated stage by stage: queue runners, queues, readers and producers into tf.data, the operations
-    between them unchanged into `map`s. So helper functions, loops and queues made by hand need no attention. Nothing is
-    read, and no thread is started, before the dataset is iterated; then errors are raised where they happen, where a
-    queue's main thread saw `OutOfRangeError` and took it for the end.
+    The function is called once, in its own graph. The graph between the readers and the returned tensors is translated
+    stage by stage: queue runners, queues, readers and producers become tf.data transformations, and the operations
+    between them run unchanged in `map`. Helper functions, loops and hand-written queues are covered as well. Nothing
+    is read and no thread starts before the dataset is iterated. Errors are then raised where they happen; with queues,
+    the main thread only saw `OutOfRangeError`, which looked like the end.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "numbers.csv")
@@ -141,42 +141,41 @@ def lift(
     [1 3 5 1] [2 4 6 2]
     [3 5] [4 6]
 
-    The elements and, where the original had a fixed one, their order are those of the queue run: seeded orders of files
-    and the keys of readers bit for bit. Random queues, several threads and several readers left the order to chance;
-    then it is another one of the orders that were possible, and `explain` says so.
+    The elements are those of the queues, and so is their order where the original had a fixed one: seeded orders of
+    files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
+    to chance. The dataset then has another possible order, and `explain` says so.
 
-    Operations compute what is written. A `Session` optimised its graph, such as divisions by constants into
+    Operations run as they are written. A `Session` optimised its graph, for example divisions by constants into
     multiplications, so its floats may differ in the last bit.
 
-    An iterator can be saved in a `tf.train.Checkpoint` and goes on where it was, in shuffled orders of files too. Some
-    operations have a state that no checkpoint holds: Python functions, and random ones between the queues. With them
-    TensorFlow refuses to save.
+    An iterator can be saved in a `tf.train.Checkpoint` and resumes where it was, even within shuffled files. TensorFlow
+    refuses to save Python functions and random operations between the queues, whose state no checkpoint holds.
 
-    Inside a graph, tensors that stand there already can be lifted too, where queues are made in one place of a script
-    and used in another: `x = get_next(lift(x))`. No thread fills the queues behind them any more.
-    Several who took from one queue divided what it held, and each lift gives all of it: lift what they took together.
+    Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
+    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them. Several users of one
+    queue divided its elements, but each lift gives all of them: lift their tensors together.
 
     Args:
-        input_fn: takes nothing and returns a nested structure of tensors; or such a structure, of the default graph.
+        input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
+            default graph.
         feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
-            of what is put into them: tuples of the components, one element at a time; or, where graphs are on, a
-            function that makes it.
-        graph_seed: what `tf.set_random_seed` was given before the function was called, where it was; by default, the
-            seed of the graph inside which `lift` is called. In eager execution a seed that was set before is refused
-            where operations draw by it.
-        shuffle_buffer: from how many elements a random queue chooses: `"capacity"`, which is what it held where
-            training was slower than reading, `"min_after_dequeue"`, the least that it held, or a number.
-        explain: prints the stages that were found.
+            of their elements: tuples of the components, one element at a time; or, inside a graph, a function that
+            returns it.
+        graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
+            graph in which `lift` is called. In eager execution, a seed that is set already is refused if random
+            operations depend on it.
+        shuffle_buffer: the buffer size of random queues: `"capacity"`, as if reading was faster than training,
+            `"min_after_dequeue"`, as if it was slower, or a number.
+        explain: whether to print the stages.
 
     Returns:
-        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It holds no Python, other
-        than that of a `tf.py_func` in the function.
+        A `tf.data.Dataset` with the structure that the function returned; lists are tuples. It runs no Python, except
+        for a `tf.py_func` in the function.
 
     Raises:
-        LiftError: something cannot be translated; or other tensors of the graph were lifted that come from the same
-            queue; or a record is returned beside the batch that holds it, where a session could ask for one alone. It
-            says what, why, and the way out.
-        OptionError: an option makes no sense.
+        LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or a record
+            is returned together with its batch, which a session can run separately. The error says what to do.
+        OptionError: an option is invalid.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
     if explain:
@@ -191,9 +190,9 @@ def trace(
     graph_seed: int | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Return the dataset of `lift` together with the stages that were found, for programs that ask about them.
+    """Return the dataset of `lift` together with its stages, for use by programs.
 
-    Takes and raises what `lift` does.
+    See `lift` for arguments and errors.
     """
     import tensorflow as tf
     from tensorflow.python.eager import context  # no public name tells the seed
@@ -230,16 +229,15 @@ def trace(
     with eagerly():
         options = tf.data.Options()
         options.deterministic = True
-        # With it on, the end of an iterator may wait for the next tick of a timer.
+        # With autotuning, the end of an iterator may wait for the next tick of a timer.
         options.autotune.enabled = False
-        # Queues were filled while a model trained on what they gave.
         packed = lifted.dataset.map(lambda *tensors: returned.pack(tensors)).prefetch(_AHEAD)
         dataset = packed.with_options(options)
     return attrs.evolve(lifted, dataset=dataset)
 
 
 def _check_seeds(graph: Any, outside: int) -> None:
-    """Refuse random operations where a seed was set that the graph of the function does not have."""
+    """Refuse random operations if a global seed is set that the graph of the function lacks."""
     for op in graph.get_operations():
         if seeds(op) is not None:
             raise LiftError(
@@ -247,7 +245,7 @@ def _check_seeds(graph: Any, outside: int) -> None:
                 "was called outside of the function that is lifted",
                 advice=f"give graph_seed={outside} if the old program set it; else lift before the seed is set",
                 op=op.name,
-                place=made_in(op),
+                place=location_of(op),
             )
 
 
@@ -270,7 +268,7 @@ def translate(
     feed: Mapping[str, Any] | None = None,
     shuffle_buffer: ShuffleBuffer = "capacity",
 ) -> Lifted:
-    """Turn some tensors of a graph's pipeline into a dataset of tuples (see `lift`)."""
+    """Translate the pipeline of graph tensors into a dataset of tuples (see `lift`)."""
     import tensorflow as tf
 
     values = {name.removesuffix(":0"): value for name, value in (feed or {}).items()}
@@ -286,13 +284,13 @@ def translate(
     try:
         with eagerly():
             translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
-            # There is no Python control flow to convert in what is built here.
+            # The functions of this package have no control flow for AutoGraph to convert.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:
         if error.op is None or error.place is not None:
             raise
         op = graph.get_operation_by_name(error.op)
-        raise LiftError(error.reason, advice=error.advice, op=error.op, place=made_in(op)) from error.__cause__
+        raise LiftError(error.reason, advice=error.advice, op=error.op, place=location_of(op)) from error.__cause__
     finally:
         state.close()
     notes = tuple(dict.fromkeys(translation.notes))

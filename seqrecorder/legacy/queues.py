@@ -1,4 +1,4 @@
-"""Queues as stages of a `tf.data.Dataset`: what is put into them, and how it comes out."""
+"""Queues as stages of a `tf.data.Dataset`: enqueueing, order and batching."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def lowest_first(contents: Any, capacity: int) -> Any:
-    """Let the element of the lowest priority come first, of those that a queue of a capacity holds.
+    """Sort elements by priority within a buffer of `capacity`, the lowest first.
 
-    In TensorFlow 1 that was the order where the threads that filled the queue were ahead of what emptied it, so that it
-    was full each time that something was taken. Among equal priorities, the first that came is the first to go.
+    TensorFlow 1 had this order if the queue was full at each dequeue, because the filling threads were faster. Equal
+    priorities keep their order.
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
-        capacity: elements that the queue holds; below 1 for no limit: all are held before the first comes.
+        capacity: the capacity of the queue; below 1 for no limit: all elements are sorted before the first comes.
     """
     import tensorflow as tf
 
@@ -33,9 +33,9 @@ def lowest_first(contents: Any, capacity: int) -> Any:
     packed = contents.map(lambda *row: (row[0], tf.stack([tf.io.serialize_tensor(x) for x in row]), False))
     end = tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), tf.fill([len(specs)], ""), True))
 
-    def step(held: Any, element: Any) -> Any:
-        (priorities, rows), (priority, row, last) = held, element
-        new = tf.where(last, 0, 1)  # the end is no element
+    def step(state: Any, element: Any) -> Any:
+        (priorities, rows), (priority, row, last) = state, element
+        new = tf.where(last, 0, 1)  # the end marker is no element
         priorities = tf.concat([priorities, priority[tf.newaxis][:new]], 0)
         rows = tf.concat([rows, row[tf.newaxis][:new]], 0)
         size = tf.size(priorities, tf.int64)
@@ -52,7 +52,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
 
 def rows(feed: Feed) -> int | str:
-    """Return how many elements a feed enqueues at a time, as far as the graph knows."""
+    """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
     if not feed.many:
         return 1
     count = feed.components[0].shape[0] if feed.components[0].shape.rank else None
@@ -60,7 +60,7 @@ def rows(feed: Feed) -> int | str:
 
 
 def unseeded(section: Section) -> str | None:
-    """Return why the order of a producer was another each time that the program ran, or None."""
+    """Explain why the order of a producer changed from run to run, or return None."""
     for op in section.stateful:
         shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
         if shuffles and not section.pulls and seeds(op) == (0, 0):
@@ -69,12 +69,12 @@ def unseeded(section: Section) -> str | None:
 
 
 def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
-    """Return why random values in elements were others each time that the program ran, or None.
+    """Explain why random values in elements changed from run to run, or return None.
 
     Args:
-        sections: what computes the elements.
-        threads: how many threads ran it.
-        unordered: whether the order of what it is computed from was not fixed.
+        sections: the sections that compute the elements.
+        threads: the number of threads that ran them.
+        unordered: whether the order of their inputs was random.
     """
     for section in sections:
         for op in section.stateful:
@@ -90,15 +90,15 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
 
 
 def keeps(feed: Feed) -> list[Any]:
-    """Return the tensor that says whether what is fed is kept, if there is one."""
+    """List the `keep` tensor of a feed, if it has one."""
     return [] if feed.keep is None else [feed.keep[0]]
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that several who take from a queue, each by iterating over all that it gets, find the same in it.
+    """Check that all users of a shared queue see the same elements, as each iterates over all of them.
 
     Raises:
-        LiftError: each time others may be kept.
+        LiftError: a stateful operation decides which elements are kept.
     """
     for op in back_from(keep.op for keep in keeps(feed)):
         if op in section.stateful:
@@ -110,12 +110,12 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
 
 
 def steps(feed: Feed) -> list[str]:
-    """Describe `put` in the words of tf.data."""
+    """List the transformations of `put`."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
 
 def put(raw: Any, feed: Feed) -> Any:
-    """Return a dataset of elements of a queue from one of what a feed gives."""
+    """Filter and unbatch the outputs of a feed to the elements of a queue."""
     if feed.keep is not None:
         value = feed.keep[1]
         raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
@@ -123,14 +123,14 @@ def put(raw: Any, feed: Feed) -> Any:
 
 
 ShuffleBuffer: TypeAlias = Literal["capacity", "min_after_dequeue"] | int
-"""From how many elements a random queue chooses."""
+"""Buffer size of a random queue."""
 
 SPARSE = 3
-"""Strings that stand for a sparse tensor."""
+"""Strings in the serialized form of a sparse tensor."""
 
 
 def check_shuffle_buffer(value: Any) -> Any:
-    """Return the option, or raise `OptionError`."""
+    """Validate the option `shuffle_buffer`, or raise `OptionError`."""
     if value in ("capacity", "min_after_dequeue"):
         return value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -138,8 +138,12 @@ def check_shuffle_buffer(value: Any) -> Any:
     return value
 
 
-def given_contents(queue: Any, dataset: Any) -> Any:
-    """Return a dataset of tuples of what a queue holds, from one that somebody gives, or raise `OptionError`."""
+def fed_contents(queue: Any, dataset: Any) -> Any:
+    """Validate the dataset that the user feeds into a queue, and return it as tuples.
+
+    Raises:
+        OptionError: it is no dataset, belongs to a graph, or has other dtypes or shapes than the queue.
+    """
     import tensorflow as tf
 
     dataset = dataset() if inspect.isroutine(dataset) else dataset
@@ -157,11 +161,11 @@ def given_contents(queue: Any, dataset: Any) -> Any:
         types, shapes = [tf.int64, *types], [[], *shapes]
     shapes = shapes or _shapes_put(queue, len(types))
     wanted = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
-    found = tf.nest.flatten(dataset.element_spec, expand_composites=True)
-    if len(found) != len(wanted) or not all(map(_fits, found, wanted)):
-        expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, found))
-        ranks = [(one.shape.rank, other.shape.rank) for one, other in zip(found, wanted, strict=False)]
-        batches = all(other is None or one == other + 1 for one, other in ranks) and len(found) == len(wanted)
+    actual = tf.nest.flatten(dataset.element_spec, expand_composites=True)
+    if len(actual) != len(wanted) or not all(map(_fits, actual, wanted)):
+        expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, actual))
+        ranks = [(one.shape.rank, other.shape.rank) for one, other in zip(actual, wanted, strict=False)]
+        batches = all(other is None or one == other + 1 for one, other in ranks) and len(actual) == len(wanted)
         advice = ": unbatch() it" if batches else ""
         raise OptionError(
             f"feed: {queue.name!r} takes elements of ({expected}) one by one, but the dataset has ({got}){advice}"
@@ -171,14 +175,14 @@ def given_contents(queue: Any, dataset: Any) -> Any:
 
 
 def flat(dataset: Any) -> Any:
-    """Return a dataset of tuples of the dense tensors of another's elements."""
+    """Flatten the elements of a dataset to tuples of dense tensors."""
     import tensorflow as tf
 
     return dataset.map(lambda *element: tuple(tf.nest.flatten(element, expand_composites=True)))
 
 
 def _shapes_put(queue: Any, count: int) -> list[Any]:
-    """Return the shapes of what the graph puts into a queue that declares none, as far as they are known."""
+    """Infer the shapes of the components of a queue from its enqueue operations."""
     import tensorflow as tf
 
     shapes: list[Any] = []
@@ -189,21 +193,21 @@ def _shapes_put(queue: Any, count: int) -> list[Any]:
     return shapes or [tf.TensorShape(None)] * count
 
 
-def _fits(found: Any, wanted: Any) -> bool:
-    return bool(found.dtype == wanted.dtype and found.shape.is_compatible_with(wanted.shape))
+def _fits(actual: Any, wanted: Any) -> bool:
+    return bool(actual.dtype == wanted.dtype and actual.shape.is_compatible_with(wanted.shape))
 
 
 def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int = 0) -> tuple[Any, str, str | None]:
-    """Put what a queue holds into the order in which it comes out.
+    """Reorder the elements of a queue from enqueue order to dequeue order.
 
     Args:
-        queue: the operation that makes it.
-        contents: a `tf.data.Dataset` of tuples, in the order in which they were enqueued.
-        shuffle_buffer: how many elements a random queue chooses from.
-        fallback: the seed of a queue that has none; 0 for another order in each iteration.
+        queue: the operation of the queue.
+        contents: a `tf.data.Dataset` of tuples, in enqueue order.
+        shuffle_buffer: the buffer size of random queues.
+        fallback: the seed of an unseeded queue; 0 to reshuffle in each iteration.
 
     Returns:
-        The dataset, what was done, in the words of tf.data, and, where the order of the original was not fixed, why.
+        The dataset, the name of the transformation, and the reason why the original order was random, or None.
     """
     capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":
@@ -222,23 +226,23 @@ def _buffer(queue: Any, capacity: int, shuffle_buffer: ShuffleBuffer) -> int:
     if shuffle_buffer == "min_after_dequeue":
         return least
     if shuffle_buffer == "capacity":
-        # A queue without a capacity holds whatever the threads are ahead, which nothing says.
+        # Without a capacity, the size of the queue depends on the speed of its threads, which is not known.
         return int(capacity) if capacity > 0 else least
     return shuffle_buffer
 
 
 def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequence[bool]) -> tuple[Any, str]:
-    """Stack what comes out of a queue, as `dequeue_many` and `dequeue_up_to` did.
+    """Batch the elements of a queue as `dequeue_many` and `dequeue_up_to` did.
 
     Args:
-        queue: the operation that makes it.
+        queue: the operation of the queue.
         contents: a `tf.data.Dataset` of tuples.
-        count: rows to an element.
-        rest: whether the last, which may have fewer, comes at all.
-        sparse: which components stand for sparse tensors.
+        count: the batch size.
+        rest: whether to keep a smaller last batch.
+        sparse: flags of the components that are serialized sparse tensors.
 
     Returns:
-        The dataset, and what was done, in the words of tf.data.
+        The dataset and the name of the transformation.
     """
     import tensorflow as tf
 
@@ -255,7 +259,7 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
 
 
 def several_at_once(contents: Any, count: int) -> Any:
-    """Return elements of `count` consecutive ones each, whatever their shapes: a tuple of tuples."""
+    """Group `count` consecutive elements of any shapes into a tuple of tuples."""
     import tensorflow as tf
 
     specs = contents.element_spec

@@ -21,22 +21,21 @@ if TYPE_CHECKING:
     Files = Any
 
 
-# The old operation counts how often it ran where no checkpoint sees it, so a `tf.data` iterator over it cannot be
-# saved. Its numbers are those of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), so
-# those of any run can be had at once; and its swaps can be followed for all places at once, in place of one after the
-# other.
+# `tf.random_shuffle` keeps a hidden counter of its runs, so a `tf.data` iterator over it cannot be saved. Its numbers
+# come from Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), a counter-based generator, so
+# the numbers of any run can be computed directly. Its swaps are applied to all indices in parallel.
 
 _PHILOX = 1
 _LANES = 4
-"""Numbers that one step of Philox's counter gives."""
+"""Numbers from one step of the Philox counter."""
 
 
 def numbered(times: Any, seeds: tuple[int, int]) -> Any:
-    """Return a dataset of `(run, seeds)`, from one of the numbers of runs.
+    """Add the seeds to a dataset of run numbers: `(run, seeds)`.
 
     Args:
         times: a `tf.data.Dataset` of int64 scalars, from 0.
-        seeds: of the operation; zeros draw others in each iteration.
+        seeds: the seeds of the operation; zeros draw new seeds in each iteration.
     """
     import tensorflow as tf
 
@@ -52,7 +51,7 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
     Args:
         values: a tensor `(n, ...)`, with the same n in each run.
         run: int64 scalar, counted from 0.
-        seeds: int64 `(2,)`, of the graph and of the operation.
+        seeds: int64 `(2,)`, the seeds of the graph and of the operation.
     """
     import tensorflow as tf
 
@@ -66,61 +65,61 @@ def shuffled(values: Any, run: Any, seeds: Any) -> Any:
         dtype=tf.uint32,
     )
     here = tf.range(count)
-    # In step i the value at i and that at other[i], which is not before i, change places.
+    # Step i of the Fisher-Yates shuffle swaps the values at i and other[i] >= i.
     other = here + tf.cast(drawn, tf.int64) % (count - here)
     return tf.ensure_shape(tf.gather(values, _after_swaps(here, other)), values.shape)
 
 
 def _after_swaps(here: Any, other: Any) -> Any:
-    """Apply all swaps: return the index of the value in each position."""
+    """Apply all swaps and return the permutation."""
     import tensorflow as tf
 
     count = tf.size(here, tf.int64)
     nothing = -tf.ones_like(here)
-    # What step i finds at i was put there by the last step before it that changed places with i, which found that at
-    # its own place, and so on; following all of these ways to their start takes log2(n) rounds.
+    # Before step i, the value at i comes from the last earlier step j with other[j] == i, which had it at index j, and
+    # so on. Pointer jumping follows all of these chains to their start in log2(n) rounds.
     swaps = other > here
     before = tf.math.unsorted_segment_max(tf.where(swaps, here, nothing), other, count)
     start = tf.where(before >= 0, before, here)
-    [found] = tf.while_loop(
+    [origin] = tf.while_loop(
         lambda way: tf.reduce_any(tf.not_equal(tf.gather(way, way), way)), lambda way: [tf.gather(way, way)], [start]
     )
-    # What step i takes from other[i] was put there by the last step before it with the same other place.
+    # Step i takes from other[i] the value left there by the last earlier step with the same target.
     order = tf.argsort(other, stable=True)
-    places = tf.gather(other, order)
-    again = tf.concat([tf.zeros([1], tf.bool), tf.equal(places[1:], places[:-1])], 0)[:count]
+    targets = tf.gather(other, order)
+    again = tf.concat([tf.zeros([1], tf.bool), tf.equal(targets[1:], targets[:-1])], 0)[:count]
     previous = tf.concat([nothing[:1], tf.cast(order[:-1], tf.int64)], 0)[:count]
     last = tf.scatter_nd(order[:, tf.newaxis], tf.where(again, previous, nothing), tf.shape(here))
-    return tf.where(last >= 0, tf.gather(found, tf.maximum(last, 0)), other)
+    return tf.where(last >= 0, tf.gather(origin, tf.maximum(last, 0)), other)
 
 
-# `tf.data.TextLineDataset` reads as it goes, but leaves out every carriage return, not only those of line ends, as
-# TensorFlow 1's reader did. `FixedLengthRecordDataset` fails where blocks do not fill a file, and no operation says
-# how long it is; so a large file comes byte by byte. That takes a few tenths of a microsecond a byte, a fifth of what
-# a queue took to give its lines.
+# `tf.data.TextLineDataset` streams, but drops every carriage return; the reader of TensorFlow 1 dropped only those at
+# line ends. `FixedLengthRecordDataset` fails if blocks do not fill a file, and no operation returns the length of a
+# file. So a large file is read byte by byte. That takes a few tenths of a microsecond a byte, a fifth of the time that
+# a queue took.
 
 BLOCK = 1 << 18
-"""Bytes of a large file that are split at a time."""
+"""Bytes of a large file that are split into lines at a time."""
 
 SMALL = 1 << 25
-"""Files of no more bytes are read at once."""
+"""Files up to this many bytes are read at once."""
 
 
 def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
-    r"""Return a dataset of `(key, line)` of a text file, as `tf.TextLineReader` gave them, or of lines.
+    r"""Read a text file as a dataset of `(key, line)`, as `tf.TextLineReader` did, or of lines.
 
-    Lines end with `\n`; the last carriage return before it, or before the end of the file, belongs to it. What follows
-    the last line end is a line only if there is something else.
+    Lines end with `\n`; the last carriage return before it, or before the end of the file, is dropped as well. Text
+    behind the last line end is a line, unless it is empty or a lone carriage return.
 
     Args:
         path: string scalar.
-        skip_header_lines: lines left out at the start.
-        keyed: whether there are keys, which take time.
+        skip_header_lines: the number of lines to skip at the start.
+        keyed: whether to add keys, which takes time.
     """
     import tensorflow as tf
 
-    def given(lines: Any, number: Any) -> Any:
-        """Return lines, the first of which has a number, without those that are left out."""
+    def keyed_lines(lines: Any, number: Any) -> Any:
+        """Drop header lines and add keys; the first line has the number `number`."""
         first = tf.minimum(tf.maximum(skip_header_lines - number, 0), tf.size(lines, tf.int64))
         if not keyed:
             return lines[first:]
@@ -130,28 +129,28 @@ def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
     def step(state: Any, element: Any) -> Any:
         (begun, number), (block, last) = state, element
         lines, begun = _split(begun + block, last)
-        return (begun, number + tf.size(lines, tf.int64)), given(lines, number)
+        return (begun, number + tf.size(lines, tf.int64)), keyed_lines(lines, number)
 
     def of_content(content: Any) -> Any:
         lines, _ = _split(content, tf.constant(value=True))
-        return tf.data.Dataset.from_tensor_slices(given(lines, zero))
+        return tf.data.Dataset.from_tensor_slices(keyed_lines(lines, zero))
 
     zero = tf.constant(0, tf.int64)
     return small_or_large(path, of_content, lambda: _blocks_of(path).scan((tf.constant(""), zero), step).unbatch())
 
 
 def small_or_large(path: Any, of_content: Callable[[Any], Any], streamed: Callable[[], Any]) -> Any:
-    """Return a dataset of what is in a file: a large one, of over `SMALL` bytes, is never held as a whole.
+    """Read a small file at once, and stream one of more than `SMALL` bytes.
 
     Args:
         path: string scalar.
-        of_content: makes the dataset of the content of a small file; for no content, an empty one.
-        streamed: makes the dataset that reads the file as it goes.
+        of_content: returns the dataset for the content of a small file; an empty one for no content.
+        streamed: returns the dataset that streams the file.
     """
     import tensorflow as tf
 
-    def read(some: Any) -> Any:
-        large = tf.strings.length(some) > 0
+    def read(beyond_small: Any) -> Any:
+        large = tf.strings.length(beyond_small) > 0
         content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
         return of_content(content).concatenate(streamed().take(tf.where(large, tf.constant(-1, tf.int64), 0)))
 
@@ -160,17 +159,17 @@ def small_or_large(path: Any, of_content: Callable[[Any], Any], streamed: Callab
 
 
 def _split(text: Any, last: Any) -> tuple[Any, Any]:
-    """Return the lines of a text, and what is begun of one that goes on."""
+    """Split a text into its complete lines and the rest."""
     import tensorflow as tf
 
-    parts = tf.strings.split(text, "\n")
-    stripped = tf.strings.regex_replace(parts, "\r$", "", replace_global=False)
+    lines = tf.strings.split(text, "\n")
+    stripped = tf.strings.regex_replace(lines, "\r$", "", replace_global=False)
     unfinished = tf.logical_or(tf.logical_not(last), tf.equal(stripped[-1], ""))
-    return stripped[: tf.size(parts) - tf.cast(unfinished, tf.int32)], parts[-1]
+    return stripped[: tf.size(lines) - tf.cast(unfinished, tf.int32)], lines[-1]
 
 
 def _blocks_of(path: Any) -> Any:
-    """Return a dataset of `(part, last)` of a file: blocks of one size, the last of which is shorter, and an end."""
+    """Read a file in blocks of `BLOCK` bytes, `(block, False)`, followed by the end marker `("", True)`."""
     import tensorflow as tf
 
     def join(characters: Any) -> Any:
@@ -180,17 +179,17 @@ def _blocks_of(path: Any) -> Any:
     return tf.data.FixedLengthRecordDataset(path, 1).batch(BLOCK).map(join).concatenate(end)
 
 
-# `tf.data.FixedLengthRecordDataset` reads as it goes, but knows no hop, and fails where records do not fill a file.
-# No operation says how long a file is; but that dataset tells whether anything stands before a footer of so many
-# bytes, and asking that a few dozen times gives the length. With it, the footer can be all that belongs to no record.
+# `tf.data.FixedLengthRecordDataset` streams, but has no hop, and fails if records do not fill a file. No operation
+# returns the length of a file, but this dataset tells whether a file is longer than a footer. A search over a few dozen
+# footers finds the length, and then the tail behind the last record can be declared as the footer.
 
 _BASE = 32
 _DIGITS = 10
-"""Lengths have so many digits of that base: up to 2**50 bytes."""
+"""Digits of a length in base 32, which allows up to 2**50 bytes."""
 
 
 def key_of(path: Any, number: Any) -> Any:
-    """Return the key of a record: the path, and what tells its place in the file."""
+    """Join path and record number or offset to the key of a record."""
     import tensorflow as tf
 
     return tf.strings.join([path, ":", tf.strings.as_string(number)])
@@ -199,7 +198,7 @@ def key_of(path: Any, number: Any) -> Any:
 def slices_of(
     path: Any, record_bytes: int, *, header_bytes: int, footer_bytes: int, hop_bytes: int, encoding: str
 ) -> Any:
-    """Return `fixed_length_records` of one file, given as a tensor: a dataset of `(key, value)`."""
+    """Read one file, whose path is a tensor, as `fixed_length_records` does."""
     import tensorflow as tf
 
     hop = hop_bytes or record_bytes
@@ -231,16 +230,16 @@ def slices_of(
 def _length(content: Any) -> Any:
     import tensorflow as tf
 
-    # TensorFlow counts the bytes of a string in an int32, which such a file overflows.
+    # `tf.strings.length` is an int32, which overflows for files over 2 GiB.
     length = tf.cast(tf.strings.length(content), tf.int64)
-    said = "a file is over 2 GiB, unpacked, and is held as a whole: unpack it on disk, and leave hop_bytes out"
-    check = tf.debugging.Assert(length >= 0, [said])
+    message = "a file is over 2 GiB, unpacked, and is held as a whole: unpack it on disk, and leave hop_bytes out"
+    check = tf.debugging.Assert(length >= 0, [message])
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(length)
 
 
 def sizes_of(path: Any) -> Any:
-    """Return a dataset of one element, the length of a file, which is not read.
+    """Determine the length of a file without reading it, as a dataset of one element.
 
     Args:
         path: string scalar.
@@ -251,7 +250,7 @@ def sizes_of(path: Any) -> Any:
         return tf.data.Dataset.from_tensors(("", size))
 
     def at_least(size: Any) -> Any:
-        """Return a dataset of a size, if the file is not shorter."""
+        """Return a dataset of `size`, empty if the file is shorter."""
         beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=size - 1)
         return tf.data.Dataset.zip((beyond.take(1), tf.data.Dataset.from_tensors(size)))
 
@@ -259,8 +258,8 @@ def sizes_of(path: Any) -> Any:
     for digit in reversed(range(_DIGITS)):
 
         def with_digit(_: Any, size: Any, step: int = _BASE**digit) -> Any:
-            # From the largest on, so that one dataset is enough: each takes time to build, and in a loop or in a
-            # `reduce` an iterator could not be saved.
+            # Try the largest digit first, so that one dataset is enough: each takes time to build, and an iterator over
+            # a loop or a `reduce` could not be saved.
             tried = tf.data.Dataset.range(_BASE - 1, 0, -1).flat_map(lambda times: at_least(size + times * step))
             return tried.concatenate(known(size)).take(1)
 
@@ -269,7 +268,7 @@ def sizes_of(path: Any) -> Any:
 
 
 FRAME = 16
-"""Bytes that frame a TFRecord: its length, and the checksums of the length and of the payload."""
+"""Bytes of a TFRecord beside its payload: the length and two checksums."""
 
 
 def producer(
@@ -280,24 +279,24 @@ def producer(
     seed: int | None = None,
     graph_seed: int = DEFAULT_SEED,
 ) -> Any:
-    """Give the elements that the queue of `tf.train.string_input_producer` or `input_producer` held, in its order.
+    """Repeat and shuffle values as `tf.train.string_input_producer` and `input_producer` did.
 
     >>> [v.decode() for v in producer(["a", "b", "c"], num_epochs=2, seed=7).as_numpy_iterator()]
     ['a', 'c', 'b', 'b', 'c', 'a']
 
     Args:
-        values: a tensor `(n, ...)`, or what makes one; `n` at least 1.
-        num_epochs: how often all values come; None is for ever.
-        shuffle: whether each epoch has an order of its own. As in TensorFlow 1 it is the default.
-        seed: of the order. With the same seed it is the order of the old queue, bit for bit; None draws one.
-        graph_seed: what `tf.set_random_seed` was given in the old program, by default what TensorFlow took where it was
-            not called.
+        values: a tensor `(n, ...)`, or values that convert to one; `n` is at least 1.
+        num_epochs: the number of epochs; None repeats forever.
+        shuffle: whether to shuffle each epoch, which was the default in TensorFlow 1 as well.
+        seed: the seed of the order. The same seed gives the order of the old queue, bit for bit; None draws one.
+        graph_seed: the argument of `tf.set_random_seed` in the old program; by default the value that TensorFlow used
+            without that call.
 
     Returns:
         A `tf.data.Dataset` of the slices of `values`.
 
     Raises:
-        OptionError: there are no values, or a `num_epochs` below 1.
+        OptionError: `values` is empty, or `num_epochs` is below 1.
     """
     import tensorflow as tf
 
@@ -314,7 +313,7 @@ def producer(
 
 
 def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
-    r"""Return the lines of text files as `tf.TextLineReader` gave them.
+    r"""Read the lines of text files as `tf.TextLineReader` did.
 
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "a.csv")
@@ -324,18 +323,18 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
 
     Args:
         files: see the module.
-        skip_header_lines: lines left out at the start of each file; a shorter file has none.
+        skip_header_lines: the number of lines to skip at the start of each file; a shorter file gives no lines.
 
     Returns:
-        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, where lines are counted from 1
-        with the header; the value lacks its line end, and is empty for an empty line.
+        A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, counted from 1 and including
+        the header. The value has no line end; an empty line gives an empty string.
     """
     _at_least("skip_header_lines", skip_header_lines, 0)
     return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines))
 
 
 def tf_records(files: Files, *, compression: str = "") -> Any:
-    """Return the records of TFRecord files as `tf.TFRecordReader` gave them.
+    """Read the records of TFRecord files as `tf.TFRecordReader` did.
 
     Args:
         files: see the module.
@@ -350,7 +349,7 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
 
 
 def records_of(path: Any, compression: str, *, keyed: bool = True) -> Any:
-    """Return `tf_records` of one file, given as a tensor; without keys, which take time, on request."""
+    """Read one file, whose path is a tensor, as `tf_records` does; keys are optional, as they take time."""
     import tensorflow as tf
 
     if not keyed:
@@ -372,19 +371,19 @@ def fixed_length_records(
     hop_bytes: int = 0,
     encoding: str = "",
 ) -> Any:
-    """Return records of one length as `tf.FixedLengthRecordReader` gave them.
+    """Read records of a fixed length as `tf.FixedLengthRecordReader` did.
 
-    `tf.data.FixedLengthRecordDataset` knows no hop, and fails where a file ends inside a record; the old reader left
-    such a tail out without a word. So does this. But where a file was shorter than its header, the old reader took that
-    for the end of all files; here the next file follows. Large files are read as they are needed, but a file in
-    ZLIB, or whose records overlap or leave gaps (`hop_bytes`), is held in memory, and may have up to 2 GiB, unpacked.
+    `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
+    tail silently, as the old reader did. The old reader also stopped reading all files at one that was shorter than
+    its header; here the next file follows. Large files are streamed, except for ZLIB files and records that overlap or
+    leave gaps (`hop_bytes`): these files are read into memory, and may have up to 2 GiB uncompressed.
 
     Args:
         files: see the module.
-        record_bytes: bytes of a record.
-        header_bytes: bytes before the first record of a file.
-        footer_bytes: bytes at the end of a file that belong to no record.
-        hop_bytes: bytes from the start of a record to that of the next; 0 stands for `record_bytes`.
+        record_bytes: the length of a record.
+        header_bytes: the number of bytes before the first record of a file.
+        footer_bytes: the number of bytes to ignore at the end of a file.
+        hop_bytes: the distance between the starts of records; 0 means `record_bytes`.
         encoding: `""` or `"ZLIB"`.
 
     Returns:
@@ -399,7 +398,7 @@ def fixed_length_records(
 
 
 def whole_files(files: Files) -> Any:
-    """Return files as `tf.WholeFileReader` gave them.
+    """Read whole files as `tf.WholeFileReader` did.
 
     Args:
         files: see the module.
@@ -413,10 +412,10 @@ def whole_files(files: Files) -> Any:
 
 
 def as_paths(files: Files) -> Any:
-    """Return a `tf.data.Dataset` of paths, string scalars.
+    """Convert paths in any form to a `tf.data.Dataset` of string scalars.
 
     Raises:
-        OptionError: there are no paths, or a dataset of something else was given.
+        OptionError: there are no paths, or a dataset has elements that are no string scalars.
     """
     import tensorflow as tf
 
@@ -443,9 +442,9 @@ def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
-    """Translate a reader: return a function from a path to a dataset of `(key, value)`, and its name.
+    """Translate a reader to a function from a path to a dataset of `(key, value)`; also return its name.
 
-    Where keys are not used and take time, it is a dataset of values.
+    Without `keyed`, readers whose keys take time give values alone.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Running a script of TensorFlow 1 as it is."""
+"""Run a TensorFlow 1 script unchanged."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ if TYPE_CHECKING:
 
 
 KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, and set TF_USE_LEGACY_KERAS=1\n"
-"""What a script that fails for want of them is told."""
+"""Advice for a script that fails because of missing layers."""
 
 
 def run(script: str, arguments: Sequence[str] = ()) -> None:
     """Run a script in this process as its main program, with TensorFlow 1 under `tensorflow` (see `compat`).
 
-    Operations go into TensorFlow's default graph, which is new before and after, so that queues, placeholders and
-    sessions work; `tf.contrib` has what `seqrecorder.legacy.contrib` has. What the script raises comes through.
+    Operations are added to the default graph of TensorFlow, which is reset before and after, so that queues,
+    placeholders and sessions work. `tf.contrib` has the contents of `seqrecorder.legacy.contrib`. Exceptions of the
+    script propagate.
 
     Args:
-        script: a Python file.
-        arguments: what it finds in `sys.argv` after its name.
+        script: the path of a Python file.
+        arguments: the arguments in `sys.argv` after its name.
 
     Raises:
-        SourceError: there is no such file, or it is not written in Python 3, or with characters that it does not take.
+        SourceError: the file does not exist, or is not valid Python 3.
     """
     path = check_script(script)
     before, sys.argv = sys.argv, [script, *arguments]
@@ -47,7 +48,11 @@ def run(script: str, arguments: Sequence[str] = ()) -> None:
 
 
 def check_script(script: str) -> Path:
-    """Return the path of a script, or raise `SourceError`."""
+    """Check that a script exists and is valid Python 3, and return its path.
+
+    Raises:
+        SourceError: it does not exist or is not valid.
+    """
     path = Path(script)
     try:
         compile(path.read_bytes(), script, "exec")
@@ -67,7 +72,7 @@ def check_script(script: str) -> Path:
 
 
 def traceback_in(script: str, error: BaseException) -> str | None:
-    """Return the traceback of an error as Python shows it, from the script on; None if it came from elsewhere."""
+    """Format the traceback of an error from the script on; None if the script is not in it."""
     here = error.__traceback__
     while here is not None and here.tb_frame.f_code.co_filename != script:
         here = here.tb_next

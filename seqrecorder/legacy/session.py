@@ -1,4 +1,4 @@
-"""Datasets in graphs: tensors for the training loops of TensorFlow 1, and the other way round."""
+"""Datasets as tensors of a graph, for the training loops of TensorFlow 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.errors import LiftError
-from seqrecorder.legacy.graph import place_in
+from seqrecorder.legacy.graph import location_in
 from seqrecorder.legacy.lifted import Lifted, Stage, register
 from seqrecorder.legacy.lifting import translate
 from seqrecorder.legacy.tf1_behaviour import compared_by_value, eagerly, quiet
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def get_next(dataset: Any, *, name: str = "get_next") -> Any:
-    """Return tensors of the default graph that are the next element of a dataset each time they are run.
+    """Return tensors of the default graph that yield the next element of a dataset in each run.
 
-    With it the training loop of an old script stays as it is: `x = get_next(lift(inputs))` in the place of
-    `x = inputs()`, and at the end a `Session` raises `OutOfRangeError` as it always did. `Coordinator` and
-    `start_queue_runners` may stay, and have nothing to do. What goes wrong in the dataset, such as a missing file, was
-    the end for queues; here it is a `tf.errors.UnknownError`, whose message begins with the true error.
+    The training loop of an old script stays unchanged: write `x = get_next(lift(inputs))` instead of `x = inputs()`. At
+    the end, a `Session` raises `OutOfRangeError` as before. `Coordinator` and `start_queue_runners` may stay, and have
+    no effect. An error in the dataset, such as a missing file, ended a queue; now it is a `tf.errors.UnknownError`
+    whose message begins with the original error.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.legacy import get_next, lift
@@ -38,15 +38,15 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     0 1
 
     Args:
-        dataset: a `tf.data.Dataset`, made outside of graphs, or what `trace` returned.
-        name: of the operation.
+        dataset: a `tf.data.Dataset` created outside of graphs, or the result of `trace`.
+        name: the name of the operation.
 
     Returns:
-        Tensors in the structure of the dataset's elements. All of them are of one operation, which runs once a step.
-        All sessions take from one iterator, in this process.
+        Tensors in the structure of the dataset's elements. They come from one operation, which runs once a step. All
+        sessions of this process share one iterator.
 
     Raises:
-        LiftError: there is no graph to put them into.
+        LiftError: eager execution is on, so there is no graph.
     """
     import tensorflow as tf
 
@@ -59,7 +59,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
     specs = tf.nest.flatten(lifted.dataset.element_spec, expand_composites=True)
     take = _taking(lifted.dataset)
     types = [spec.dtype for spec in specs]
-    with quiet(), tf.device("CPU:0"):  # it has no other kernel, whatever device the script asks for
+    with quiet(), tf.device("CPU:0"):  # it only has a CPU kernel
         tensors = tf.compat.v1.py_func(take, [], types, stateful=True, name=name)
     for tensor, spec in zip(tensors, specs, strict=True):
         tensor.set_shape(spec.shape)
@@ -70,28 +70,28 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
 def replaced(
     targets: Sequence[Any], transform: Callable[[Any], Any], stage: Stage, recipe: Recipe | None = None
 ) -> Any:
-    """Lift what gives some tensors of the default graph, transform the dataset, and return its tensors in their place.
+    """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    This is how functions that TensorFlow no longer has join a graph: they work in sessions, and are lifted themselves.
-    The queue runners that were there stay, for what else may take from their queues.
+    This is how functions of `tf.contrib` join a graph: they work in sessions, and can be lifted. Existing queue runners
+    stay, as their queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
-        transform: takes a `tf.data.Dataset` of tuples of what the targets give, and returns another.
-        stage: what the transformation is.
-        recipe: how it is printed, if it can be.
+        transform: a function from a `tf.data.Dataset` of tuples of the targets to another dataset.
+        stage: the stage that describes the transformation.
+        recipe: the recipe by which `convert` prints it, if there is one.
     """
     import tensorflow as tf
 
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
     with eagerly(), compared_by_value():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
-    stages = *lifted.stages, attrs.evolve(stage, place=place_in(traceback.extract_stack()))
+    stages = *lifted.stages, attrs.evolve(stage, place=location_in(traceback.extract_stack()))
     return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages, recipe=recipe), name=stage.name)
 
 
 def _taking(dataset: Any) -> Callable[[], list[Any]]:
-    """Return a function of the next element of a dataset, as arrays, that all threads of all sessions share."""
+    """Build a thread-safe function that returns the next element of a dataset as arrays."""
     import tensorflow as tf
 
     lock, started = threading.Lock(), functools.cache(lambda: iter(dataset))

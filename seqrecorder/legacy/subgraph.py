@@ -1,4 +1,4 @@
-"""The operations between two sources, cut out of a graph of TensorFlow 1 to run in `tf.data`, and their state."""
+"""Sections of a TensorFlow 1 graph between two sources, run inside `tf.data`, and the state of the graph."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _LOOPS = ("While", "StatelessWhile")
 _GATHERS = ("ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "Identity", "RefIdentity")
 _READS_STATE = (*LOOKUPS, *CONDITIONALS, *_LOOPS, *_GATHERS)
 _LISTS = ("TensorList", "EmptyTensorList")
-"""Arrays of `tf.map_fn` and loops: values, though their dtype is that of a state."""
+"""Arrays of `tf.map_fn` and loops: plain values, although their dtype is variant."""
 
 _WRITES_REFERENCES = ("Assign", "AssignAdd", "AssignSub", "Scatter")
 
 
 def check(op: Any) -> None:
-    """Raise `LiftError` for an operation that cannot be taken out of its graph."""
+    """Raise `LiftError` for an operation that cannot be copied out of its graph."""
     if op.type in _REFUSED:
         reason, advice = _REFUSED[op.type]
         raise LiftError(reason, advice=advice, op=op.name)
@@ -92,20 +92,20 @@ def check(op: Any) -> None:
 _COUNTERS = ("CountUpTo", "ResourceCountUpTo")
 _TAKE = "TakeManySparseFromTensorsMap"
 _HARMLESS = (*LOOKUPS, "Assert", "NoOp")
-"""Operations that count as stateful but give the same however often they ran."""
+"""Operations marked stateful whose results do not depend on earlier runs."""
 
 
 @attrs.frozen(eq=False)
 class Section:
-    """What computes some tensors from what pulls give.
+    """The operations that compute target tensors from the outputs of pulls.
 
     Attributes:
-        targets: what is computed: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        inner: operations that are run, by name.
-        cut: tensors at which the section ends that come from no pull, by name, with the operation that gives them.
-        pulls: operations that take from sources, in the order of the graph.
-        takes: operations that turn what stands for sparse tensors back into them.
-        limits: how often it can run by each `tf.train.limit_epochs`, as operations that count.
+        targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
+        inner: the operations to run, by name.
+        cut: variables, tables and placeholders at the border of the section, by name.
+        pulls: the operations that take from sources, in the order of the graph.
+        takes: the operations that restore sparse tensors from their serialized form.
+        limits: the counters of `tf.train.limit_epochs`, each of which limits the number of runs.
     """
 
     targets: Sequence[Any]
@@ -117,7 +117,7 @@ class Section:
 
     @property
     def stateful(self) -> tuple[Any, ...]:
-        """Operations whose result depends on how often they ran, such as random ones."""
+        """Operations whose results depend on earlier runs, such as random ones."""
         return tuple(op for op in self.inner.values() if op.op_def.is_stateful and op.type not in _HARMLESS)
 
 
@@ -131,15 +131,15 @@ def cut_section(
 
     Args:
         targets: tensors and `SparseSlot`s of one graph.
-        after: operations that run with them, for their effect.
-        datasets: names of operations that stand for a dataset, which are pulls as well.
+        after: operations to run as well, for their side effects.
+        datasets: names of operations that stand for a dataset; they count as pulls.
         feed: names of placeholders that have a value.
 
     Raises:
-        LiftError: something is reached that cannot be translated.
+        LiftError: the walk reaches an operation that cannot be translated.
     """
     section = Section(targets)
-    waiting, seen = [*after, *(tensor.op for target in targets for tensor in parts_of(target))], set[str]()
+    waiting, seen = [*after, *(tensor.op for target in targets for tensor in tensors_of(target))], set[str]()
     while waiting:
         op = waiting.pop()
         if op.name in seen:
@@ -152,7 +152,7 @@ def cut_section(
         elif op.type == _TAKE:
             section.takes.append(op)
             waiting.append(slot_of_take(op).op)
-        elif _is_held(op, feed):
+        elif _is_in_state(op, feed):
             section.cut[op.name] = op
         else:
             check(op)
@@ -173,20 +173,20 @@ def cut_section(
     return section
 
 
-def _is_held(op: Any, feed: Container[str]) -> bool:
-    """Check whether the state of a graph has what an operation gives."""
+def _is_in_state(op: Any, feed: Container[str]) -> bool:
+    """Check that the state of the graph has the output of an operation."""
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
 
 
-def parts_of(target: Any) -> tuple[Any, ...]:
-    """Return the tensors of a target."""
-    return target.parts if isinstance(target, SparseSlot) else (target,)
+def tensors_of(target: Any) -> tuple[Any, ...]:
+    """Return the component tensors of a target."""
+    return target.components if isinstance(target, SparseSlot) else (target,)
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor of what stands for sparse tensors."""
+    """Return the pulled tensor that holds serialized sparse tensors."""
     tensor = through_identities(op.inputs[0])
     if tensor.op.type == "Squeeze":
         tensor = through_identities(tensor.op.inputs[0])
@@ -199,40 +199,40 @@ def run_section(
     state: State,
     known: Mapping[str, Any] | None = None,
 ) -> list[Any]:
-    """Run a section in the graph that is being built, and return its targets.
+    """Run a section in the current graph, and return its targets.
 
     Args:
-        section: what to run.
-        pulled: for each of its pulls, the tensors that it gave; the first ones may be left out, if nothing uses them.
+        section: the section to run.
+        pulled: the output tensors of each pull; unused leading ones may be missing.
         state: variables, tables and placeholders.
-        known: other tensors that have a value, by name.
+        known: other computed tensors, by name.
     """
     import tensorflow as tf
 
-    given: dict[str, Any] = dict(known or {})
+    computed: dict[str, Any] = dict(known or {})
     for op, tensors in zip(section.pulls, pulled, strict=True):
         for old, new in zip(op.outputs[len(op.outputs) - len(tensors) :], tensors, strict=True):
-            if old.dtype == new.dtype:  # else it stands for sparse tensors, and only takes use it
+            if old.dtype == new.dtype:  # otherwise it holds serialized sparse tensors
                 new.set_shape(old.shape)
-            given[old.name] = new
+            computed[old.name] = new
     for op in section.takes:
         indices, values, shape = op.outputs
-        whole = tf.io.deserialize_many_sparse(given[slot_of_take(op).name], values.dtype)
+        whole = tf.io.deserialize_many_sparse(computed[slot_of_take(op).name], values.dtype)
         for old, new in zip((indices, values, shape), (whole.indices, whole.values, whole.dense_shape), strict=True):
             new.set_shape(old.shape)
-            given[old.name] = new
+            computed[old.name] = new
     for op in section.cut.values():
-        given[op.outputs[0].name] = state.value(op)
-    wanted = [tensor for target in section.targets for tensor in parts_of(target) if tensor.name not in given]
-    given |= _imported(section, wanted, given)
-    return [_stored(target, given) for target in section.targets]
+        computed[op.outputs[0].name] = state.value(op)
+    wanted = [tensor for target in section.targets for tensor in tensors_of(target) if tensor.name not in computed]
+    computed |= _import_section(section, wanted, computed)
+    return [_store(target, computed) for target in section.targets]
 
 
 def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = ()) -> list[Any]:
-    """Return the values of tensors that neither queues nor chance give.
+    """Evaluate tensors that depend neither on queues nor on random operations.
 
     Raises:
-        LiftError: they do.
+        LiftError: a tensor depends on one.
     """
     import tensorflow as tf
 
@@ -249,17 +249,17 @@ def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = (
     return [value.numpy() for value in tf.function(lambda: run_section(section, [], state), autograph=False)()]
 
 
-def _stored(target: Any, given: Mapping[str, Any]) -> Any:
+def _store(target: Any, computed: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 
     if not isinstance(target, SparseSlot):
-        return given[target.name]
-    sparse = tf.SparseTensor(*(given[part.name] for part in target.parts))
+        return computed[target.name]
+    sparse = tf.SparseTensor(*(computed[component.name] for component in target.components))
     return tf.io.serialize_many_sparse(sparse) if target.many else tf.io.serialize_sparse(sparse)
 
 
-def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a section's operations into the graph that is being built; return the wanted tensors, by name."""
+def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy the operations of a section into the current graph; return the wanted tensors by name."""
     import tensorflow as tf
 
     if not section.inner:
@@ -285,35 +285,35 @@ def _imported(section: Section, wanted: Sequence[Any], given: Mapping[str, Any])
                 used.add(name if ":" in name else name + ":0")
     if calls:
         definition.library.CopyFrom(graph.as_graph_def().library)
-    mapping = {name: tensor for name, tensor in given.items() if name in used}
+    mapping = {name: tensor for name, tensor in computed.items() if name in used}
     here = tf.compat.v1.get_default_graph()
     _keep_python_alive(graph, here)
-    # What has a state, an `Assert` too, would else wait for the one before it, which may be in a branch not taken.
+    # Without its context, a stateful operation such as `Assert` waits for the previous one, maybe in a dead branch.
     within = {op: op._get_control_flow_context() for op in section.inner.values()}  # noqa: SLF001 - no public way
     inside = [op for op, context in within.items() if context is not None]
-    found = tf.graph_util.import_graph_def(
+    imported = tf.graph_util.import_graph_def(
         definition, input_map=mapping, return_elements=[part.name for part in (*wanted, *inside)], name="lifted"
     )
-    for old, new in zip(inside, found[len(wanted) :], strict=True):
+    for old, new in zip(inside, imported[len(wanted) :], strict=True):
         new._set_control_flow_context(within[old])  # noqa: SLF001 - no public way
-    for old, new in zip(wanted, found, strict=False):
+    for old, new in zip(wanted, imported, strict=False):
         new.set_shape(old.shape)
-    return {old.name: new for old, new in zip(wanted, found, strict=False)}
+    return {old.name: new for old, new in zip(wanted, imported, strict=False)}
 
 
 def _keep_python_alive(old: Any, new: Any) -> None:
-    """Let the functions of `tf.py_func` live as long as the graph that calls them now."""
+    """Keep the functions of `tf.py_func` alive as long as the new graph that calls them."""
     functions = getattr(old, "_py_funcs_used_in_graph", None)
     if functions:
         new._py_funcs_used_in_graph = [*getattr(new, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
 
 
 _FILLING = ("InitializeTable", "LookupTableImport", "LookupTableInsert")
-"""How operations are called that fill a table."""
+"""Prefixes of the types of operations that fill a table."""
 
 
 class State:
-    """State of a graph besides its queues.
+    """Variables, tables and placeholders of a graph.
 
     Args:
         graph: a `tf.Graph`.
@@ -330,8 +330,8 @@ class State:
     def value(self, op: Any) -> Any:
         """Return the tensor that replaces the first output of a cut operation in the graph being built.
 
-        That is a constant for a variable that is read and for a placeholder, and a resource for a table, or for a
-        variable that is gathered from.
+        A variable that is read and a placeholder become constants. A table, and a variable that is gathered from,
+        become resources.
         """
         import tensorflow as tf
 
@@ -341,15 +341,15 @@ class State:
             return tf.constant(self._initial(op))
         if op.name not in self._resources:
             self._resources[op.name] = self._table(op) if op.type in TABLES else self._variable(op)
-        held = self._resources[op.name]
-        return tf.identity(held.resource_handle if op.type in TABLES else held.handle)
+        resource = self._resources[op.name]
+        return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, op: Any) -> int:
-        """Return how often an operation that counts up to a limit can run."""
+        """Return the number of runs that a counter with a limit allows."""
         return max(0, int(op.get_attr("limit")) - int(self._initial(through_identities(op.inputs[0]).op)))
 
     def value_of(self, op: Any) -> Any:
-        """Return the value of a cut operation that is no table, or the initial value of the variable that it reads."""
+        """Return the value of a placeholder or the initial value of a variable."""
         return self.feed[op.name] if op.type == "Placeholder" else self._initial(op)
 
     def contents(self, op: Any) -> tuple[Any, Any]:
@@ -369,7 +369,7 @@ class State:
             self._session = None
 
     def _initial(self, op: Any) -> Any:
-        """Return the initial value of a variable, given by itself or by the operation that reads it."""
+        """Return the initial value of a variable; `op` is the variable or the operation that reads it."""
         import tensorflow as tf
 
         if op.name not in self._values:
@@ -401,7 +401,7 @@ class State:
             return table
 
     def _run(self, fetch: Any, op: Any) -> Any:
-        """Initialise what an operation holds or reads, and evaluate."""
+        """Initialise the variable or table of an operation, and evaluate `fetch`."""
         import tensorflow as tf
 
         if self._session is None:
@@ -413,13 +413,16 @@ class State:
         except tf.errors.OpError as error:
             self.close()
             raise LiftError(
-                f"it cannot be initialised: {_said(error)}",
+                f"it cannot be initialised: {_message(error)}",
                 advice="initialise it in the input function; lift(..., feed={name: value}) gives placeholders values",
                 op=op.name,
             ) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run what initialises a variable or table, once, as chance would draw again; what it reads comes first."""
+        """Run the initialisers of a variable or table once, after those that they depend on.
+
+        A second run would draw new random values.
+        """
         if op.name in self._done:
             return
         self._done.add(op.name)
@@ -438,6 +441,6 @@ def _initialisers(op: Any) -> list[Any]:
     ]
 
 
-def _said(error: Any) -> str:
-    """Strip the heading that all errors of a session have."""
+def _message(error: Any) -> str:
+    """Strip the common heading from the error of a session."""
     return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))

@@ -1,4 +1,4 @@
-"""How TensorFlow behaves while old code runs, and while what takes its place is built."""
+"""Switches of TensorFlow behaviour: as in TensorFlow 1 for old code, as in TensorFlow 2 for its translation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
-    """Let operations run at once, and all else be TensorFlow 2's: inside graphs too, and where that is turned off."""
+    """Switch to eager execution and TensorFlow 2 behaviour, inside graphs and if both are disabled as well."""
     from tensorflow.python.eager import context  # it has no public name: `tf.init_scope` stays inside a `tf.Graph`
 
     with context.eager_mode(), _switched(first=False):
@@ -21,7 +21,7 @@ def eagerly() -> Iterator[None]:
 
 @contextlib.contextmanager
 def in_default_graph() -> Iterator[None]:
-    """Let operations go into the graph that a program of TensorFlow 1 had from the start, new at first and after."""
+    """Add operations to the global default graph, as in TensorFlow 1; reset it before and after."""
     import tensorflow as tf
     from tensorflow.python.eager import context  # inside a `tf.Graph`, nothing may reset the default graph
 
@@ -35,11 +35,11 @@ def in_default_graph() -> Iterator[None]:
 
 @contextlib.contextmanager
 def first_behaviour() -> Iterator[None]:
-    """Let shapes and variables be those of TensorFlow 1, which old code relies on.
+    """Switch to the shapes and variables of TensorFlow 1, on which old code relies.
 
-    Conditionals are those of TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
-    and its like put sparse tensors aside in such a branch, which hides the operation that the batch needs: here they do
-    it before they ask whether to keep them, and a session holds what is dropped to its end.
+    Conditionals stay those of TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
+    and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
+    Here they store them before the branch, and a session keeps dropped ones in memory to its end.
     """
     import tensorflow as tf
     from tensorflow.python.training import input as batching  # it has no public name
@@ -61,7 +61,7 @@ def first_behaviour() -> Iterator[None]:
 @contextlib.contextmanager
 def _switched(*, first: bool) -> Iterator[None]:
     import tensorflow as tf
-    from tensorflow.python import tf2  # it has no public name; datasets warn where it is off
+    from tensorflow.python import tf2  # not public; datasets warn if it is off
 
     v1 = tf.compat.v1
     shapes_are_second = isinstance(tf.TensorShape([1])[0], int)
@@ -85,7 +85,7 @@ def _switched(*, first: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compared_by_value() -> Iterator[None]:
-    """Let `==` compare the values of tensors, eagerly, also after `tf.disable_v2_behavior()` of an old script."""
+    """Let `==` compare tensors by value, even after `tf.disable_v2_behavior()` of an old script."""
     import tensorflow as tf
 
     with contextlib.ExitStack() as stack:
@@ -97,7 +97,7 @@ def compared_by_value() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back TensorFlow's advice to give up queues, which is being followed."""
+    """Suppress the deprecation warnings of TensorFlow about queues."""
     import tensorflow as tf
 
     def keep(record: logging.LogRecord) -> bool:
@@ -112,7 +112,7 @@ def quiet() -> Iterator[None]:
 
 
 def with_shape(value: Any, shape: Any) -> Any:
-    """Return a tensor that has a shape, or fails; as it is where nothing is known of that."""
+    """Set and check the shape of a tensor, unless its rank is unknown."""
     import tensorflow as tf
 
-    return value if tf.TensorShape(shape).rank is None else tf.ensure_shape(value, shape)  # which takes no unknown rank
+    return value if tf.TensorShape(shape).rank is None else tf.ensure_shape(value, shape)

@@ -1,4 +1,4 @@
-"""Walking from tensors back over queues and readers, and building the `tf.data.Dataset` that gives the same."""
+"""Translation of a queue graph, from its output tensors back to its readers, into a `tf.data.Dataset`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seqrecorder.legacy.graph import (
     describe,
     handles_of,
     is_pull,
-    made_in,
+    location_of,
     seeds,
     source_of,
     sparse_slot,
@@ -29,8 +29,8 @@ from seqrecorder.legacy.lifted import Stage
 from seqrecorder.legacy.queues import (
     check_kept,
     drawn,
+    fed_contents,
     flat,
-    given_contents,
     grouped,
     keeps,
     ordered,
@@ -41,7 +41,7 @@ from seqrecorder.legacy.queues import (
     unseeded,
 )
 from seqrecorder.legacy.readers import numbered, reading, shuffled
-from seqrecorder.legacy.subgraph import Section, constants, cut_section, parts_of, run_section
+from seqrecorder.legacy.subgraph import Section, constants, cut_section, run_section, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 
 
 def sources(section: Section) -> set[str]:
-    """Return the names of the sources that a section takes from; of readers, also the queues that they read."""
+    """Return the names of the sources of a section, including the queues of its readers."""
     return {source_of(handle).name for pull in section.pulls if is_pull(pull) for handle in handles_of(pull)}
 
 
 def families(sections: Sequence[Section]) -> list[list[int]]:
-    """Group sections, by position, so that those that share a source are in one group."""
+    """Group the indices of sections so that sections sharing a source are in one group."""
     groups: list[tuple[set[str], list[int]]] = []
     for position, section in enumerate(sections):
         names, members = sources(section), [position]
@@ -70,21 +70,24 @@ def families(sections: Sequence[Section]) -> list[list[int]]:
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check whether each section has readers and queues of its own, even of the same files."""
+    """Check that no readers, queues or epoch limits are shared between sections."""
     own = [{source_of(pull.inputs[0]).name for pull in section.pulls if is_pull(pull)} for section in sections]
     limits = [op.name for section in sections for op in section.limits]
     return len(set(limits)) == len(limits) and len(set().union(*own)) == sum(map(len, own))
 
 
 def have_one_pull_each(sections: Sequence[Section]) -> bool:
-    """Check whether each of some sections takes from one source, by operations of one type."""
+    """Check that each section has one pull, all of the same type."""
     return len({tuple(pull.type for pull in section.pulls) for section in sections}) == len(sections[0].pulls) == 1
 
 
 def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any) -> list[Any]:
-    """Return the one pull of each section, all of one kind and of one queue, or raise `LiftError`.
+    """Return the pull of each section; all must have the same type and queue.
 
-    They are of one reader, or each of a reader of its own, and the readers are alike.
+    The pulls share one reader, or each has its own, and the readers have the same options.
+
+    Raises:
+        LiftError: the sections differ in their pulls, readers or feeds.
     """
     pulls = [pull for section in sections for pull in section.pulls]
     reading = [pull.type in READS for pull in pulls]
@@ -105,7 +108,7 @@ def common_pulls(sections: Sequence[Section], feeds: Sequence[Feed], queue: Any)
 
 
 def take_alike(sections: Sequence[Section], feeds: Sequence[Feed]) -> bool:
-    """Check whether all sections take from the same sources, by the same operations, for one kind of feed."""
+    """Check that all sections share the same pulls and fill the queue in the same way."""
     taken = {frozenset(pull.name for pull in section.pulls) for section in sections}
     puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
     limited = any(section.limits for section in sections)
@@ -113,28 +116,28 @@ def take_alike(sections: Sequence[Section], feeds: Sequence[Feed]) -> bool:
 
 
 def run_branch(sections: Sequence[Section], branch: Any, pulled: Sequence[Any], state: State) -> list[Any]:
-    """Run the section that a number names on what its pulls gave, and return its targets.
+    """Run one of the sections on pulled elements, and return its targets.
 
     Args:
-        sections: which take from their sources by the same pulls, or by one each.
-        branch: the number.
-        pulled: what the pulls of the first section gave, or those in their place.
-        state: of the graph.
+        sections: sections that have the same pulls, or one pull each.
+        branch: the index of the section.
+        pulled: one element for each pull of the first section.
+        state: the state of the graph.
     """
     import tensorflow as tf
 
-    given = {pull.name: row for pull, row in zip(sections[0].pulls, pulled, strict=True)}
+    by_pull = {pull.name: row for pull, row in zip(sections[0].pulls, pulled, strict=True)}
 
     def runs(section: Section) -> Any:
-        rows = [given.get(pull.name, pulled[0]) for pull in section.pulls]
+        rows = [by_pull.get(pull.name, pulled[0]) for pull in section.pulls]
         return lambda: tuple(run_section(section, [[tf.identity(x) for x in row] for row in rows], state))
 
-    found = tf.switch_case(tf.cast(branch, tf.int32), [runs(section) for section in sections])
-    return list(found)
+    outputs = tf.switch_case(tf.cast(branch, tf.int32), [runs(section) for section in sections])
+    return list(outputs)
 
 
 def reader_attributes(op: Any) -> tuple[Any, ...]:
-    """Return the options in which readers of one kind may differ."""
+    """Return the options of a reader in comparable form."""
     attributes = op.node_def.attr
     names = sorted(set(attributes) - {"_class", "shared_name", "container"})
     return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
@@ -144,61 +147,60 @@ _MOST = 2**31 - 1
 
 
 class SharedSources:
-    """The consumers of each source, found in one walk over a graph.
+    """The users of each source, collected in one walk over a graph.
 
     Args:
-        counts: how many operations empty a source, by its name, where these are several; as a walk before this one
-            found.
+        counts: the number of users of each shared source, as counted by an earlier walk.
 
     Attributes:
-        seeds: for what has none: several that share a source have to see it in one order. Zeros for another order in
-            each iteration.
+        seeds: the seeds of unseeded shuffles: all users of a shared source must see it in one order. Zeros reshuffle
+            in each iteration.
     """
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.seeds = (random.randint(1, _MOST), random.randint(1, _MOST)) if counts else (0, 0)  # noqa: S311 - no secret
         self._counts = counts
-        self._places: dict[str, list[str]] = {}
+        self._users: dict[str, list[str]] = {}
         self._whole: dict[str, tuple[str, Any]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many operations were found that empty a source, by its name, where these are several."""
-        return {name: len(places) for name, places in self._places.items() if len(places) > 1}
+        """Number of users of each shared source."""
+        return {name: len(users) for name, users in self._users.items() if len(users) > 1}
 
     @property
     def are_shared(self) -> bool:
-        """Check whether some sources are known to be emptied by several operations."""
+        """Check that a source has several users."""
         return bool(self._counts)
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all sources that were emptied."""
-        return frozenset(self._places)
+        """Names of all sources in use."""
+        return frozenset(self._users)
 
     def take(
-        self, source: Any, place: str, make: Callable[[], Any], way: str, note: Callable[[str, str, str], None]
+        self, source: Any, user: str, make: Callable[[], Any], way: str, note: Callable[[str, str, str], None]
     ) -> Any:
-        """Return a dataset of what a source gives to one of those that empty it: all, or what comes in its turn.
+        """Return the elements of a source for one of its users: all of them, or every n-th for n users.
 
         Args:
             source: a queue, a reader, or an operation that stands for a dataset.
-            place: where it is emptied.
-            make: makes the dataset of all that it gives; is asked once.
-            way: how it is emptied, if that can differ.
-            note: takes what was found, what is done, and why the order is not fixed, where there are several.
+            user: a description of the user.
+            make: makes the dataset of all elements; called once.
+            way: how the user reads the source; all users must agree.
+            note: called with the original, its translation and why the order is not fixed, if the source is shared.
 
         Raises:
-            LiftError: it is emptied in different ways.
+            LiftError: the users read the source in different ways.
         """
-        places = self._places.setdefault(source.name, [])
-        places.append(place)
+        users = self._users.setdefault(source.name, [])
+        users.append(user)
         if source.name not in self._whole:
             self._whole[source.name] = way, make()
         known, whole = self._whole[source.name]
         if known != way:
             raise LiftError(
-                f"{describe(source)} is read in different ways, in {places[0]}, and in {place}",
+                f"{describe(source)} is read in different ways, in {users[0]}, and in {user}",
                 advice="read from it once, and use the result in both places",
                 op=source.name,
             )
@@ -208,26 +210,26 @@ class SharedSources:
         why = f"which of the {count} operations that empty it got which element was left to chance"
         note(
             f"{describe(source)} is emptied by {count} operations",
-            f"number {len(places)} of every {count} elements, for {place}",
+            f"number {len(users)} of every {count} elements, for {user}",
             why,
         )
-        return whole.shard(count, len(places) - 1)
+        return whole.shard(count, len(users) - 1)
 
-    def take_with_another(self, name: str, place: str, way: str) -> None:
-        """Note that a source is emptied in a place where another's dataset holds what it gives."""
-        self._places.setdefault(name, []).append(place)
+    def take_with_another(self, name: str, user: str, way: str) -> None:
+        """Add a user of a source whose elements come with the dataset of another source."""
+        self._users.setdefault(name, []).append(user)
         self._whole[name] = way, None
 
 
 class Translation:
-    """One walk over a graph, which notes what it finds.
+    """One walk over a graph, which records stages and notes.
 
     Args:
         graph: a `tf.Graph`.
         state: its variables, tables and placeholders.
-        datasets: what operations that stand for a dataset stand for, by their names.
-        shuffle_buffer: how many elements a random queue chooses from.
-        filled: datasets of what is put into queues, by their names.
+        datasets: lifted datasets by the name of the operation that stands for them.
+        shuffle_buffer: the buffer size of random queues.
+        filled: datasets that fill queues, by the name of the queue.
     """
 
     def __init__(
@@ -251,20 +253,20 @@ class Translation:
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
-        """Return a `tf.data.Dataset` of tuples: what running the tensors again and again gives.
+        """Return a `tf.data.Dataset` of tuples: the values of the tensors, run after run.
 
-        Sources that several operations empty are known after a first walk; in a second, each of those gets its share.
+        A first walk counts the users of each source. If a source is shared, a second walk gives each user its share.
         """
         dataset = self._outputs(tensors)
         if not self._sources.counts:
             return dataset
         self._sources = SharedSources(self._sources.counts)
-        for found in (self.stages, self.notes, self._lifted, self._sparse):
-            found.clear()
+        for collected in (self.stages, self.notes, self._lifted, self._sparse):
+            collected.clear()
         return self._outputs(tensors)
 
     def _outputs(self, tensors: Sequence[Any]) -> Any:
-        self._returned = {part.name for tensor in tensors for part in parts_of(tensor)}
+        self._returned = {part.name for tensor in tensors for part in tensors_of(tensor)}
         section = self._cut(tensors)
         if not section.pulls:
             raise LiftError(
@@ -274,17 +276,17 @@ class Translation:
         self._check_stages(tensors)
         dataset = self._section(section, "what is returned", 1)
         if section.inner:
-            found = f"{len(section.inner)} operations on what is taken"
-            self._note_stage("outputs", found, "map", drawn=self._drawn([section], 1))
+            original = f"{len(section.inner)} operations on what is taken"
+            self._note_stage("outputs", original, "map", drawn=self._drawn([section], 1))
         self._note_competitors()
         return dataset
 
     def _check_stages(self, tensors: Sequence[Any]) -> None:
-        """Refuse tensors that empty one source at different stages, such as a record beside the batch it goes into.
+        """Refuse tensors that read one source at different stages, such as a record and its batch.
 
-        A session may ask for one of them and leave the others out; a dataset takes all at each step.
+        A session can run one of them alone; a dataset reads all of them at each step.
         """
-        emptied = {tensor.name: self._stages_of(parts_of(tensor), 0, {}) for tensor in tensors}
+        emptied = {tensor.name: self._stages_of(tensors_of(tensor), 0, {}) for tensor in tensors}
         for name, stages in emptied.items():
             for other, known in emptied.items():
                 for source in stages.keys() & known.keys():
@@ -298,7 +300,7 @@ class Translation:
                         )
 
     def _stages_of(self, tensors: Sequence[Any], stage: int, seen: dict[str, set[int]]) -> dict[str, set[int]]:
-        """Return at which stages, in queues from the end, each source is emptied of what some tensors need."""
+        """Map each source behind the tensors to its stages: the number of queues between both."""
         for pull in filter(is_pull, back_from([tensor.op for tensor in tensors])):
             for handle in handles_of(pull):
                 source = source_of(handle)
@@ -312,12 +314,12 @@ class Translation:
 
     @property
     def pulls(self) -> frozenset[str]:
-        """The names of the operations that took from them."""
+        """Names of all pulls."""
         return frozenset(self._taken)
 
     @property
     def sources(self) -> frozenset[str]:
-        """The names of the queues, the readers, and what stands for datasets, that were emptied."""
+        """Names of all queues, readers and operations that stand for datasets in use."""
         return self._sources.names
 
     # Sections ---------------------------------------------------------------------------------------------
@@ -327,27 +329,27 @@ class Translation:
         self._taken |= {pull.name for pull in section.pulls}
         return section
 
-    def _section(self, section: Section, place: str, threads: int) -> Any:
-        """Return a dataset of what running a section again and again gives."""
+    def _section(self, section: Section, user: str, threads: int) -> Any:
+        """Return a dataset of the results of a section, run after run."""
         import tensorflow as tf
 
         limits = [self._state.limit(op) for op in section.limits]
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
-            return self._made(section, tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter())
-        pulled, unpack = self._pulled(section.pulls, place)
+            return self._repeat(section, tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter())
+        pulled, unpack = self._pull_all(section.pulls, user)
         for limit in limits:
             pulled = pulled.take(limit)
         return self._run(section, pulled, unpack, parallel)
 
     def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
-        """Return a dataset of what a section makes of elements, which a function sorts by pull."""
+        """Map a section over elements; `unpack` sorts the tensors of an element by pull."""
         return _map(
             elements, lambda *groups: tuple(run_section(section, unpack(groups), self._state)), [section], parallel
         )
 
-    def _made(self, section: Section, times: Any) -> Any:
-        """Return a dataset of what running a section without pulls gives, so many times."""
+    def _repeat(self, section: Section, times: Any) -> Any:
+        """Return a dataset of the results of a section without pulls, one for each element of `times`."""
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
             return self._run(section, times, lambda _: [])
@@ -365,31 +367,31 @@ class Translation:
 
         return numbered(times, drawn).map(make)
 
-    def _pulled(self, pulls: Sequence[Any], place: str) -> tuple[Any, Any]:
-        """Return a dataset of what several pulls give at a time, and a function that sorts it by pull."""
+    def _pull_all(self, pulls: Sequence[Any], user: str) -> tuple[Any, Any]:
+        """Zip the datasets of several pulls; also return a function that sorts an element by pull."""
         import tensorflow as tf
 
         if len(pulls) == 1:
-            return self._pull(pulls[0], place), lambda tensors: [tensors]
+            return self._pull(pulls[0], user), lambda tensors: [tensors]
         groups: dict[str, list[Any]] = {}
         for pull in pulls:
-            given = pull.name in self._datasets
-            way = [pull.name] if given else [source_of(pull.inputs[0]).name, *(x.name for x in pull.inputs[1:])]
+            is_dataset = pull.name in self._datasets
+            way = [pull.name] if is_dataset else [source_of(pull.inputs[0]).name, *(x.name for x in pull.inputs[1:])]
             groups.setdefault(" ".join([pull.type, *way]), []).append(pull)
-        parts = [self._pull_group(group, place) for group in groups.values()]
-        if len(parts) > 1:
+        datasets = [self._pull_group(group, user) for group in groups.values()]
+        if len(datasets) > 1:
             names = ", ".join(describe(group[0]) for group in groups.values())
-            self._note_stage(place, f"{names} side by side", "zip")
+            self._note_stage(user, f"{names} side by side", "zip")
         order = {pull.name: (g, i) for g, group in enumerate(groups.values()) for i, pull in enumerate(group)}
 
         def unpack(elements: Any) -> list[Any]:
             return [elements[order[pull.name][0]][order[pull.name][1]] for pull in pulls]
 
-        return tf.data.Dataset.zip(tuple(parts)), unpack
+        return tf.data.Dataset.zip(tuple(datasets)), unpack
 
-    def _pull_group(self, pulls: Sequence[Any], place: str) -> Any:
-        """Return a dataset of tuples, with a tuple of tensors for each of the pulls, all alike from one source."""
-        contents = self._pull(pulls[0], place)
+    def _pull_group(self, pulls: Sequence[Any], user: str) -> Any:
+        """Return a dataset with one tuple of tensors for each of several equal pulls from one source."""
+        contents = self._pull(pulls[0], user)
         if len(pulls) == 1:
             return contents.map(lambda *tensors: (tensors,))
         why = "which of the operations that take from it at once came first was left to chance"
@@ -398,23 +400,23 @@ class Translation:
 
     # Sources ----------------------------------------------------------------------------------------------
 
-    def _pull(self, pull: Any, place: str) -> Any:
-        """Return a dataset of what one pull gives each time it runs: tuples, or values whose keys nothing uses."""
+    def _pull(self, pull: Any, user: str) -> Any:
+        """Return the dataset of a pull: tuples, or values alone if the keys are not used."""
         if pull.name in self._datasets:
-            return self._share(pull, place, lambda: self._given(pull))
+            return self._share(pull, user, lambda: self._pull_dataset(pull))
         if pull.type in READS:
-            return self._read(pull, place)
-        return self._dequeue(pull, place)
+            return self._read(pull, user)
+        return self._dequeue(pull, user)
 
-    def _given(self, pull: Any) -> Any:
+    def _pull_dataset(self, pull: Any) -> Any:
         lifted = self._datasets[pull.name]
         self.stages += lifted.stages
         self.notes += lifted.notes
         return flat(lifted.dataset)
 
-    def _dequeue(self, pull: Any, place: str) -> Any:
+    def _dequeue(self, pull: Any, user: str) -> Any:
         queue = source_of(pull.inputs[0])
-        contents = self._ordered(queue, place)
+        contents = self._ordered(queue, user)
         if pull.type == "QueueDequeueV2":
             return contents
         count = int(constants([pull.inputs[1]], self._state)[0])
@@ -423,8 +425,8 @@ class Translation:
         self._note_stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(queue)}", done)
         return contents
 
-    def _ordered(self, queue: Any, place: str) -> Any:
-        """Return a dataset of what a queue holds, in the order in which it comes out."""
+    def _ordered(self, queue: Any, user: str) -> Any:
+        """Return a dataset of the elements of a queue, in dequeue order."""
 
         def make() -> Any:
             contents, done, unfixed = ordered(
@@ -434,24 +436,24 @@ class Translation:
                 self._note_stage(queue.name, describe(queue), done, unfixed)
             return contents
 
-        return self._share(queue, place, make)
+        return self._share(queue, user, make)
 
-    def _read(self, pull: Any, place: str) -> Any:
+    def _read(self, pull: Any, user: str) -> Any:
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
 
         def make() -> Any:
             read, done = self._reading([pull])
-            files = self._paths(queue, place)
+            files = self._paths(queue, user)
             self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
             return files.flat_map(read)
 
-        return self._share(reader, place, make, way=" ".join([pull.type, *(x.name for x in pull.inputs[1:])]))
+        return self._share(reader, user, make, way=" ".join([pull.type, *(x.name for x in pull.inputs[1:])]))
 
-    def _paths(self, queue: Any, place: str) -> Any:
-        return self._ordered(queue, place).map(lambda path: path)  # a string, no longer a tuple of one
+    def _paths(self, queue: Any, user: str) -> Any:
+        return self._ordered(queue, user).map(lambda path: path)  # strings instead of tuples of one string
 
     def _reading(self, pulls: Sequence[Any]) -> tuple[Any, str]:
-        """Return a function from a path to a dataset of what each of some reads gives, and what it is."""
+        """Return a function from a path to the dataset of reads, and its description."""
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
         pull = pulls[0]
@@ -461,18 +463,18 @@ class Translation:
         count = int(constants([pull.inputs[2]], self._state)[0])
         return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
 
-    def _share(self, source: Any, place: str, make: Callable[[], Any], way: str = "") -> Any:
-        """Return a dataset of what a source gives in a place (see `SharedSources.take`)."""
-        return self._sources.take(source, place, make, way, lambda *noted: self._note_stage(source.name, *noted))
+    def _share(self, source: Any, user: str, make: Callable[[], Any], way: str = "") -> Any:
+        """Return the share of one user of a source (see `SharedSources.take`)."""
+        return self._sources.take(source, user, make, way, lambda *noted: self._note_stage(source.name, *noted))
 
     # Feeds ------------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any) -> Any:
-        """Return a dataset of what is put into a queue, in order."""
+        """Return a dataset of the elements of a queue, in enqueue order."""
         import tensorflow as tf
 
         if queue.name in self._filled:
-            contents = given_contents(queue, self._filled[queue.name])
+            contents = fed_contents(queue, self._filled[queue.name])
             self._sparse[queue.name] = (False,) * len(contents.element_spec)
             self._note_stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset that is given")
             return contents
@@ -487,42 +489,42 @@ class Translation:
         if self._sources.are_shared:
             for feed, section in zip(feeds, sections, strict=True):
                 check_kept(queue, feed, section)
-        place = f"what fills {describe(queue)}"
+        user = f"what fills {describe(queue)}"
         groups = []
         for group in families(sections):
-            arms = [sections[i] for i in group]
-            groups += [[i] for i in group] if are_apart(arms) and not have_one_pull_each(arms) else [group]
-        parts = []
+            branches = [sections[i] for i in group]
+            groups += [[i] for i in group] if are_apart(branches) and not have_one_pull_each(branches) else [group]
+        flows = []
         for group in groups:
             filling = [feeds[i] for i in group]
             raw = (
-                self._section(sections[group[0]], place, filling[0].threads)
+                self._section(sections[group[0]], user, filling[0].threads)
                 if len(group) == 1
-                else self._shared([sections[i] for i in group], filling, queue, place)
+                else self._merge_feeds([sections[i] for i in group], filling, queue, user)
             )
-            parts.append(put(raw, filling[0]))
-        contents = parts[0]
+            flows.append(put(raw, filling[0]))
+        contents = flows[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
         unfixed = f"{threads} threads filled the queue" if raced else None
-        if len(parts) > 1:
-            turns = tf.data.Dataset.range(len(parts)).repeat()
-            contents = tf.data.Dataset.choose_from_datasets(parts, turns, stop_on_empty_dataset=False)
-            self._note_stage(queue.name, f"{len(parts)} independent sources fill {describe(queue)}", "in turn", unfixed)
+        if len(flows) > 1:
+            turns = tf.data.Dataset.range(len(flows)).repeat()
+            contents = tf.data.Dataset.choose_from_datasets(flows, turns, stop_on_empty_dataset=False)
+            self._note_stage(queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "in turn", unfixed)
         values = self._drawn(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
-            found, done = self._producer(sections[0], feeds[0])
-            self._note_stage(queue.name, found, done, unfixed or unseeded(sections[0]), values)
+            original, done = self._producer(sections[0], feeds[0])
+            self._note_stage(queue.name, original, done, unfixed or unseeded(sections[0]), values)
         else:
             inner = len(sections[0].inner)
             done = ".".join([f"map({inner} operations)"] * (inner > 0) + steps(feeds[0])) or "as it comes"
             self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values)
         return contents
 
-    def _shared(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, place: str) -> Any:
-        """Merge the feeds of a queue that share one source, or have several."""
+    def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
+        """Merge the feeds of a queue that share their sources."""
         if take_alike(sections, feeds):
-            pulled, unpack = self._pulled(sections[0].pulls, place)
+            pulled, unpack = self._pull_all(sections[0].pulls, user)
             return _map(
                 pulled.enumerate(),
                 lambda i, rows: tuple(run_branch(sections, i % len(sections), unpack(rows), self._state)),
@@ -535,23 +537,23 @@ class Translation:
 
             def make() -> Any:
                 read, done = self._reading(pulls)
-                paths = self._paths(source_of(pulls[0].inputs[1]), place)
+                paths = self._paths(source_of(pulls[0].inputs[1]), user)
                 self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
                 return paths.enumerate().interleave(
                     lambda i, path: read(path).map(lambda *row: (i % count, row)), cycle_length=count, block_length=1
                 )
 
             way = " ".join(pull.name for pull in pulls)
-            dealt = self._share(source_of(pulls[0].inputs[0]), place, make, way)
+            dealt = self._share(source_of(pulls[0].inputs[0]), user, make, way)
             for reader in (source_of(pull.inputs[0]).name for pull in pulls[1:]):
-                self._sources.take_with_another(reader, place, way)
+                self._sources.take_with_another(reader, user, way)
         else:
-            dealt = self._pull(pulls[0], place)
+            dealt = self._pull(pulls[0], user)
             dealt = dealt.map(lambda *row: (row,)).enumerate().map(lambda i, row: (i % count, row[0]))
         return _map(dealt, lambda i, row: tuple(run_branch(sections, i, [row], self._state)), sections)
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
-        """Describe what fills a queue from nothing but constants."""
+        """Describe a producer, which fills a queue from constants."""
         limit = min((self._state.limit(op) for op in section.limits), default=None)
         shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
         epochs = "for ever" if limit is None else f"{limit} times"
@@ -561,9 +563,9 @@ class Translation:
             order = ", shuffled each time, " + ("without a seed" if drawn[0] == (0, 0) else f"seeds {drawn[0]}")
         times = "counter()" if limit is None else f"range({limit})"
         count = rows(feed)
-        found = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
+        original = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
         done = "RandomShuffle" if shuffles else "the same"
-        return found, ".".join([times, f"map({done})", *steps(feed)])
+        return original, ".".join([times, f"map({done})", *steps(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
 
@@ -571,13 +573,13 @@ class Translation:
         return drawn(sections, threads, unordered=any(stage.unfixed for stage in self.stages))
 
     def _note_stage(
-        self, name: str, found: str, done: str, unfixed: str | None = None, drawn: str | None = None
+        self, name: str, original: str, done: str, unfixed: str | None = None, drawn: str | None = None
     ) -> None:
-        made = self._operations.get(name)
-        self.stages.append(Stage(name, found, done, unfixed, drawn, made_in(made) if made is not None else None))
+        op = self._operations.get(name)
+        self.stages.append(Stage(name, original, done, unfixed, drawn, location_of(op) if op is not None else None))
 
     def _note_competitors(self) -> None:
-        """Note what took from the same sources in the original and is not part of what was lifted."""
+        """Note operations that shared a source with the lifted tensors but are not lifted."""
         for op in self._runners.running():
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source_of(handle).name for handle in handles_of(pull)]
@@ -586,10 +588,10 @@ class Translation:
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:
-    """Map a function that runs sections; a Python function in them may end the dataset, as it closed a queue."""
+    """Map a function that runs sections; a Python function in them may end the dataset, as it closed the queue."""
     from tensorflow.python.data.ops import map_op
 
     if any(op.type in PYTHON for section in sections for op in section.inner.values()):
-        # Keeping the cardinality would make an error of its StopIteration, and lose what a shuffle holds.
+        # With the cardinality kept, its StopIteration would be an error and a shuffle would lose its buffer.
         return map_op._MapDataset(elements, run, preserve_cardinality=False)  # noqa: SLF001 - no public way
     return elements.map(run, num_parallel_calls=parallel)

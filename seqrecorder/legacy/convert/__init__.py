@@ -1,4 +1,4 @@
-"""`convert`: an input function of TensorFlow 1, traced, printed as a module of TensorFlow 2, and proved equal."""
+"""`convert`: print an input function of TensorFlow 1 as a module of TensorFlow 2, and prove both equal."""
 
 from seqrecorder.legacy.convert.conversion import Conversion as Conversion
 from seqrecorder.legacy.convert.conversion import convert as convert

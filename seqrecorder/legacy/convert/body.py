@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.legacy.convert.parsing import PARSERS, parsed
+from seqrecorder.legacy.convert.parsing import PARSERS, print_parse
 from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
-from seqrecorder.legacy.subgraph import TABLES, Section, parts_of, slot_of_take
+from seqrecorder.legacy.subgraph import TABLES, Section, slot_of_take, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -116,7 +116,7 @@ class Body:
             for tensor in op.inputs:
                 self._uses[tensor.name].append(op)
         for target in section.targets:
-            for tensor in parts_of(target):
+            for tensor in tensors_of(target):
                 self._uses[tensor.name].append(None)
         self._arguments = {name: self._new(name) for name in dict.fromkeys(arguments.values())}
         self._texts |= {tensor: self._arguments[name] for tensor, name in arguments.items()}
@@ -149,7 +149,7 @@ class Body:
     def _result(self, target: Any) -> str:
         if not isinstance(target, SparseSlot):
             return self.value(target)
-        text = self.sparse(target.parts)
+        text = self.sparse(target.components)
         if target not in self.module.serialized:
             return text
         return f"tf.io.serialize_{'many_' if target.many else ''}sparse({text})"
@@ -255,14 +255,14 @@ class Body:
 
     def _operation(self, op: Any) -> None:
         if op.type in PARSERS:
-            self._texts |= parsed(self, op)
+            self._texts |= print_parse(self, op)
             return
         if op.type in CONDITIONALS:
-            self._bind(op.outputs, self._branches(op), "chosen")
+            self._bind(op.outputs, self._print_branches(op), "chosen")
         else:
             self._bind(op.outputs, self._text(op), op.type)
 
-    def _branches(self, op: Any) -> str:
+    def _print_branches(self, op: Any) -> str:
         """Print the branches of a conditional as functions and return the `tf.cond` call."""
         from tensorflow.python.ops.cond_v2 import get_func_graphs  # the graphs of branches have no public name
 
@@ -270,7 +270,7 @@ class Body:
         calls = [self.value(op.inputs[0])]
         for name, graph in zip(("true", "false"), get_func_graphs(op), strict=True):
             pairs = [*zip(op.inputs[1:], graph.inputs, strict=True)]
-            function, passed = self._inside(graph.outputs, {}, pairs, f"{base}_if_{name}")
+            function, passed = self._print_inner(graph.outputs, {}, pairs, f"{base}_if_{name}")
             if function is not None and (function.arguments or function.lines):
                 calls.append(f"lambda: {function.name}({passed})")
                 continue
@@ -278,7 +278,7 @@ class Body:
             calls.append(f"lambda: ({shown})" if len(graph.outputs) > 1 else f"lambda: {shown}")
         return f"tf.cond({', '.join(calls)})"
 
-    def _mapped(self, call: Call) -> bool:
+    def _print_map(self, call: Call) -> bool:
         """Print `tf.map_fn` and its function; return False if that is not possible."""
         import tensorflow as tf
 
@@ -290,7 +290,7 @@ class Body:
         row = line_of(results[0].op).targets[0] if len(results) == len(line_of(results[0].op).targets) == 1 else "row"
         names = {x.name: identifier(f"{row}_{number}" if number else row) for number, x in enumerate(inputs)}
         pairs = inputs[0].graph.captures
-        function, passed = self._inside(outputs, names, pairs, f"map_{row}")
+        function, passed = self._print_inner(outputs, names, pairs, f"map_{row}")
         kinds = ", ".join(f"tf.{x.dtype.name}" for x in outputs)
         kinds = f"({kinds},)" if isinstance(call.result, (tuple, list)) else kinds
         star = "*" * isinstance(rows, (tuple, list))
@@ -298,10 +298,10 @@ class Body:
         mapped = "tf.identity" if function is None else function.name
         shown = mapped if not star and not more else f"lambda row: {mapped}({star}row{more})"
         self._swallowed |= call.operations
-        self._bind(results, f"tf.map_fn({shown}, {self._shown(rows)}, fn_output_signature={kinds})", "mapped")
+        self._bind(results, f"tf.map_fn({shown}, {self._show(rows)}, fn_output_signature={kinds})", "mapped")
         return True
 
-    def _inside(
+    def _print_inner(
         self, targets: Sequence[Any], names: Mapping[str, str], pairs: Sequence[tuple[Any, Any]], base: str
     ) -> tuple[Any, str]:
         """Print the operations of an inner graph as a function.
@@ -370,7 +370,7 @@ class Body:
         import tensorflow as tf
 
         if call.path == "tf.map_fn":
-            return self._mapped(call)
+            return self._print_map(call)
         results = call.result if isinstance(call.result, (list, tuple)) else [call.result]
         sparse = len(results) == 1 and isinstance(results[0], tf.SparseTensor)
         if not sparse and not all(isinstance(result, tf.Tensor) for result in results):
@@ -378,7 +378,7 @@ class Body:
         keywords = {name: value for name, value in call.keywords.items() if name != "name"}
         if not all(map(_shows, (*call.arguments, *keywords.values()))):
             return False
-        shown = [*map(self._shown, call.arguments), *(f"{name}={self._shown(v)}" for name, v in keywords.items())]
+        shown = [*map(self._show, call.arguments), *(f"{name}={self._show(v)}" for name, v in keywords.items())]
         self._swallowed |= call.operations
         text = f"{call.path}({', '.join(shown)})"
         if sparse:
@@ -394,7 +394,7 @@ class Body:
         self._bind(results, text, call.path.rpartition(".")[2])
         return True
 
-    def _shown(self, value: Any) -> str:
+    def _show(self, value: Any) -> str:
         import tensorflow as tf
 
         if isinstance(value, tf.SparseTensor):
@@ -402,7 +402,7 @@ class Body:
         if isinstance(value, tf.Tensor):
             return self.value(value)
         if isinstance(value, (list, tuple)):
-            inside = ", ".join(map(self._shown, value))
+            inside = ", ".join(map(self._show, value))
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
         if isinstance(value, tf.DType):
             return f"tf.{value.base_dtype.name}"
@@ -444,7 +444,7 @@ class Body:
             return f"tf.{_FUNCTIONS[kind]}({', '.join(map(self.value, inputs))})"
         if kind in _SPECIAL and (text := _SPECIAL[kind](self, op)) is not None:
             return text
-        return self._raw(op)
+        return self._print_raw(op)
 
     def _left(self, inputs: Sequence[Any]) -> str:
         import tensorflow as tf
@@ -452,7 +452,7 @@ class Body:
         both = all(x.name not in self._texts and tf.get_static_value(x) is not None for x in inputs)
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
-    def _raw(self, op: Any) -> str:
+    def _print_raw(self, op: Any) -> str:
         """Print an operation as a call of `tf.raw_ops`."""
         import tensorflow as tf
 
@@ -528,7 +528,7 @@ def _keywords(op: Any, **names: str) -> list[str]:
     return [f"{names[name]}={_attribute(op, known[name])}" for name in changed]
 
 
-def _called(path: str, **names: str) -> Callable[[Body, Any], str]:
+def _call_printer(path: str, **names: str) -> Callable[[Body, Any], str]:
     """Build a printer for operations whose function takes their inputs and renamed attributes."""
 
     def text(body: Body, op: Any) -> str:
@@ -667,33 +667,33 @@ _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
     "DecodeRaw": _decode_raw,
     "DecodeCSV": _decode_csv,
     "Pack": _stack,
-    "Unpack": _called("unstack", num="num", axis="axis"),
+    "Unpack": _call_printer("unstack", num="num", axis="axis"),
     "ConcatV2": _concat,
     "Split": _split,
-    "MirrorPad": _called("pad", mode="mode"),
-    "Squeeze": _called("squeeze", squeeze_dims="axis"),
+    "MirrorPad": _call_printer("pad", mode="mode"),
+    "Squeeze": _call_printer("squeeze", squeeze_dims="axis"),
     "GatherV2": _gather,
     "Select": _select,
-    "StringToNumber": _called("strings.to_number", out_type="out_type"),
+    "StringToNumber": _call_printer("strings.to_number", out_type="out_type"),
     "StringJoin": _join,
-    "AsString": _called(
+    "AsString": _call_printer(
         "strings.as_string", **{name: name for name in ("precision", "scientific", "shortest", "width", "fill")}
     ),
     **dict.fromkeys(("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"), _uniform),
     "RandomShuffle": _shuffled,
     "StridedSlice": _slices,
-    **{kind: _called(kind.lower(), out_type="out_type") for kind in ("Shape", "Size")},
+    **{kind: _call_printer(kind.lower(), out_type="out_type") for kind in ("Shape", "Size")},
     "LookupTableFindV2": _lookup,
     "LookupTableSizeV2": _lookup,
     **{
-        kind: _called(f"reduce_{kind.lower()}", keep_dims="keepdims")
+        kind: _call_printer(f"reduce_{kind.lower()}", keep_dims="keepdims")
         for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")
     },
-    "DecodeJpeg": _called(
+    "DecodeJpeg": _call_printer(
         "io.decode_jpeg", **{name: name for name in ("channels", "ratio", "fancy_upscaling", "dct_method")}
     ),
-    "DecodePng": _called("io.decode_png", channels="channels", dtype="dtype"),
-    "DecodeBmp": _called("io.decode_bmp", channels="channels"),
-    "DecodeGif": _called("io.decode_gif"),
+    "DecodePng": _call_printer("io.decode_png", channels="channels", dtype="dtype"),
+    "DecodeBmp": _call_printer("io.decode_bmp", channels="channels"),
+    "DecodeGif": _call_printer("io.decode_gif"),
 }
 """Operations whose functions take different arguments."""

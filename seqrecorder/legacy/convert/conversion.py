@@ -109,7 +109,7 @@ class Conversion:
         if any(conversion.files or not conversion.printed for conversion in conversions):
             raise OptionError("only modules that are printed, without files beside them, can be put together")
         source, calls = join([conversion.source for conversion in conversions])
-        with _module(source, {}) as module:
+        with _import_module(source, {}) as module:
             for conversion, call in zip(conversions, calls, strict=True):
                 if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - what was printed
                     raise AssertionError(call)
@@ -133,8 +133,8 @@ class Conversion:
                 "the function parses no Example and no SequenceExample, so there is no record class",
                 advice="write what it gives: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
             )
-        with _serialized(self._facts) as path:
-            raw, shapes = _raw(self._facts)
+        with _copy_records(self._facts) as path:
+            raw, shapes = _find_raw(self._facts)
             foreign.convert(path, directory, name="Record", raw=raw, shapes=shapes, **options)
         return _read_script(self._facts, self.schema, str(directory), next(iter(options.get("splits") or ["train"])))
 
@@ -197,22 +197,22 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
         text: the text of the call.
         graph_seed: the seed of its graph.
     """
-    call = _repeatable(call, graph_seed)
+    call = _make_repeatable(call, graph_seed)
     trace = trace_function(call)
     lifted = lift_trace(call, graph_seed=graph_seed)
     for careful in (False, True):
-        pipeline, problem = _walked(trace, careful=careful)
+        pipeline, problem = _print_graph(trace, careful=careful)
         facts = pipeline.facts
         if problem:
             break
         source, files = pipeline.module.source(_title(text)), pipeline.files
         proofs = _prove(call, lifted, pipeline, source)
         if all(proof.equal for _, proof in proofs) and not all(proof.sampled for _, proof in proofs):
-            schema = _schema(facts)
-            source = pipeline.module.source(_title(text) + _declared(schema))
+            schema = _infer_schema(facts)
+            source = pipeline.module.source(_title(text) + _describe_schema(schema))
             lines = [f"printed: {len(source.splitlines())} lines", *(f"{what}: {proof}" for what, proof in proofs)]
-            report = _report(lines, lifted, trace)
-            return Conversion(source, files, report, _dataset(source, files), schema, printed=True, _facts=facts)
+            report = _build_report(lines, lifted, trace)
+            return Conversion(source, files, report, _build_dataset(source, files), schema, printed=True, _facts=facts)
         problem = "; ".join(
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
@@ -220,18 +220,18 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
         raise LiftError(f"what was printed gives something else ({problem})", advice=_WAY_OUT)
     in_turn = _is_ordered(lifted)
     with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
-        proof = _compared(
+        proof = _compare(
             call, lambda: lift_trace(call, graph_seed=graph_seed).dataset, facts, ordered=in_turn, proved=False
         )
     if not proof.equal:
         raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
     lines = [f"kept as a lift, as it has no form in tf.data: {problem}", f"on the data: {proof}"]
-    report = _report(lines, lifted, trace)
+    report = _build_report(lines, lifted, trace)
     source = _lifted_source(module, text, graph_seed)
-    return Conversion(source, {}, report, lifted.dataset, _schema(facts), printed=False, _facts=facts)
+    return Conversion(source, {}, report, lifted.dataset, _infer_schema(facts), printed=False, _facts=facts)
 
 
-def _repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
+def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
     """Reset the random states of Python and NumPy before each call, so that all calls draw the same numbers."""
     import tensorflow as tf
 
@@ -247,7 +247,7 @@ def _repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[],
     return called
 
 
-def _declared(schema: Schema | None) -> str:
+def _describe_schema(schema: Schema | None) -> str:
     """Print the record class for the docstring of a module, which itself needs none."""
     if schema is None:
         return ""
@@ -260,7 +260,7 @@ def _title(text: str) -> str:
     return f"Batches of {name if name.isidentifier() else 'an old input function'}, by tf.data."
 
 
-def _walked(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
+def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
     """Print a graph; return the pipeline and the reason why printing stopped, if it did."""
     state = State(trace.graph, {})
     try:
@@ -276,7 +276,7 @@ def _walked(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
         state.close()
 
 
-def _report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
+def _build_report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
     if datasets_of(trace.graph):
         lines.append("functions of tf.contrib ran as seqrecorder.legacy.contrib has them")
     return "\n".join([*lines, "", str(lifted)])
@@ -310,7 +310,7 @@ def _write(source: str, files: dict[str, bytes], path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
+def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
     """Import a printed module from a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = Path(directory, "printed_reader.py")
@@ -329,8 +329,8 @@ def _module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
             sys.modules.pop(spec.name, None)
 
 
-def _dataset(source: str, files: dict[str, bytes]) -> Any:
-    with _module(source, files) as module:
+def _build_dataset(source: str, files: dict[str, bytes]) -> Any:
+    with _import_module(source, files) as module:
         return module.inputs()
 
 
@@ -351,16 +351,16 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
                 stack.enter_context(fixed_random_numbers())
             if is_still:
                 stack.enter_context(fixed_order())
-            module = stack.enter_context(_module(source, pipeline.files))
+            module = stack.enter_context(_import_module(source, pipeline.files))
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqrecorder-")))
-            proofs.append((f"on the data{suffix}", _compared(call, module.inputs, facts, ordered=in_turn)))
-            if not facts.files or facts.reader is None or "files" not in _parameters(module) or facts.stood_in:
+            proofs.append((f"on the data{suffix}", _compare(call, module.inputs, facts, ordered=in_turn)))
+            if not facts.files or facts.reader is None or "files" not in _parameters(module) or facts.uses_contrib:
                 continue
             cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
             paths |= {facts.pattern: str(directory / "*")} if facts.pattern is not None else {}
             new = functools.partial(module.inputs, files=cut)
-            proofs.append((f"on its first records{suffix}", _compared(call, new, facts, ordered=in_turn, paths=paths)))
+            proofs.append((f"on its first records{suffix}", _compare(call, new, facts, ordered=in_turn, paths=paths)))
     return proofs
 
 
@@ -372,7 +372,7 @@ def _parameters(module: Any) -> tuple[str, ...]:
     return tuple(inspect.signature(module.inputs).parameters)
 
 
-def _compared(
+def _compare(
     call: Any,
     new: Callable[[], Any],
     facts: Facts,
@@ -402,7 +402,7 @@ def _compared(
 
 
 @contextlib.contextmanager
-def _serialized(facts: Facts, most: int | None = None) -> Iterator[str]:
+def _copy_records(facts: Facts, most: int | None = None) -> Iterator[str]:
     """Copy the serialized records of all files, at most `most`, to one TFRecord file."""
     import tensorflow as tf
 
@@ -423,7 +423,7 @@ def _records(facts: Facts) -> Iterator[bytes]:
         yield from files.flat_map(read).map(lambda _, record: record).as_numpy_iterator()
 
 
-def _raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
+def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
     """Collect the dtypes of features decoded by `decode_raw`, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
     for op in facts.parses:
@@ -438,14 +438,14 @@ def _raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
     return raw, shapes
 
 
-def _schema(facts: Facts) -> Schema | None:
+def _infer_schema(facts: Facts) -> Schema | None:
     """Infer the schema of the parsed records from the first ones."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
     from seqrecorder.sources.foreign import infer
 
-    with _serialized(facts, 1000) as path:
-        raw, shapes = _raw(facts)
+    with _copy_records(facts, 1000) as path:
+        raw, shapes = _find_raw(facts)
         return infer.infer(path, raw=raw, shapes=shapes).schema
 
 

@@ -1,4 +1,4 @@
-"""A Python module that is being printed: its constants, its functions, and the lines that make the dataset."""
+"""The printed module: its constants, its functions, and the lines that build the dataset."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.subgraph import Section, State
 
 ARRAYS = "constants.npz"
-"""The file beside a module that holds its large constants."""
+"""File name of the large constants of a module."""
 _LONGEST = 400
-"""Values of a constant in the text of a module."""
+"""Constants of more values are stored in `ARRAYS` instead of the text."""
 
 
 @attrs.define(eq=False)
@@ -32,12 +32,12 @@ class Function:
     """A function of the module.
 
     Attributes:
-        name: of the function.
-        arguments: their names.
+        name: its name.
+        arguments: the names of its arguments.
         lines: its statements.
-        results: an expression for each component of what it returns.
-        returned: what it returns, where that is no tuple of the results; `{}` stands for a result.
-        random: whether it draws, so that calls must come in order.
+        results: an expression for each returned component.
+        returned: the text of its return value, unless it is the tuple of the results.
+        random: whether it draws random numbers, so that it must not run in parallel.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Function:
     random: bool = False
 
     def source(self) -> list[str]:
-        """Return its lines."""
+        """Print the definition, line by line."""
         value = ", ".join(self.results) if self.returned is None else self.returned
         lines = [*self.lines, f"return {value}"]
         head = fold(f"def {self.name}({', '.join(self.arguments)}):")
-        return [*head, *(part for line in lines for part in _body(line))]
+        return [*head, *(folded for line in lines for folded in _body(line))]
 
 
 def _body(line: str) -> list[str]:
@@ -62,11 +62,11 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """The text of a module, each part of which is run as it is printed, so that shapes are known.
+    """A module being printed; each line runs at once, so that shapes are known.
 
     Args:
-        trace: of the input function.
-        state: of its graph.
+        trace: the trace of the input function.
+        state: the state of its graph.
     """
 
     def __init__(self, trace: Trace, state: State) -> None:
@@ -79,22 +79,22 @@ class Module:
         self.packed: set[str] = set()
         self._state = state
         self._constants: dict[str, str] = {}
-        self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_module` in `conversion`
+        self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_import_module`
         self._run("import numpy as np\nimport seqrecorder as sr\nimport tensorflow as tf")
 
     @property
     def names(self) -> list[str]:
-        """The names of the constants."""
+        """Names of the constants."""
         return [*self._constants, *self.arrays]
 
     # Constants --------------------------------------------------------------------------------------------
 
     def features(self, base: str, features: Mapping[str, str]) -> str:
-        """Return the name of a constant that holds features to parse."""
+        """Define a constant with the features to parse, and return its name."""
         return self.define(base, "{" + ", ".join(f"{plain(name)}: {text}" for name, text in features.items()) + "}")
 
     def constant(self, targets: Sequence[str], value: Any, *, typed: bool = True) -> str:
-        """Return the name of a constant, which a script assigned to some name."""
+        """Define a constant, named like the variable of the script, and return its name."""
         array = np.asarray(value)
         base = (targets[0] if len(targets) == 1 and targets[0] else "values").upper()
         if array.size > _LONGEST:
@@ -105,7 +105,7 @@ class Module:
         return self.define(base, literal(value, None) if typed else plain(array))
 
     def define(self, base: str, text: str) -> str:
-        """Return the name of a constant with some text, which may stand there already."""
+        """Define a constant, unless one has the same text, and return its name."""
         for name, known in self._constants.items():
             if known == text:
                 return name
@@ -115,11 +115,11 @@ class Module:
         return name
 
     def initial(self, op: Any) -> Any:
-        """Return the value of a variable that the graph reads."""
+        """Return the initial value of a variable, or the value of a placeholder."""
         return self._state.value_of(op)
 
     def table(self, op: Any) -> str:
-        """Return the name of a lookup table that an operation asks."""
+        """Define the lookup table of an operation, and return its name."""
         import tensorflow as tf
 
         holder = op.inputs[0].op
@@ -138,18 +138,18 @@ class Module:
     # Functions and lines ----------------------------------------------------------------------------------
 
     def parameter(self, name: str, default: str) -> str:
-        """Return the name of a parameter of the function that makes the dataset."""
+        """Add a parameter to `inputs`, and return its name."""
         self.parameters[name] = default
         self._run(f"{name} = {default}")
         return name
 
     def add(self, line: str) -> None:
-        """Add a line to the function that makes the dataset, and run it."""
+        """Add a line to `inputs`, and run it."""
         self._run(line)
         self.lines.append(line)
 
     def spec(self, variable: str = "dataset") -> Any:
-        """Return the element spec of a dataset that the lines have made."""
+        """Return the element spec of a dataset variable of `inputs`."""
         return self._namespace[variable].element_spec
 
     def function(
@@ -158,14 +158,14 @@ class Module:
         """Print a section as a function of the elements of a dataset.
 
         Args:
-            base: its name.
-            section: to print.
-            arguments: names by tensors.
-            shapes: what the graph knows of the shape of each target.
-            variable: the dataset whose elements it takes.
+            base: the name of the function; numbered if it is taken.
+            section: the section to print.
+            arguments: argument names by tensor name.
+            shapes: the static shape of each target.
+            variable: the dataset variable that the function is mapped over.
 
         Returns:
-            The function; None where it would return its arguments as they are.
+            The function, or None if it would return its arguments unchanged.
         """
         body = Body(self, section, arguments)
         results = body.results()
@@ -177,9 +177,9 @@ class Module:
         return self.add_function(function)
 
     def branch(self, body: Body, base: str) -> Function | None:
-        """Print a branch of a conditional as a function; None where it returns its arguments as they are.
+        """Print a branch of a conditional as a function, or return None if it returns its arguments unchanged.
 
-        One that returns constants is not part of the module.
+        A function that only returns constants is not added to the module.
         """
         names, lines, results = body.named(body.results(), self.names)
         if not lines and results == names:
@@ -191,7 +191,7 @@ class Module:
         return self.add_function(function)
 
     def add_function(self, function: Function) -> Function:
-        """Add a function, unless there is one that does the same; return that."""
+        """Add a function, unless an equal one exists; return the one in the module."""
         for known in self.functions:
             if attrs.evolve(function, name=known.name).source() == known.source():
                 return known
@@ -199,7 +199,7 @@ class Module:
         return function
 
     def refine(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
-        """Run a function on the specs of a dataset; declare the shapes that it does not see."""
+        """Trace a function with the element spec of a dataset, and declare shapes lost in translation."""
         import tensorflow as tf
 
         self._run("\n".join(function.source()))
@@ -208,7 +208,7 @@ class Module:
         run = tf.function(self._namespace[function.name], autograph=False)
         try:
             outputs = run.get_concrete_function(*specs).structured_outputs
-        except Exception as error:  # whatever TensorFlow raises while it traces
+        except Exception as error:  # tracing may raise any error
             raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
@@ -218,11 +218,11 @@ class Module:
         self.redefine(function)
 
     def redefine(self, function: Function) -> None:
-        """Run a function again that has changed."""
+        """Run the definition of a changed function again."""
         self._run("\n".join(function.source()))
 
     def free(self, base: str) -> str:
-        """Return a name that no constant and no function has."""
+        """Return a name that no constant or function has, numbered if needed."""
         taken = {*self.names, *(function.name for function in self.functions)}
         names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
         return next(name for name in names if name not in taken)
@@ -231,17 +231,17 @@ class Module:
         import tensorflow as tf
 
         def run() -> None:
-            exec(source, self._namespace)  # noqa: S102 - what was printed here
+            exec(source, self._namespace)  # noqa: S102 - the source was printed here
 
         try:
             tf.autograph.experimental.do_not_convert(run)()
-        except Exception as error:  # whatever TensorFlow raises
+        except Exception as error:  # running may raise any error
             raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
 
     # The text ---------------------------------------------------------------------------------------------
 
     def source(self, title: str) -> str:
-        """Return the text of the module."""
+        """Print the module."""
         definitions = [line for name, text in self._constants.items() for line in fold(f"{name} = {text}")]
         if self.arrays:
             definitions.append(f'with np.load(Path(__file__).with_name("{ARRAYS}")) as arrays:')
@@ -251,19 +251,19 @@ class Module:
         lines = [*self.lines, "return dataset.prefetch(tf.data.AUTOTUNE)"]
         inputs = [*fold(f"def inputs({parameters}):"), *(part for line in lines for part in fold(line, 4))]
         functions = [["", "", *function.source()] for function in self.functions if self._calls(function)]
-        parts = [*definitions, *(line for function in functions for line in function), "", "", *inputs]
-        text = "\n".join(parts)
+        blocks = [*definitions, *(line for function in functions for line in function), "", "", *inputs]
+        text = "\n".join(blocks)
         imports = [f"import {name}" for name, short in _IMPORTS if f"{short}." in text]
         first = ["from pathlib import Path", ""] if self.arrays else []
-        return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *parts, ""])
+        return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *blocks, ""])
 
     def _calls(self, function: Function) -> bool:
-        """Check that the text calls a function that is printed."""
+        """Check that a function of the module is called."""
         rest = [line for other in self.functions if other is not function for line in other.source()]
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 
     def files(self) -> dict[str, bytes]:
-        """Return the contents of the files beside the module, by name."""
+        """Serialize the data files of the module, by name."""
         if not self.arrays:
             return {}
         buffer = io.BytesIO()

@@ -21,9 +21,10 @@ class Parse:
 
     Attributes:
         op: the operation.
-        features: of the Example, or of the context: the text of each by its name.
-        steps: of the feature lists.
-        outputs: for each tensor that is used, the feature and what of it: None, `indices`, `values`, `dense_shape`.
+        features: the printed features of the Example or of the context, by name.
+        steps: the printed features of the feature lists, by name.
+        outputs: each output tensor with its feature, its component (None, `indices`, `values` or `dense_shape`), and
+            whether it belongs to a feature list.
     """
 
     op: Any
@@ -32,8 +33,8 @@ class Parse:
     outputs: list[tuple[Any, str, str | None, bool]]
 
 
-def parsed(body: Any, op: Any) -> dict[str, str]:
-    """Print a parse operation into a `Body`; return an expression for each of its tensors."""
+def print_parse(body: Any, op: Any) -> dict[str, str]:
+    """Print a parse operation into a `Body`, and return an expression for each output tensor."""
     parse = read_parse(op)
     serialized = body.value(op.inputs[0])
     if op.type == PARSERS[0]:
@@ -71,8 +72,8 @@ def read_parse(op: Any) -> Parse:
         sparse = [outputs[f"{prefix}sparse_{part}"] for part in ("indices", "values", "shapes")]
         for name, *tensors in zip(_texts(inputs[f"{prefix}sparse_keys"]), *sparse, strict=True):
             features[name] = f"tf.io.VarLenFeature(tf.{tensors[1].dtype.name})"
-            parts = zip(tensors, ("indices", "values", "dense_shape"), strict=True)
-            parse.outputs.extend((tensor, name, part, in_steps) for tensor, part in parts)
+            components = zip(tensors, ("indices", "values", "dense_shape"), strict=True)
+            parse.outputs.extend((tensor, name, part, in_steps) for tensor, part in components)
         names, dense = _texts(inputs[f"{prefix}dense_keys"]), outputs[f"{prefix}dense_values"]
         defaults = [None] * len(names) if in_steps else inputs[f"{prefix}dense_defaults"]
         shapes = op.get_attr(f"{prefix}dense_shapes")
@@ -83,7 +84,7 @@ def read_parse(op: Any) -> Parse:
 
 
 def _groups(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Sort tensors by the arguments of an operation's definition."""
+    """Group the tensors of an operation by the arguments of its definition."""
     groups, position = {}, 0
     for argument in arguments:
         several = argument.number_attr or argument.type_list_attr
@@ -96,7 +97,7 @@ def _groups(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[s
 
 
 def _texts(tensors: Sequence[Any]) -> list[str]:
-    """Return the texts of constants, scalars or vectors."""
+    """Decode constant strings, scalars or vectors."""
     import numpy as np
     import tensorflow as tf
 

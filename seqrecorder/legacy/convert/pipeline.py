@@ -32,7 +32,7 @@ from seqrecorder.legacy.graph import (
 )
 from seqrecorder.legacy.lifted import datasets_of
 from seqrecorder.legacy.queues import keeps
-from seqrecorder.legacy.subgraph import constants, cut_section, parts_of, slot_of_take
+from seqrecorder.legacy.subgraph import constants, cut_section, slot_of_take, tensors_of
 from seqrecorder.legacy.translation import reader_attributes
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Facts:
         final: the operation that dequeues the final batch.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
-        stood_in: whether the graph uses replacements of `tf.contrib` functions.
+        uses_contrib: whether the graph uses replacements of `tf.contrib` functions.
         mixed: whether the value of a record may depend on its batch or on the thread that reads it.
     """
 
@@ -68,7 +68,7 @@ class Facts:
     final: Any = None
     parses: list[Any] = attrs.field(factory=list)
     shuffles: list[int] = attrs.field(factory=list)
-    stood_in: bool = False
+    uses_contrib: bool = False
     mixed: bool = False
 
 
@@ -97,7 +97,7 @@ class Pipeline:
         self._trace, self._state, self._careful = trace, state, careful
         self._runners = Runners(trace.graph)
         self._datasets = datasets_of(trace.graph)
-        self.facts.stood_in = bool(self._datasets)
+        self.facts.uses_contrib = bool(self._datasets)
         self._known = {queue.name for queue in self._runners.queues()}
         self._tail: Function | None = None
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
@@ -348,10 +348,10 @@ class Pipeline:
         arguments = self._take(sections, variable)
         declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
         shapes = [None] * len(keeps(feed)) + [
-            None if hasattr(row, "parts") else _declared(row, declared[number], feed)
+            None if hasattr(row, "many") else _declared(row, declared[number], feed)
             for row, number in zip(rows[0], live, strict=True)
         ]
-        self.module.serialized |= {row for row in itertools.chain(*rows) if hasattr(row, "parts") and _pads(queue)}
+        self.module.serialized |= {row for row in itertools.chain(*rows) if hasattr(row, "many") and _pads(queue)}
         if len(set(kinds)) > 1:
             self._deal(queue, [*zip(kinds, sections, strict=True)], arguments, shapes, variable)
         else:
@@ -622,7 +622,7 @@ def _bracketed(text: str) -> str:
 def _name_of(tensor: Any) -> str:
     """Return the name of a tensor in the script, or an empty string."""
     slot = sparse_slot(tensor)
-    origin = through_identities(tensor if slot is None else slot.parts[1])
+    origin = through_identities(tensor if slot is None else slot.components[1])
     if origin.op.type in PARSERS:
         names = {part.name: name for part, name, _, _ in read_parse(origin.op).outputs}
         return identifier(names[origin.name])
@@ -656,7 +656,7 @@ def _structure(section: Section) -> tuple[Any, ...]:
         inputs = [known.get(x.name, x.name) for x in op.inputs]
         number = numbers.setdefault(repr((op.type, attributes * (not branches), branches, inputs)), len(numbers))
         known |= {x.name: (-1 - number, x.value_index) for x in op.outputs}
-    targets = [known.get(x.name, x.name) for target in section.targets for x in parts_of(target)]
+    targets = [known.get(x.name, x.name) for target in section.targets for x in tensors_of(target)]
     return tuple(pull.type for pull in section.pulls), tuple(numbers), tuple(targets)
 
 

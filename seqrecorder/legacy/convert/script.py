@@ -1,4 +1,4 @@
-"""Scripts of TensorFlow 1 whose input functions are converted: how they are imported, and which functions they have."""
+"""Import of TensorFlow 1 scripts whose input functions are converted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _ROOTS = (".git", "setup.py", "pyproject.toml", "requirements.txt")
-"""Names that mark the root of a project."""
+"""Files that mark the root of a project."""
 _OF_NUMPY = {
     **{name: f"Python's {name}" for name in ("int", "float", "bool", "object", "str", "complex")},
     "tostring": "tobytes",
@@ -32,36 +32,36 @@ _OF_NUMPY = {
     "product": "prod",
     "alltrue": "all",
 }
-"""Today's names of what NumPy has removed."""
+"""Current replacements of names that NumPy has removed."""
 
 
 def convert_script(script: str, calls: Sequence[str], graph_seed: int | None = None) -> list[Conversion]:
-    """Import a script, and convert what each of some calls returns, such as `inputs(["a.tfrecord"], 32)`.
+    """Import a script and convert the result of each call, such as `inputs(["a.tfrecord"], 32)`.
 
     Args:
-        script: a Python file, which runs.
+        script: the path of a Python file; it is executed.
         calls: Python expressions, evaluated in the script's module.
         graph_seed: see `convert`.
 
     Raises:
-        SourceError: the script or a call fails, or imports what is not installed.
+        SourceError: the script or a call fails, or a module that it imports is not installed.
         LiftError: see `convert`.
     """
-    with _imported(script) as module:
+    with _import_script(script) as module:
         for call in calls:
             try:
                 compile(call, "--call", "eval")
             except SyntaxError as error:
                 raise SourceError(f"--call {call!r}: {error.msg}; give one call, such as 'inputs(...)'") from error
         return [
-            convert_call(functools.partial(_evaluated, call, module), module.__name__, call, graph_seed=graph_seed)
+            convert_call(functools.partial(_evaluate, call, module), module.__name__, call, graph_seed=graph_seed)
             for call in calls
         ]
 
 
 def functions_of(script: str) -> list[str]:
-    """Return the functions that a script defines, with their arguments."""
-    with _imported(script) as module:
+    """List the functions that a script defines, with their signatures."""
+    with _import_script(script) as module:
         own = [
             value
             for value in vars(module).values()
@@ -70,7 +70,7 @@ def functions_of(script: str) -> list[str]:
         return [f"{function.__name__}{inspect.signature(function)}" for function in own]
 
 
-def _evaluated(call: str, module: Any) -> Any:
+def _evaluate(call: str, module: Any) -> Any:
     from seqrecorder.errors import SeqrecorderError
 
     try:
@@ -78,11 +78,11 @@ def _evaluated(call: str, module: Any) -> Any:
     except SeqrecorderError:
         raise
     except Exception as error:
-        raise SourceError(f"{call}: {_said(error)}") from error
+        raise SourceError(f"{call}: {_message(error)}") from error
 
 
-def _said(error: BaseException) -> str:
-    """Return an error's first line, with today's name of what NumPy has removed."""
+def _message(error: BaseException) -> str:
+    """Format the first line of an error; add the current name if NumPy has removed one."""
     text = first_line(error)
     removed = re.search(r"numpy\S* .*has no attribute '(\w+)'", text)
     new = _OF_NUMPY.get(removed[1]) if removed else None
@@ -90,8 +90,8 @@ def _said(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def _imported(script: str) -> Iterator[Any]:
-    """Import a script by its path, with its project's root on the path of imports."""
+def _import_script(script: str) -> Iterator[Any]:
+    """Import a script by its path, with the root of its project on `sys.path`."""
     import tensorflow as tf
 
     check_script(script)
@@ -99,7 +99,7 @@ def _imported(script: str) -> Iterator[Any]:
     root = next((parent for parent in path.parents if any((parent / name).exists() for name in _ROOTS)), path.parent)
     before, arguments = list(sys.path), sys.argv
     sys.path[:0] = list(dict.fromkeys((str(path.parent), str(root))))
-    sys.argv = [script]  # flags are the script's own, with their defaults
+    sys.argv = [script]  # the flags of the script keep their defaults
     package = _package(path)
     name = ".".join([*package, path.stem])
     if package:
@@ -114,7 +114,7 @@ def _imported(script: str) -> Iterator[Any]:
         for module in _modules_of(name):
             del sys.modules[module]
         sys.modules.update(known)
-        flags.remove_flag_values({*flags} - defined)  # else another import of the script would define them again
+        flags.remove_flag_values({*flags} - defined)  # a second import would define them again
 
 
 def _modules_of(name: str) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _modules_of(name: str) -> dict[str, Any]:
 
 
 def _package(path: Path) -> tuple[str, ...]:
-    """Return the names of the packages around a script that imports by its place in them, such as `from . import x`."""
+    """Find the packages that contain a script with relative imports, the outermost first."""
     levels = [node.level for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
     if not any(levels):
         return ()
@@ -149,7 +149,7 @@ def _run(name: str, path: Path, script: str) -> Any:
         raise SourceError(f"{script} {missing}: {remedy}") from error
     except (Exception, SystemExit) as error:
         raise SourceError(
-            f"{script}: {_said(error)}; what a script does when it is imported should be functions "
+            f"{script}: {_message(error)}; what a script does when it is imported should be functions "
             "alone: let one of them build the pipeline and return its tensors, and put the rest under "
             '`if __name__ == "__main__":`'
         ) from error

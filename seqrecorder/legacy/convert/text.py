@@ -1,4 +1,4 @@
-"""Python source: literals, and lines that are folded where they are long."""
+"""Python source: literals, and folding of long lines."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 WIDTH = 99
 _MANY, _NARROW = 12, 12
-"""More items, of at most so many characters, share lines."""
+"""More than 12 items of at most 12 characters each share lines."""
 _OPEN, _CLOSE = "([{", ")]}"
 _PLAIN = ("int32", "float32", "string", "bool")
-"""Types that TensorFlow gives the numbers and texts of Python."""
+"""Dtypes that TensorFlow infers from Python values."""
 
 
 class NotPrintableError(Exception):
-    """An operation has no form in Python."""
+    """Error for an operation that cannot be printed as Python."""
 
 
 def literal(value: Any, dtype: Any = None) -> str:
-    """Return the source of an array's value, as a `tf.constant` where Python's types would become another dtype.
+    """Print the value of an array, as a `tf.constant` if TensorFlow would infer another dtype.
 
     >>> import numpy as np
     >>> literal(np.array([[1, 2]], np.int32)), literal(np.int64(3)), literal(b"a")
@@ -43,7 +43,7 @@ def literal(value: Any, dtype: Any = None) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return the source of an array's value in Python's own types."""
+    """Print the value of an array in Python types."""
     import numpy as np
 
     if getattr(value, "ndim", 0):
@@ -67,7 +67,7 @@ def plain(value: Any) -> str:
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """Return names that differ, for those that may be empty or the same."""
+    """Make names unique by numbering; an empty name becomes `x`."""
     new: list[str] = []
     for base in names:
         choices = itertools.chain([base or "x"], (f"{base or 'x'}_{number}" for number in itertools.count(2)))
@@ -76,7 +76,7 @@ def unique(names: Sequence[str]) -> list[str]:
 
 
 def fold(line: str, indent: int = 0) -> list[str]:
-    r"""Return a statement in lines of at most `WIDTH` characters: its last bracket's items go into lines of their own.
+    r"""Fold a statement to lines of at most `WIDTH` characters, at the items of its widest bracket.
 
     >>> fold("x = f(" + ", ".join(["argument"] * 12) + ")")[:2]
     ['x = f(', '    argument,']
@@ -100,7 +100,7 @@ def fold(line: str, indent: int = 0) -> list[str]:
 
 
 def _bracket(line: str) -> tuple[int, int] | None:
-    """Return the positions of the widest bracket that is in no other."""
+    """Find the positions of the widest outermost bracket."""
     pairs, stack = [], []
     for position, character in _code(line):
         if character in _OPEN:
@@ -113,7 +113,7 @@ def _bracket(line: str) -> tuple[int, int] | None:
 
 
 def items(text: str) -> Iterator[str]:
-    """Yield the parts of a text between the commas that are in no brackets."""
+    """Split a text at its commas outside of brackets."""
     depth, start = 0, 0
     for position, character in _code(text):
         depth += (character in _OPEN) - (character in _CLOSE)
@@ -126,7 +126,7 @@ def items(text: str) -> Iterator[str]:
 
 
 def _code(line: str) -> Iterator[tuple[int, str]]:
-    """Yield the characters that are in no string, with their positions."""
+    """Yield the characters outside of string literals, with their positions."""
     for match in re.finditer(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | (.) """, line, re.VERBOSE | re.DOTALL):
         if match[1]:
             yield match.start(), match[1]

@@ -1,4 +1,4 @@
-"""Modules that several calls became, as one: what differs between them is a parameter, or a function of its own."""
+"""Merging of printed modules: differing values become parameters, else each module keeps its function."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _NAMES = {"shuffle": "buffer_size", "batch": "batch_size", "padded_batch": "batch_size", "repeat": "num_epochs"}
-"""Names of parameters by argument of a dataset's method; others have the method's name."""
+"""Parameter names of values passed to a dataset method; by default, the name of the method."""
 
 
 def join(sources: Sequence[str]) -> tuple[str, list[str]]:
-    """Return one module for several, and for each of them the call that gives what it gave.
+    """Merge modules into one; also return the call that replaces each of them.
 
     Args:
-        sources: of modules that `Module` printed, each with a function `inputs`.
+        sources: the texts of printed modules, each with a function `inputs`.
     """
     modules = [_Printed(source) for source in sources]
     if len({"num_epochs" in module.defaults for module in modules}) > 1:
@@ -30,7 +30,7 @@ def join(sources: Sequence[str]) -> tuple[str, list[str]]:
     first = modules[0]
     if any(module.frame() != first.frame() for module in modules):
         calls = ["inputs()", *(f"inputs_{number}()" for number in range(2, len(modules) + 1))]
-        return _beside(modules), calls
+        return _merge(modules), calls
     named = [*zip(*(module.constants() for module in modules), strict=True)]
     changing = [same for same in named if len({ast.unparse(constant) for _, constant in same}) > 1]
     names = unique([*first.defaults, *(same[0][0] for same in changing)])[len(first.defaults) :]
@@ -41,12 +41,12 @@ def join(sources: Sequence[str]) -> tuple[str, list[str]]:
 
 
 class _Printed:
-    """A module that was printed.
+    """A printed module.
 
     Attributes:
         source: its text.
-        definitions: the text of each constant and function, by its name.
-        defaults: of the parameters of `inputs`, as text.
+        definitions: the texts of its constants and functions, by name.
+        defaults: the texts of the default values of `inputs`, by parameter.
     """
 
     def __init__(self, source: str) -> None:
@@ -62,18 +62,18 @@ class _Printed:
         self.defaults = {a.arg: ast.unparse(d) for a, d in zip(arguments.args, arguments.defaults, strict=True)}
 
     def with_epochs(self) -> _Printed:
-        """Return the module with a number of epochs, None where it repeats for ever."""
+        """Add the parameter `num_epochs`, unless there is one; None repeats forever."""
         self.defaults.setdefault("num_epochs", "None")
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Return the parts that modules of one function share: all but the constants of `inputs`."""
+        """Return a key that is equal for modules that differ only in the constants of `inputs`."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]
 
     def constants(self) -> Iterator[tuple[str, ast.Constant]]:
-        """Yield the constants of the lines of `inputs`, with names for them as parameters."""
+        """Yield the constants in the body of `inputs`, with their names as parameters."""
         for node in itertools.chain.from_iterable(map(ast.walk, self._inputs.body)):
             if isinstance(node, ast.Call):
                 method = getattr(node.func, "attr", "value")
@@ -82,7 +82,7 @@ class _Printed:
                 yield from ((name, value) for name, value in pairs if isinstance(value, ast.Constant))
 
     def with_parameters(self, names: Mapping[ast.Constant, str]) -> str:
-        """Return the text with names for some constants of `inputs`, and the defaults as they are now."""
+        """Print the module with constants of `inputs` replaced by parameters, and the current defaults."""
         lines = self.source.splitlines()
         for node in sorted(names, key=lambda node: (node.lineno, node.col_offset), reverse=True):
             line = lines[node.lineno - 1]
@@ -92,7 +92,7 @@ class _Printed:
         return "\n".join([*lines[: self._inputs.lineno - 1], *head, *rest, ""])
 
     def call(self, first: _Printed) -> str:
-        """Return the call that gives what this module gave, of the function that it became with another."""
+        """Print the call of the merged function that replaces this module."""
         values = {name: self._value(name) for name in self.defaults if self._value(name) != first._value(name)}
         return f"inputs({', '.join(f'{name}={value}' for name, value in values.items())})"
 
@@ -102,8 +102,8 @@ class _Printed:
         return ast.unparse(ast.parse(text, mode="eval"))
 
 
-def _beside(modules: Sequence[_Printed]) -> str:
-    """Return a module with the functions of several; those that are the same stand once."""
+def _merge(modules: Sequence[_Printed]) -> str:
+    """Merge modules by renaming functions that differ; equal ones are kept once."""
     added: list[str] = []
     known = dict(modules[0].definitions)
     for number, module in enumerate(modules[1:], 2):
@@ -113,22 +113,22 @@ def _beside(modules: Sequence[_Printed]) -> str:
         names = {name: f"{name}_{number}" for name in changed}
         for name, text in module.definitions.items():
             if name in changed or name not in known:
-                known[names.get(name, name)] = _renamed(text, names)
+                known[names.get(name, name)] = _rename(text, names)
                 apart = text.startswith("def ") or not added or added[-1].startswith("def ")
                 added += ["", ""] * apart + [known[names.get(name, name)]]
     lines = modules[0].source.rstrip("\n").splitlines()
     imports = [line for module in modules for line in module.source.splitlines() if line.startswith("import ")]
-    place = next(number for number, line in enumerate(lines) if line.startswith("import "))
+    first_import = next(number for number, line in enumerate(lines) if line.startswith("import "))
     lines = [line for line in lines if not line.startswith("import ")]
-    return "\n".join([*lines[:place], *sorted(set(imports)), *lines[place:], *added, ""])
+    return "\n".join([*lines[:first_import], *sorted(set(imports)), *lines[first_import:], *added, ""])
 
 
 def _words(source: str) -> set[str]:
     return {token.string for token in tokenize.generate_tokens(io.StringIO(source).readline)}
 
 
-def _renamed(source: str, names: Mapping[str, str]) -> str:
-    """Return source with other names."""
+def _rename(source: str, names: Mapping[str, str]) -> str:
+    """Rename names in a source."""
     lines = source.splitlines(keepends=True)
     for token in reversed([*tokenize.generate_tokens(io.StringIO(source).readline)]):
         if token.type == tokenize.NAME and token.string in names:

@@ -1,4 +1,4 @@
-"""Run an input function of TensorFlow 1 once, and keep what its graph lacks: API calls and the script's names."""
+"""Tracing of a TensorFlow 1 input function: its graph, its API calls and its variable names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CALLS = {
     "tf.compat.v1.nn.l2_normalize": "nn.l2_normalize",
     "tf.map_fn": "map_fn",
 }
-"""Functions beside `tf.image` whose call is shorter than their operations: the name to print, and that of v1."""
+"""Functions to print as calls, besides `tf.image`: the printed name, and the name in `tf.compat.v1`."""
 _RENAMED = {
     "resize_image_with_crop_or_pad": "tf.image.resize_with_crop_or_pad",
     "resize_images": "tf.compat.v1.image.resize",
@@ -43,15 +43,15 @@ _RENAMED = {
 
 @attrs.frozen(eq=False)
 class Call:
-    """A call of TensorFlow's API.
+    """A call of the TensorFlow API.
 
     Attributes:
-        path: of the function, as it is printed.
-        arguments: by position.
-        keywords: by name.
-        result: what it returned.
-        operations: the names of those that it added to the graph.
-        inside: of a function of functions: what its function took and returned, in a graph of its own.
+        path: the name of the function as printed.
+        arguments: the positional arguments.
+        keywords: the keyword arguments.
+        result: the return value.
+        operations: the names of the operations that it added to the graph.
+        inside: for `tf.map_fn`, the argument and the result of the mapped function, in its own graph.
     """
 
     path: str
@@ -67,12 +67,12 @@ Calls = dict[tuple[int, str], Call]
 
 @attrs.frozen(eq=False)
 class Trace:
-    """A graph that an input function built.
+    """The graph of an input function.
 
     Attributes:
         graph: a `tf.Graph`.
-        returned: what the function returned.
-        calls: of the API, by the graph and the name of each tensor that they returned.
+        returned: the return value of the function.
+        calls: the API calls, by the graph id and the name of each returned tensor.
     """
 
     graph: Any
@@ -92,8 +92,8 @@ def trace_function(function: Callable[[], Any]) -> Trace:
 
 @contextlib.contextmanager
 def _no_session() -> Iterator[None]:
-    """Refuse sessions of a script: what they run is no input."""
-    from tensorflow.python.client.session import BaseSession  # of which all sessions are; it has no public name
+    """Refuse sessions: a function that starts one is not an input function."""
+    from tensorflow.python.client.session import BaseSession  # the base of all sessions has no public name
 
     making = BaseSession.__init__
 
@@ -102,7 +102,7 @@ def _no_session() -> Iterator[None]:
         while here.f_code.co_filename.startswith(ours[0]):
             here = here.f_back or here
         if not here.f_code.co_filename.startswith(ours):
-            session._session = None  # noqa: SLF001 - for its __del__
+            session._session = None  # noqa: SLF001 - its __del__ reads it
             raise LiftError(
                 "the function starts a Session before it returns its tensors",
                 advice="name the function that builds the input tensors, not the one that trains",
@@ -116,7 +116,7 @@ def _no_session() -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded_calls() -> Iterator[Calls]:
-    """Record the outermost calls of functions that are better printed than their operations."""
+    """Record the outermost calls of functions that are printed instead of their operations."""
     import tensorflow as tf
 
     v1, image = tf.compat.v1, tf.compat.v1.image
@@ -130,7 +130,7 @@ def recorded_calls() -> Iterator[Calls]:
             graph = v1.get_default_graph()
             inside: list[tuple[Any, Any]] = []
             if path == "tf.map_fn":
-                arguments = _noting(inside, *arguments)
+                arguments = _record_inside(inside, *arguments)
             before = len(graph.get_operations())
             depth += 1
             try:
@@ -165,8 +165,8 @@ def recorded_calls() -> Iterator[Calls]:
         yield calls
 
 
-def _noting(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> tuple[Any, ...]:
-    """Return arguments whose function notes what it takes and returns."""
+def _record_inside(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> tuple[Any, ...]:
+    """Wrap the function of `tf.map_fn` to record its argument and result."""
 
     def noting(value: Any) -> Any:
         result = function(value)
@@ -178,12 +178,12 @@ def _noting(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> tuple[A
 
 @attrs.frozen
 class Line:
-    """The statement of a script that made an operation.
+    """The statement of a script that created an operation.
 
     Attributes:
-        file: of the script, None where no script made it.
-        number: of the statement's first line.
-        targets: the names that the statement assigns to; empty for those that are no plain name.
+        file: the path of the script; None without one.
+        number: the number of the first line of the statement.
+        targets: the names that the statement assigns to; an empty string for a target without a name.
     """
 
     file: str | None
@@ -192,7 +192,7 @@ class Line:
 
 
 def line_of(op: Any) -> Line:
-    """Return the statement that made an operation."""
+    """Find the statement that created an operation."""
     packages = _packages()
     for frame in reversed(op.traceback or []):
         if not frame.filename.startswith(packages) and linecache.getlines(frame.filename):
@@ -215,7 +215,7 @@ def _line(file: str, number: int) -> Line:
 
 @functools.cache
 def _statements(file: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Return the simple statements of a file, the shortest first: first line, last line, names that are assigned."""
+    """List the simple statements of a file, the shortest first: first line, last line, assigned names."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:
@@ -238,7 +238,7 @@ def _targets(node: ast.stmt) -> tuple[str, ...]:
 
 
 def _name(target: ast.expr) -> str:
-    """Return the name that a target suggests, empty for none."""
+    """Derive a name from an assignment target, or return an empty string."""
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         name = target.slice.value
     else:
@@ -247,6 +247,6 @@ def _name(target: ast.expr) -> str:
 
 
 def identifier(text: str) -> str:
-    """Return a variable's name for a text, empty where it suggests none."""
+    """Convert a text to the name of a variable, or return an empty string."""
     name = "".join(c.lower() if c.isascii() and c.isalnum() else "_" for c in text).strip("_")
     return name if name.isidentifier() and not keyword.iskeyword(name) else ""
