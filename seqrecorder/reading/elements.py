@@ -34,7 +34,7 @@ class Carried:
     """Names that the elements of a strategy carry beside fields and lengths.
 
     Attributes:
-        names: of what is made, each with the field that it is made of, or None.
+        names: of what is derived, each with its source field, or None.
         lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
             has a second dimension and is no feature list.
         context: the name of such lengths for context fields, where a row has several of each.
@@ -58,7 +58,7 @@ class Carried:
 
 @attrs.frozen
 class OutputOptions:
-    """How elements are given.
+    """Form of the elements.
 
     Attributes:
         output: `dict`, `tuple` in declaration order, or `record`.
@@ -111,7 +111,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
 
     Args:
         schema: all that there are, stored and derived.
-        options: how elements are given.
+        options: form of the elements.
         chosen: those of the fields that `fields` leaves.
 
     Raises:
@@ -199,7 +199,7 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Return the groups of the lengths, masks and what else is made of steps, by name, of all groups but the first."""
+    """Return the groups of the lengths, masks and what else comes of steps, by name, of all groups but the first."""
     counts = {length_name(group): group for group in schema.groups[1:]} if options.carried else {}
     masks = {mask_of(group, schema, options): group for group in counts.values()}
     lengths = options.carried.lengths if options.carried else {}
@@ -234,8 +234,8 @@ def weight_names(weights: Any) -> list[str]:
     Raises:
         OptionError: these are no names.
     """
-    places = list(weights.values() if isinstance(weights, Mapping) else weights) if _is_several(weights) else [weights]
-    parts = [part for place in places for part in (place if _is_several(place) else [place])]
+    options = list(weights.values() if isinstance(weights, Mapping) else weights) if _is_several(weights) else [weights]
+    parts = [part for option in options for part in (option if _is_several(option) else [option])]
     names = [part for part in parts if part is not None and part is not False]
     if all(isinstance(name, str) for name in names):
         return names
@@ -286,7 +286,7 @@ def next_step(field: str | Sequence[str]) -> Shifted:
 def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     """Name the step before each one of a field, for `inputs`, `targets` and `weights` of `read`.
 
-    For teacher forcing: a decoder is shown what it should have given for the step before.
+    For teacher forcing: a decoder is shown the right output of the step before.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -328,7 +328,7 @@ class Shift(Derivation):
 
     @property
     def name(self) -> str:
-        """Name of the field that is made."""
+        """Name of the derived field."""
         if self.by > 0:
             return f"next_step({self.source})"
         return f"previous_step({self.source}{'' if self.start is None else f', start={self.start!r}'})"
@@ -340,16 +340,16 @@ class Shift(Derivation):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the fields that are made."""
+        """Names of the derived fields."""
         return (self.name,) if self.real is None else (self.name, self.real)
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the fields that are made whose padding is that of the source."""
+        """Names of the derived fields whose padding is that of the source."""
         return (self.name,)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return a field and what is made of it (see `Derivation`)."""
+        """Return a field and those derived from it (see `Derivation`)."""
         function = self.name.partition("(")[0]
         problem = "is a context field and has no steps" if not field.is_list else None
         if field.sparse is not None or field.is_ragged:
@@ -365,7 +365,7 @@ class Shift(Derivation):
         return field, shifted, Field(self.real, self.real, field.kind, element_type("bool"), (), align=field.group)
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
-        """Return a column and what is made of it (see `Derivation`)."""
+        """Return a column and those derived from it (see `Derivation`)."""
         import tensorflow as tf
 
         count = tf.shape(column.values, tf.int64)[0]
@@ -414,7 +414,7 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
         vocabulary: by field, the vocabulary that a start is a word of.
 
     Raises:
-        OptionError: several fields are given where there is room for one, or a start is no word of the vocabulary.
+        OptionError: several fields where there is room for one, or a start is no word of the vocabulary.
     """
 
     def started(shift: Shift) -> Shift:
@@ -445,15 +445,15 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
 
 @attrs.frozen
 class DerivedFields:
-    """The fields of a dataset, and those that are made of them.
+    """The fields of a dataset, and those derived from them.
 
     Attributes:
         stored: the fields that records hold.
-        derivations: what is made of them, one after the other.
+        derivations: of these fields, one after the other.
         inputs: as `read` takes them, with names for `next_step` and `previous_step`.
         targets: likewise.
         weights: likewise.
-        ids: by name, the ids of the words of what is made of a field with a vocabulary.
+        ids: by name, the ids of the words of fields derived from one with a vocabulary.
     """
 
     stored: Schema
@@ -494,7 +494,7 @@ class DerivedFields:
 
         Raises:
             SchemaError: there is no field of a name.
-            OptionError: nothing can be made of a field.
+            OptionError: nothing can be derived from a field.
         """
         masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
         parts: dict[str, Any] = {}
@@ -523,7 +523,7 @@ class DerivedFields:
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
-        # Numbers come before ids, which may stand in the place of what says a record's group.
+        # Numbers come before ids, which may replace the field that says a record's group.
         maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
         words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
         derivations = (*maps, *masks.values(), *unique.values())
@@ -535,16 +535,16 @@ class DerivedFields:
         return derived_schema(self.stored, self.derivations)
 
     def choose(self, chosen: Schema) -> Schema:
-        """Return some stored fields, and all that is made of them."""
+        """Return some stored fields, and all derived from them."""
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
     def made_of(self, wanted: Schema) -> set[str]:
-        """Return the names of the stored fields of which some fields are made."""
+        """Return the names of the stored sources of some fields."""
         sources = sources_of(self.derivations)
         return {sources.get(field.name, field.name) for field in wanted.fields}
 
     def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
-        """Return the stored fields of which some fields are made, and what is made of those."""
+        """Return the stored sources of some fields, and the derivations from those."""
         names = self.made_of(wanted)
         used = derivations_of(self.stored.select(names), self.derivations)
         stored = self.stored.select([*names, *(each.beside for each in used if each.beside is not None)])
@@ -557,7 +557,7 @@ class DerivedFields:
             carried: what a strategy makes of fields (see `Carried.names`).
 
         Raises:
-            OptionError: it cannot be told of a target.
+            OptionError: it is unknown for a target.
         """
         shifts = {each.name: each for each in self.derivations if isinstance(each, Shift)}
         observed = {each.source: each for each in self.derivations if isinstance(each, Observed)}
@@ -624,11 +624,11 @@ class Observed(Derivation):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the fields that are made."""
+        """Names of the derived fields."""
         return (self.name,)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return a field and what is made of it (see `Derivation`)."""
+        """Return a field and those derived from it (see `Derivation`)."""
         if field.sparse is not None or not is_float(field):
             what = "is sparse" if field.sparse is not None else f"is of {field.element.name}, which has no NaN"
             raise OptionError(f"missing: expected a float field, but {field.name!r} {what}; name others in missing=")
@@ -636,7 +636,7 @@ class Observed(Derivation):
         return field, mask
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
-        """Return a column and what is made of it (see `Derivation`)."""
+        """Return a column and those derived from it (see `Derivation`)."""
         import tensorflow as tf
 
         missing = tf.math.is_nan(column.values)

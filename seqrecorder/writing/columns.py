@@ -54,25 +54,25 @@ _LENGTHS = {
 }
 
 
-def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
+def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
     """Return columns as `gather` makes them of records, and the number of records.
 
     Args:
         schema: what the records are.
-        given: a mapping of field to column, or a table; see `Writer.write_batch`.
+        batch: a mapping of field to column, or a table; see `Writer.write_batch`.
         cast: whether numbers of arrays become the declared type as `cast_values` says.
 
     Raises:
         OptionError: the columns are not of the form that their fields ask for, or of different sizes.
         RecordError: values do not fit their fields; of the first record with such, all bad fields are named.
     """
-    if is_arrow(given):
-        given = columns_of_table(given)
-    if not isinstance(given, Mapping):
-        raise OptionError(f"columns: expected a mapping of field to column, got {type(given).__name__}{_advice(given)}")
-    given = _paired(schema, given)
+    if is_arrow(batch):
+        batch = columns_of_table(batch)
+    if not isinstance(batch, Mapping):
+        raise OptionError(f"columns: expected a mapping of field to column, got {type(batch).__name__}{_advice(batch)}")
+    batch = _paired(schema, batch)
     names = [field.name for field in schema.fields]
-    for name in given:
+    for name in batch:
         if name not in names:
             raise OptionError(
                 f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; give no column but "
@@ -82,9 +82,9 @@ def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[di
     columns: dict[str, Column] = {}
     broken = False
     for field in schema.fields:
-        if given.get(field.name) is not None:
+        if batch.get(field.name) is not None:
             try:
-                column = _column(field, given[field.name], problems, cast=cast)
+                column = _column(field, batch[field.name], problems, cast=cast)
             except Mismatch as mismatch:  # a null inside of a record
                 column = None
                 _add(field, mismatch, mismatch.index, problems)
@@ -96,8 +96,8 @@ def given_columns(schema: Schema, given: Any, *, cast: bool = False) -> tuple[di
         check_alignment(schema, columns, size, problems)
     if problems:
         position, key = min(problems), schema.key_field
-        found = _at(columns[key.name], position) if key is not None and key.name in columns else None
-        raise RecordError(f"{schema.name} cannot be encoded", position=position, key=found, problems=problems[position])
+        value = _at(columns[key.name], position) if key is not None and key.name in columns else None
+        raise RecordError(f"{schema.name} cannot be encoded", position=position, key=value, problems=problems[position])
     return columns, size
 
 
@@ -108,38 +108,38 @@ def _at(column: Column, position: int) -> Any:
     return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
 
 
-def _advice(given: Any) -> str:
-    if hasattr(given, "with_format"):  # of the Hugging Face Hub's library
+def _advice(batch: Any) -> str:
+    if hasattr(batch, "with_format"):  # of the Hugging Face Hub's library
         return "; write and write_all take it as it is; here, give its Arrow tables: with_format('arrow').iter(10_000)"
-    return "; records go to `write` and `write_all`" if isinstance(given, (list, tuple)) else ""
+    return "; records go to `write` and `write_all`" if isinstance(batch, (list, tuple)) else ""
 
 
 # One column ----------------------------------------------------------------------------------------------------------
 
 
-def _paired(schema: Schema, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _paired(schema: Schema, batch: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return columns of which those of the indices and the values of sparse fields are pairs."""
     pairs = {field.name: (f"{field.name}/indices", f"{field.name}/values") for field in schema.fields if field.sparse}
-    pairs = {name: parts for name, parts in pairs.items() if all(part in given for part in parts)}
+    pairs = {name: parts for name, parts in pairs.items() if all(part in batch for part in parts)}
     if not pairs:
-        return given
+        return batch
     paired = {part for parts in pairs.values() for part in parts}
-    left = {name: column for name, column in given.items() if name not in paired}
-    return {**left, **{name: tuple(given[part] for part in parts) for name, parts in pairs.items()}}
+    left = {name: column for name, column in batch.items() if name not in paired}
+    return {**left, **{name: tuple(batch[part] for part in parts) for name, parts in pairs.items()}}
 
 
-def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
+def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
     features = None
-    if field.sparse is not None and isinstance(given, tuple) and len(given) == 2 and all(map(is_arrow, given)):  # noqa: PLR2004 - a pair
-        given = column_of_sparse(field, *given, cast=cast)
-    elif is_arrow(given):
-        given = column_of_array(field, given, cast=cast)
-        features = given.features  # of texts of Arrow's, which fit
-    if isinstance(given, Column):
-        values, column = given.values, given
-        lengths = [part for part in (given.counts, given.steps) if part is not None]
+    if field.sparse is not None and isinstance(source, tuple) and len(source) == 2 and all(map(is_arrow, source)):  # noqa: PLR2004 - a pair
+        source = column_of_sparse(field, *source, cast=cast)
+    elif is_arrow(source):
+        source = column_of_array(field, source, cast=cast)
+        features = source.features  # of texts of Arrow's, which fit
+    if isinstance(source, Column):
+        values, column = source.values, source
+        lengths = [part for part in (source.counts, source.steps) if part is not None]
     else:
-        values, lengths = _values_and_lengths(field, given)
+        values, lengths = _values_and_lengths(field, source)
         column = Column(None)
     if field.sparse is not None and column.indices is None:
         raise OptionError(f"columns: field {field.name!r} is sparse: give a seqrecorder.Column with its indices")
@@ -151,11 +151,11 @@ def _column(field: Field, given: Any, problems: dict[int, list[FieldProblem]], *
         return None
     except (TypeError, ValueError, OverflowError) as error:  # what numpy cannot take at all
         raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
-    found = exact.values.shape
-    if not found or (found[1:] != field.rest and not (field.is_image and exact.values.dtype == object)):
+    got = exact.values.shape
+    if not got or (got[1:] != field.rest and not (field.is_image and exact.values.dtype == object)):
         shape = ", ".join(["n", *map(str, field.rest)])
-        raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {found}")
-    _check_sizes(field, found[0], checked, column.present, problems)
+        raise OptionError(f"columns: field {field.name!r}: expected values of shape ({shape}), got {got}")
+    _check_sizes(field, got[0], checked, column.present, problems)
     has_counts = field.is_ragged or field.sparse is not None
     return attrs.evolve(
         column,
@@ -213,16 +213,16 @@ def _check_sizes(
         _add(field, Mismatch(expected, "None"), (int(np.argmin(present)),), problems)
 
 
-def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
+def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
     expected = int(field.is_list) + int(field.is_ragged)
     if not expected:
-        return given, []
-    if not isinstance(given, tuple) or len(given) != expected + 1:
+        return value, []
+    if not isinstance(value, tuple) or len(value) != expected + 1:
         raise OptionError(
             f"columns: field {field.name!r}: expected {_LENGTHS[field.is_list, field.is_ragged]}, got "
-            f"{type(given).__name__}{f' of {len(given)}' if isinstance(given, tuple) else ''}"
+            f"{type(value).__name__}{f' of {len(value)}' if isinstance(value, tuple) else ''}"
         )
-    values, *lengths = given
+    values, *lengths = value
     lengths = [flat_array(field, part) if is_arrow(part) else part for part in lengths]
     if is_arrow(values):
         try:
@@ -233,9 +233,9 @@ def _values_and_lengths(field: Field, given: Any) -> tuple[Any, list[Any]]:
     return values, lengths
 
 
-def _lengths(field: Field, given: Any) -> NDArray[np.int64]:
-    lengths = np.asarray(given)
-    if np.ma.is_masked(given):
+def _lengths(field: Field, value: Any) -> NDArray[np.int64]:
+    lengths = np.asarray(value)
+    if np.ma.is_masked(value):
         raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got masked ones")
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise OptionError(
@@ -259,16 +259,16 @@ def _report(
     _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
 
 
-def _add(field: Field, mismatch: Mismatch, place: tuple[int, ...], problems: dict[int, list[FieldProblem]]) -> None:
-    problem = FieldProblem(field.name, place[1:], mismatch.expected, mismatch.got)
-    problems.setdefault(place[0], []).append(problem)
+def _add(field: Field, mismatch: Mismatch, index: tuple[int, ...], problems: dict[int, list[FieldProblem]]) -> None:
+    problem = FieldProblem(field.name, index[1:], mismatch.expected, mismatch.got)
+    problems.setdefault(index[0], []).append(problem)
 
 
 def _size(columns: Mapping[str, Column]) -> int:
     sizes = {name: column.records for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
-        said = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise OptionError(f"columns: expected as many records in each, got {said}")
+        counts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise OptionError(f"columns: expected as many records in each, got {counts}")
     if not sizes:
         raise OptionError("columns: there is none to tell the number of records")
     return next(iter(sizes.values()))
@@ -328,9 +328,9 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     slots = {name for cls in record_class.__mro__ for name in getattr(cls, "__slots__", ())} - {"__weakref__"}
     # An array of str cannot be changed through its elements, which are not looked at then.
     ways = [
-        (place.__get__, place.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
-        for name, place in zip(names, places, strict=True)
-        if isinstance(place, MemberDescriptorType)
+        (slot.__get__, slot.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
+        for name, slot in zip(names, places, strict=True)
+        if isinstance(slot, MemberDescriptorType)
     ]
     simple = slots == set(names) and len(ways) == len(names) and record_class.__dictoffset__ == 0
     new, objects = object.__new__, np.dtype(object)
@@ -409,9 +409,9 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
     taken: NDArray[Any] = _copy_of_array(value)
     if taken.dtype == object:
         flat = taken.reshape(-1)
-        for place, item in enumerate(flat.tolist()):
+        for index, item in enumerate(flat.tolist()):
             if type(item) not in _SCALARS:
-                flat[place] = copied(item)
+                flat[index] = copied(item)
     return taken
 
 
@@ -443,10 +443,10 @@ def _is_fixed(value: Any) -> bool:
 _LOG = logging.getLogger("seqrecorder")
 
 
-def check_choice(option: str, given: object, choices: tuple[str, str]) -> None:
+def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
     """Raise `OptionError` where an option is neither of two texts."""
-    if given not in choices:
-        raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {given!r}")
+    if value not in choices:
+        raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
 
 
 class SkippingSource:
@@ -613,14 +613,14 @@ def check_columns(
     if not isinstance(columns, Mapping):
         raise OptionError(f"columns: expected a mapping of field to column, got {columns!r}")
     fields = {field.name: field for field in schema.fields}
-    for given, names in columns.items():
-        if given not in fields:
-            raise OptionError(f"columns: {schema.name} has no field {given!r}{did_you_mean(str(given), fields)}")
-        takes_several = several and bool(fields[given].shape or fields[given].is_list)
+    for target, names in columns.items():
+        if target not in fields:
+            raise OptionError(f"columns: {schema.name} has no field {target!r}{did_you_mean(str(target), fields)}")
+        takes_several = several and bool(fields[target].shape or fields[target].is_list)
         listed = takes_several and isinstance(names, (list, tuple)) and names
         if not isinstance(names, str) and not (listed and all(isinstance(name, str) for name in names)):
             or_more = ", or a list of names" if takes_several else ""
-            raise OptionError(f"columns: expected the name of one column{or_more} for field {given!r}, got {names!r}")
+            raise OptionError(f"columns: expected the name of one column{or_more} for field {target!r}, got {names!r}")
     return columns
 
 
@@ -637,25 +637,25 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
     """
     there = collections.Counter(table.names)
     columns = check_columns(schema, columns)
-    found: dict[str, str] = {}
+    column_of: dict[str, str] = {}
     for field in schema.fields:
         given_name = field.name if field.name in there or field.feature not in there else field.feature
-        given = columns.get(field.name, given_name)
-        name = given if isinstance(given, str) else field.name
+        column_name = columns.get(field.name, given_name)
+        name = column_name if isinstance(column_name, str) else field.name
         parts = ("/indices", "/values") if field.sparse is not None else ("",)
         if all(name + part in there for part in parts):
-            found |= {field.name + part: name + part for part in parts}
+            column_of |= {field.name + part: name + part for part in parts}
         elif field.name in columns or not (field.optional or field.has_default or _is_loaded(schema, field)):
             close = did_you_mean(name, table.names)
-            said = " and ".join(repr(name + part) for part in parts)
+            missing = " and ".join(repr(name + part) for part in parts)
             raise OptionError(
-                f"{table.name} has no column {said} for field {field.name!r}{close}; it has "
+                f"{table.name} has no column {missing} for field {field.name!r}{close}; it has "
                 f"{', '.join(map(repr, table.names))}: columns={{'field': 'column'}} maps names"
             )
-    for name in found.values():
+    for name in column_of.values():
         if there[name] > 1:
             raise OptionError(f"{table.name} has several columns {name!r}: name them apart")
-    return found
+    return column_of
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
@@ -683,17 +683,17 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
     return unused
 
 
-def check_types(given: Any, column_of: Mapping[str, str]) -> None:
+def check_types(types: Any, column_of: Mapping[str, str]) -> None:
     """Raise `OptionError` for a column of a type that no field holds.
 
     Args:
-        given: schema of pyarrow's.
+        types: schema of pyarrow's.
         column_of: the column of each field.
     """
     import pyarrow as pa
 
     for field, name in column_of.items():
-        kind = given.field(name).type
+        kind = types.field(name).type
         while True:
             inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
             is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of whatever layout
@@ -748,12 +748,12 @@ class Dictionaries(ColumnSource):
 
     def _chunks(self) -> Iterator[list[Any]]:
         """Yield some rows at a time, which nothing changes meanwhile."""
-        held = type(self.rows) in (list, tuple)
+        in_memory = type(self.rows) in (list, tuple)
         chunk: list[Any] = []
         size = 0
         for row in self.rows:
             taken, waits = row, True
-            if not held:
+            if not in_memory:
                 try:
                     taken = {name: copied(value) for name, value in row.items()} if type(row) is dict else copied(row)
                 except CannotWait:

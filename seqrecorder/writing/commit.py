@@ -214,79 +214,79 @@ def commit(
 
 
 def _commit_in_directory(
-    place: PartsDirectory, wanted: int | list[int | str] | None, options: WriteOptions
+    source: PartsDirectory, wanted: int | list[int | str] | None, options: WriteOptions
 ) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with cleanup_when_terminated(), place.locked():
-            if not _is_done(place, late=may_be_done):
+        with cleanup_when_terminated(), source.locked():
+            if not _is_done(source, late=may_be_done):
                 try:
-                    _commit(place, wanted, options)
+                    _commit(source, wanted, options)
                 except ChangedError:
                     if not options.append:
                         raise
-                    with exclusive(place.destination) as held:  # so that nobody is faster a second time
-                        _commit(place, wanted, options, held)
-            place.remove()
+                    with exclusive(source.destination) as lock:  # so that nobody is faster a second time
+                        _commit(source, wanted, options, lock)
+            source.remove()
     except DatasetNotFoundError:
-        if place.attempts:
+        if source.attempts:
             raise
-        if not may_be_done or not (place.destination / MANIFEST).exists():
+        if not may_be_done or not (source.destination / MANIFEST).exists():
             raise DatasetNotFoundError(
-                f"there are no parts of {place.destination}: expected them in {place.path}"
+                f"there are no parts of {source.destination}: expected them in {source.path}"
                 + ("" if may_be_done else "; a commit that ran before may have taken them"),
-                path=place.path,
+                path=source.path,
             ) from None
-    return read_manifest(place.destination)
+    return read_manifest(source.destination)
 
 
 def _commit(
-    place: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions, held: Held | None = None
+    source: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions, lock: Held | None = None
 ) -> None:
-    """Publish the parts; they stay as they are. `held` is the destination, where it is locked already."""
-    if held is None:  # else publishing does it
-        clean_destination(place.destination)
-    parts, old = _fitting_parts(place, expected, options, functools.partial(standing, place.destination))
+    """Publish the parts; they stay as they are. `lock` is the destination, where it is locked already."""
+    if lock is None:  # else publishing does it
+        clean_destination(source.destination)
+    parts, old = _fitting_parts(source, expected, options, functools.partial(standing, source.destination))
     for part in parts:
         require_fit(part.manifest)
-    with Staging(place.destination, overwrite=options.overwrite or options.append) as staging:
-        index = check_unique(parts, old if options.append else NOTHING, place.path)
+    with Staging(source.destination, overwrite=options.overwrite or options.append) as staging:
+        index = check_unique(parts, old if options.append else NOTHING, source.path)
         manifest = attrs.evolve(_whole(parts, old, options, staging.path), path=staging.destination)
-        place.note(_identity(manifest, old.generation))
-        published = publish(staging, manifest, old, keep=options.append, outer=held)
+        source.note(_identity(manifest, old.generation))
+        published = publish(staging, manifest, old, keep=options.append, outer=lock)
     warn_of_missed_shares(published)
     if index is not None and pays(published):
         try:
-            index.move(published.path, published.to_json().encode(), parts[0].manifest.metadata[IDENTITY], held)
+            index.move(published.path, published.to_json().encode(), parts[0].manifest.metadata[IDENTITY], lock)
         except DatasetError as error:  # what is there, is: the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
-def _commit_at_url(place: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
+def _commit_at_url(source: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
     """Publish the parts at a URL, whose shards stay where they are."""
     late = not (options.append or options.overwrite)
-    if not place.attempts and not (late and place.whole.text is not None):
+    if not source.attempts and not (late and source.whole.text is not None):
         raise DatasetNotFoundError(
-            f"there are no parts of {place.destination}: expected them in {place.path}"
+            f"there are no parts of {source.destination}: expected them in {source.path}"
             + ("" if late else "; a commit that ran before may have taken them")
         )
     published = None
-    if place.attempts and not _is_done(place, late=late):
-        parts, old = _fitting_parts(place, expected, options, place.whole.standing)
-        place.check_files([part.manifest for part in parts])
+    if source.attempts and not _is_done(source, late=late):
+        parts, old = _fitting_parts(source, expected, options, source.whole.standing)
+        source.check_files([part.manifest for part in parts])
         directory = scratch()
         check_unique(parts, old if options.append else NOTHING, directory)
         manifest = _whole(parts, old, options, directory, stay=True)
         there = set[str]().union(*(named_files(part.manifest) for part in parts))
-        published = place.whole.publish(manifest, directory, overwrite=not late, there=there)
+        published = source.whole.publish(manifest, directory, overwrite=not late, there=there)
         warn_of_missed_shares(published)
-    published = published or read_manifest(place.destination)
-    place.remove(_taken(place, published, late=late), published)
+    published = published or read_manifest(source.destination)
+    source.remove(_taken(source, published, late=late), published)
     return published
 
 
 def _fitting_parts(
-    place: PartsDirectory | UrlParts,
+    source: PartsDirectory | UrlParts,
     expected: int | list[int | str] | None,
     options: WriteOptions,
     stands: Callable[..., Standing],
@@ -294,7 +294,7 @@ def _fitting_parts(
     """Return the parts, in their order, and what stands at the destination, which fit each other.
 
     Args:
-        place: the parts.
+        source: the parts.
         expected: as for `commit`.
         options: of `commit`.
         stands: `standing` of the destination.
@@ -302,13 +302,13 @@ def _fitting_parts(
     Raises:
         DatasetError: parts replace the dataset that their records are of, and that was changed since.
     """
-    parts = _read_parts(place)
-    _check_expected(place, parts, expected)
+    parts = _read_parts(source)
+    _check_expected(source, parts, expected)
     first = parts[0].manifest
     old = stands(first.schema, append=options.append, overwrite=options.overwrite, compression=first.compression)
     _check_alike(parts, old.manifest if options.append else None)
     for digest in {digest for part in parts if options.overwrite for digest in part.opened}:
-        old.check_opened(digest, place.destination)
+        old.check_opened(digest, source.destination)
     return parts, old
 
 
@@ -327,13 +327,13 @@ def _whole(
     return manifest if earlier is None else combine(earlier, manifest)
 
 
-def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
+def _taken(source: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
     """Check of each attempt whether a dataset has its shards, or those of a later attempt at its part.
 
     An attempt without shards counts where the dataset has those of others.
 
     Args:
-        place: the attempts.
+        source: the attempts.
         there: what the dataset contains.
         late: whether shards are told by their digests, so that attempts with the same contents count, too; else by
             their names, which each attempt at a URL has of its own.
@@ -343,7 +343,7 @@ def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> 
         return {(split, shard.sha256 if late else shard.name) for split, shard in shards_of(manifest)}
 
     ours, last = marks(there), dict[int | str, int]()
-    every = [(part, marks(part.manifest)) for part in read_attempts(place)]
+    every = [(part, marks(part.manifest)) for part in read_attempts(source)]
     for part, shards in every:
         if shards and shards <= ours:
             last[part.name] = max(part.completed, last.get(part.name, part.completed))
@@ -353,13 +353,13 @@ def _taken(place: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> 
     ]
 
 
-def _read_parts(place: PartsDirectory | UrlParts) -> list[Attempt]:
+def _read_parts(source: PartsDirectory | UrlParts) -> list[Attempt]:
     """Return the parts in their order, each as the last attempt at it left it."""
     attempts: dict[int | str, list[Attempt]] = {}
-    for part in sorted(read_attempts(place), key=operator.attrgetter("completed", "manifest.path")):
+    for part in sorted(read_attempts(source), key=operator.attrgetter("completed", "manifest.path")):
         attempts.setdefault(part.name, []).append(part)
     if not attempts:
-        raise DatasetNotFoundError(f"{place.path} holds no part that is complete", path=place.path)
+        raise DatasetNotFoundError(f"{source.path} holds no part that is complete", path=source.path)
     parts = []
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
         *others, last = attempts[name]
@@ -367,7 +367,7 @@ def _read_parts(place: PartsDirectory | UrlParts) -> list[Attempt]:
         if any(_digests(other.manifest) != _digests(last.manifest) for other in others):
             _LOG.warning(
                 "%s: %s attempts at part %s have different contents; the one that was completed last counts",
-                place.destination,
+                source.destination,
                 len(others) + 1,
                 name,
             )
@@ -385,7 +385,7 @@ def _wanted(expected: Any) -> int | list[int | str] | None:
 
 
 def _check_expected(
-    place: PartsDirectory | UrlParts, parts: Sequence[Attempt], expected: int | list[int | str] | None
+    source: PartsDirectory | UrlParts, parts: Sequence[Attempt], expected: int | list[int | str] | None
 ) -> None:
     there = {part.name: None for part in parts}
     if expected is None or expected == len(there):
@@ -405,15 +405,15 @@ def _check_expected(
         lacking[-1] = f"0 or {expected}"
     missing = some(lacking, 20)
     more = some([str(name) for name in there if name not in wanted], 20)
-    said = f"expected {number_of(count, 'part')} of {place.destination}, got {len(there)}"
+    text = f"expected {number_of(count, 'part')} of {source.destination}, got {len(there)}"
     if is_short:
         raise DatasetNotFoundError(
-            f"{said}{missing and '; missing: '}{missing}; write them, and commit again", path=place.path
+            f"{text}{missing and '; missing: '}{missing}; write them, and commit again", path=source.path
         )
     if more:
         raise DatasetError(
-            f"{said}, with {more} as well; remove from {place.path} what an earlier job has left, and commit again",
-            path=place.path,
+            f"{text}, with {more} as well; remove from {source.path} what an earlier job has left, and commit again",
+            path=source.path,
         )
 
 
@@ -450,9 +450,9 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
             with writing("create the directory of split", directory), faults_around("mkdir", directory):
                 directory.mkdir(exist_ok=True)
         start = earlier.splits[name].records if earlier is not None and name in earlier.splits else 0
-        given = [(part.manifest, part.manifest.splits[name]) for part in parts if name in part.manifest.splits]
-        count, infos = sum(len(split.shards) for _, split in given), list[ShardInfo]()
-        for manifest, split in given:
+        pairs = [(part.manifest, part.manifest.splits[name]) for part in parts if name in part.manifest.splits]
+        count, infos = sum(len(split.shards) for _, split in pairs), list[ShardInfo]()
+        for manifest, split in pairs:
             for shard in split.shards:
                 if directory is None:
                     infos.append(attrs.evolve(shard, start=start + shard.start))
@@ -492,28 +492,28 @@ def _digests(manifest: Manifest) -> dict[str, list[str]]:
     return {name: column(split.shards, "sha256") for name, split in manifest.splits.items()}
 
 
-def _is_done(place: PartsDirectory | UrlParts, *, late: bool) -> bool:
+def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:
     """Check whether what stands at the destination is made of the parts, which is noted then.
 
     Args:
-        place: the parts.
+        source: the parts.
         late: whether there may be attempts, too, that were going on when it was made, and have the same contents.
     """
     try:
-        there = read_manifest(place.destination)
+        there = read_manifest(source.destination)
     except DatasetError:
         return False
-    if isinstance(place, PartsDirectory):
-        noted = place.noted() or ""
+    if isinstance(source, PartsDirectory):
+        noted = source.noted() or ""
         generation = int(noted.partition(" ")[0] or -1)
         if 0 <= generation <= there.generation and noted == _identity(there, generation):
             return True
         if not late:
             return False
-    taken = _taken(place, there, late=late)
+    taken = _taken(source, there, late=late)
     done = all(taken or [False]) if late else any(taken)
-    if done and isinstance(place, PartsDirectory):
-        place.note(_identity(there, there.generation))
+    if done and isinstance(source, PartsDirectory):
+        source.note(_identity(there, there.generation))
     return done
 
 

@@ -115,15 +115,15 @@ class UrlParts:
         Raises:
             ShardReadError: lengths are not what the manifest of a part says.
         """
-        place = self.whole.place
-        listed, sizes = place.items(), dict[str, int]()
+        remote = self.whole.place
+        listed, sizes = remote.items(), dict[str, int]()
         for file in (file for part in parts for split, shard in shards_of(part) for file in shard.files(split)):
-            size = listed[file.name].bytes if file.name in listed else place.size(file.name)
+            size = listed[file.name].bytes if file.name in listed else remote.size(file.name)
             if size is None or (file.bytes and size != file.bytes):
                 raise DatasetNotFoundError(
-                    f"{place.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
+                    f"{remote.at(file.name)}: a part has it with {file.bytes:,} bytes, and it "
                     f"{'is missing' if size is None else f'has {size:,}'}; write the part again",
-                    path=place.at(file.name),
+                    path=remote.at(file.name),
                 )
             sizes[file.name] = size
 
@@ -194,17 +194,17 @@ class Attempt:
     opened: tuple[str, ...] = ()
 
 
-def read_attempts(place: PartsDirectory | UrlParts) -> list[Attempt]:
+def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
     """Read the manifests of all attempts that are complete."""
     attempts = []
-    for path, completed in place.attempts:
+    for path, completed in source.attempts:
         manifest = read_manifest(path)
         try:
             name, _ = checked_part(manifest.metadata[PART]), list(manifest.metadata[IDENTITY])
             opened = tuple(manifest.metadata.get(OPENED, ()))
         except (TypeError, KeyError, OptionError):
             raise ManifestError(
-                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {place.path}", path=path
+                f"{path / MANIFEST}: expected the manifest of a part; only parts belong into {source.path}", path=path
             ) from None
         attempts.append(Attempt(name, manifest, completed, opened))
     return attempts
@@ -233,8 +233,8 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
     """Return by part what its last complete attempt contains; of one part if that is named."""
-    place = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
-    attempts = sorted(read_attempts(place), key=attrgetter("completed", "manifest.path"))
+    source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
+    attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
 
 
@@ -325,16 +325,16 @@ class PartWriter(Writer[Any]):
             if options.get(name):
                 raise OptionError(f"write_part: {name}=True is for datasets that one process writes; leave it out")
         parts = None if is_url(destination) else PartsDirectory.of(destination)
-        place = destination if parts is None else parts.destination
+        target = destination if parts is None else parts.destination
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
-        if not (append or overwrite) and _is_dataset(place):
+        if not (append or overwrite) and _is_dataset(target):
             raise DatasetExistsError(
-                f"there is a dataset at {place}, so that no part is written for it; if it was committed "
+                f"there is a dataset at {target}, so that no part is written for it; if it was committed "
                 "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
                 "and to commit",
-                path=place,
+                path=target,
             )
-        whole = read_manifest(place) if append else None
+        whole = read_manifest(target) if append else None
         if isinstance(options.get("split_by"), Balanced) or (whole is not None and whole.splitting.groups is not None):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
         if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
@@ -354,7 +354,7 @@ class PartWriter(Writer[Any]):
             OPENED: opened,
         }
         attempt = attempt_at(str(destination), part) if parts is None else parts.new_attempt(part)
-        of_whole = attempt.place if isinstance(attempt, Destination) else place
+        of_whole = attempt.place if isinstance(attempt, Destination) else target
         self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
@@ -376,8 +376,8 @@ class PartWriter(Writer[Any]):
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
 
 
-def _is_dataset(place: Any) -> bool:
-    return Place.of(place).version(MANIFEST) is not None if is_url(place) else (place / MANIFEST).exists()
+def _is_dataset(path: Any) -> bool:
+    return Place.of(path).version(MANIFEST) is not None if is_url(path) else (path / MANIFEST).exists()
 
 
 def write_pieces(
@@ -476,11 +476,11 @@ class PieceEncoder:
     def __reduce__(self) -> tuple[object, ...]:
         return PieceEncoder, (self.schema, self.options)
 
-    def encode(self, given: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
+    def encode(self, rows: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
         """Encode records, one by one.
 
         Args:
-            given: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
+            rows: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
             split: the name of their split, where no rule decides.
 
         Raises:
@@ -495,13 +495,13 @@ class PieceEncoder:
                 UniqueKeys(self.schema, "error"),
             )
         try:
-            if len(given) == 1 and isinstance(given[0], ColumnSource):
-                yield from self._of_columns(given[0], split, self._tools)
-            elif len(given) == 1 and is_table(given[0]):
-                yield from self._of_columns(TableRecords(table_of(given[0]), self.schema), split, self._tools)
+            if len(rows) == 1 and isinstance(rows[0], ColumnSource):
+                yield from self._of_columns(rows[0], split, self._tools)
+            elif len(rows) == 1 and is_table(rows[0]):
+                yield from self._of_columns(TableRecords(table_of(rows[0]), self.schema), split, self._tools)
             else:
                 make = maker_from_mapping(self.schema)
-                records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(given)]
+                records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(rows)]
                 yield from self._of_records(records, split, self._tools)
         except RecordError as error:
             error.position = None  # which is that among records that came together by chance
@@ -510,8 +510,8 @@ class PieceEncoder:
     def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
         for whole, size in source.columns():
             for _, columns in cut(whole, size):
-                given = None if tools[0].has_hooks else columns
-                yield from self._of_records(records_of(source.given, columns), split, tools, given)
+                rows = None if tools[0].has_hooks else columns
+                yield from self._of_records(records_of(source.given, columns), split, tools, rows)
 
     def _of_records(
         self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None
@@ -520,8 +520,8 @@ class PieceEncoder:
         if not records:
             return
         sources, last = Sources(np.arange(len(records)), records, columns=columns), -1
-        found = router.assign(sources, [split] * len(records))
-        names, numbers = np.unique([found] * len(records) if isinstance(found, str) else found, return_inverse=True)
+        splits = router.assign(sources, [split] * len(records))
+        names, numbers = np.unique([splits] * len(records) if isinstance(splits, str) else splits, return_inverse=True)
         for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
             self.skipped += len(block.skipped)
             yield from self._pieces(block, sources, names.tolist(), keys, last)

@@ -79,7 +79,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     # 1/16 longer than those that come.
     rows = tf.minimum(tf.size(sizes, tf.int64), before[-1] * 17 // (8 * length) + 1) + 1
 
-    def place(kind: Any, keys: Any, all_keys: Any, all_ends: Any) -> Any:
+    def fill_class(kind: Any, keys: Any, all_keys: Any, all_ends: Any) -> Any:
         # A key is the free space of a row, and its number; sorted, the fullest rows come first and unused ones last.
         room = keys // (longest[kind] * rows)
         ends = starts[kind] + tf.minimum(tf.cumsum(room), counts[kind])
@@ -92,7 +92,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     classes = tf.size(counts)
     empty = length * rows + tf.range(rows)
     arrays = [tf.TensorArray(tf.int64, classes, element_shape=[None]) for _ in range(2)]
-    _, _, all_keys, all_ends = tf.while_loop(lambda kind, *_: kind < classes, place, (0, empty, *arrays))
+    _, _, all_keys, all_ends = tf.while_loop(lambda kind, *_: kind < classes, fill_class, (0, empty, *arrays))
     # The ends never decrease, so a search finds in which row, of which class, each sequence was placed.
     ends = tf.reshape(all_ends.stack(), [-1])
     at = tf.searchsorted(ends, tf.range(tf.size(sizes, tf.int64)), side="right")
@@ -127,7 +127,7 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     # Two rows hold shares of more than 1 together, or the segments of the second would stand in the first.
     rows = tf.cast(2 * tf.reduce_sum(shares), tf.int32) + 2
 
-    def place(number: Any, free: Any, placed: Any) -> Any:
+    def put_first(number: Any, free: Any, placed: Any) -> Any:
         size = ordered[number][..., tf.newaxis]
         row = tf.argmax(tf.cast(tf.reduce_all(free >= size, 0), tf.uint8), 1)
         return number + 1, free - tf.one_hot(row, rows, dtype=tf.int32) * size, placed.write(number, row)
@@ -135,7 +135,7 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     count = tf.size(orders[0])
     free = tf.tile(tf.constant(lengths)[:, tf.newaxis, tf.newaxis], [1, keys.shape[0], rows])
     placed = tf.TensorArray(tf.int64, count, element_shape=[keys.shape[0]])
-    *_, placed = tf.while_loop(lambda number, *_: number < count, place, (0, free, placed), parallel_iterations=1)
+    *_, placed = tf.while_loop(lambda number, *_: number < count, put_first, (0, free, placed), parallel_iterations=1)
     by_order = tf.transpose(placed.stack())
     best = tf.argmin(tf.reduce_max(by_order, 1))
     return tf.scatter_nd(orders[best][:, tf.newaxis], by_order[best], tf.shape(orders[0]))
@@ -245,18 +245,18 @@ class Pack:
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
-        made: list[str] = []
+        carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
-        for place, group in enumerate(schema.groups):
-            own, count = _of_steps(group, place), length_name(group) if place else self.length_name
-            made += own
+        for index, group in enumerate(schema.groups):
+            own, count = _of_steps(group, index), length_name(group) if index else self.length_name
+            carried_names += own
             places[count] = own[0]
             lengths |= dict.fromkeys(own, count)
-        made.append("segment_count")
+        carried_names.append("segment_count")
         if self.too_long == "split":
-            made.append("segment_start")
+            carried_names.append("segment_start")
             lengths["segment_start"] = "segment_count"
-        return Carried(dict.fromkeys(made), lengths, context="segment_count", places=places)
+        return Carried(dict.fromkeys(carried_names), lengths, context="segment_count", places=places)
 
     def read(self, feed: Feed) -> Batches:
         """Return batches of packed rows; their number depends on the order of the records.
@@ -361,9 +361,9 @@ class Pack:
         slots = tf.where(slot < counts[:, tf.newaxis], first[:, tf.newaxis] + slot, tf.size(row, tf.int64))
 
         out = {name: tf.gather(records.context[name], slots) for name in records.context}
-        made: dict[str, Any] = {}
-        for place, (group, length) in enumerate(lengths.items()):
-            start, size = table[:, 0, place], table[:, 1, place]
+        carried: dict[str, Any] = {}
+        for column, (group, length) in enumerate(lengths.items()):
+            start, size = table[:, 0, column], table[:, 1, column]
             used = tf.math.unsorted_segment_sum(size, row, rows)
             # Of each step of the batch, all rows after one another: its segment, and its position there.
             begins = row * length + tf.cumsum(size, exclusive=True) - tf.gather(tf.cumsum(used, exclusive=True), row)
@@ -381,17 +381,19 @@ class Pack:
                 steps = records.lists[name]
                 index = tf.where(at < tf.gather(steps.sizes, segment), tf.gather(steps.first, segment) + at + 1, 0)
                 out[name] = tf.gather(steps.pool, of_steps(index))
-            made[length_name(group)] = used
-            made |= zip(_of_steps(group, place), [of_steps(tf.gather(number, segment)), of_steps(inside)], strict=True)
-        made["segment_count"] = counts
+            carried[length_name(group)] = used
+            carried |= zip(
+                _of_steps(group, column), [of_steps(tf.gather(number, segment)), of_steps(inside)], strict=True
+            )
+        carried["segment_count"] = counts
         if self.too_long == "split":
-            made["segment_start"] = tf.gather(tf.concat([table[:, 0, 0], [0]], 0), slots)
-        return {name: out[name] for name in records.names} | made
+            carried["segment_start"] = tf.gather(tf.concat([table[:, 0, 0], [0]], 0), slots)
+        return {name: out[name] for name in records.names} | carried
 
 
-def _of_steps(group: str, place: int) -> tuple[str, str]:
+def _of_steps(group: str, index: int) -> tuple[str, str]:
     """Return the names of what says the segment and the position of each step of a group."""
-    prefix = f"{group}_" if place else ""
+    prefix = f"{group}_" if index else ""
     return f"{prefix}segment_ids", f"{prefix}positions"
 
 
@@ -434,31 +436,31 @@ def pack_batches(
     import tensorflow as tf
 
     def step(carried: Any, window: Any) -> Any:
-        (old_serialized, old_table, index), (serialized, found, last) = carried, window
+        (old_serialized, old_table, index), (serialized, totals, last) = carried, window
         before = tf.reduce_sum(old_table[:, 1])
-        record, table = _filling(found[:, 0], length, before) if fill else _segments(found, lengths, split=split)
+        record, table = _filling(totals[:, 0], length, before) if fill else _segments(totals, lengths, split=split)
         serialized = tf.concat([old_serialized, tf.gather(serialized, record)], 0)
         table = tf.concat([old_table, table], 0)
         number = tf.range(tf.size(serialized, tf.int64))
         finish = tf.zeros_like(last) if drop_remainder else last
         if fill:
-            place, steps = (tf.cumsum(table[:, 1, 0]) - 1) // length, tf.reduce_sum(table[:, 1])
+            slot, steps = (tf.cumsum(table[:, 1, 0]) - 1) // length, tf.reduce_sum(table[:, 1])
             placed = tf.where(finish, -(-steps // length), steps // (length * batch_size) * batch_size)
         else:
             sizes = table[:, 1]
             row = best_fit_rows(sizes[:, 0], length) if len(lengths) == 1 else first_fit_rows(sizes, lengths)
             key = None if seed is None else tf.stack([tf.cast(seed, tf.int64), index])
             old = tf.size(old_serialized, tf.int64)
-            place, placed = _places(row, tf.reduce_sum(sizes, 1), old, batch_size, finish=finish, key=key)
-        leaves = place < placed
+            slot, placed = _places(row, tf.reduce_sum(sizes, 1), old, batch_size, finish=finish, key=key)
+        leaves = slot < placed
         now = tf.boolean_mask(number, leaves)
-        place = tf.boolean_mask(place, leaves)
-        order = tf.argsort(place, stable=True)
-        now, place = tf.gather(now, order), tf.gather(place, order)
+        slot = tf.boolean_mask(slot, leaves)
+        order = tf.argsort(slot, stable=True)
+        now, slot = tf.gather(now, order), tf.gather(slot, order)
         later = tf.boolean_mask(number, tf.logical_not(leaves))
         batches = (placed + batch_size - 1) // batch_size
-        rows = tf.math.unsorted_segment_sum(tf.ones_like(place), place // batch_size, batches)
-        planned = tf.gather(serialized, now), tf.gather(table, now), place % batch_size, rows
+        rows = tf.math.unsorted_segment_sum(tf.ones_like(slot), slot // batch_size, batches)
+        planned = tf.gather(serialized, now), tf.gather(table, now), slot % batch_size, rows
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
     def cut(serialized: Any, table: Any, row: Any, sizes: Any) -> Any:
@@ -472,15 +474,15 @@ def pack_batches(
     return flat_mapped(plans, cut)
 
 
-def _segments(found: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
+def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
     """Return the record of each segment, and by group a table of first steps, steps, and steps of the record."""
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)
-    fits = tf.reduce_any(found > 0, 1) & tf.reduce_all(found <= most, 1)
-    counts = (found[:, 0] + most[0] - 1) // most[0] if split else tf.cast(fits, tf.int64)
+    fits = tf.reduce_any(totals > 0, 1) & tf.reduce_all(totals <= most, 1)
+    counts = (totals[:, 0] + most[0] - 1) // most[0] if split else tf.cast(fits, tf.int64)
     record = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
-    total = tf.gather(found, record)
+    total = tf.gather(totals, record)
     before = tf.gather(tf.cumsum(counts, exclusive=True), record)
     start = (tf.range(tf.size(record, tf.int64)) - before)[:, tf.newaxis] * most
     return record, tf.stack([start, tf.minimum(total - start, most), total], 1)

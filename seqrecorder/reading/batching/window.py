@@ -80,7 +80,7 @@ class Window:
     week. With `jitter` they see all, others in every epoch. The `seed` of `read` decides what is drawn, whether records
     are shuffled or not.
 
-    The records held together are parsed once; each batch is a gather from them. Beside those records, a checkpoint
+    Records that wait together are parsed once; each batch is a gather from them. Beside those records, a checkpoint
     holds 24 bytes for each of their windows.
 
     Attributes:
@@ -316,14 +316,14 @@ class Window:
     def _plans(self, feed: Feed, stream: Any, number: Any) -> Any:
         return plan_windows(
             rebatched(stream, feed.origin.window(_RECORDS)),
-            lambda lengths, spans, index: self._place(lengths, spans, number, index),
+            lambda lengths, spans, index: self._locate(lengths, spans, number, index),
             self.batch_size,
             seed=number if feed.options.shuffle else None,
             drop_remainder=self.drop_remainder,
             alone=bool(buffered_apart(feed)),
         )
 
-    def _place(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
+    def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
         """Return the record of each window, int64 `(m,)`, and its number in it and first step, int64 `(m, 2)`."""
         import tensorflow as tf
 
@@ -375,17 +375,17 @@ class Window:
 
 
 def plan_windows(
-    windows: Any, place: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
+    windows: Any, locate: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
 ) -> Any:
     """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
 
     Args:
         windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans behind the
             lengths, int64 `[w, 3]`.
-        place: from the lengths of a window of records, their spans, and how many windows came before, to the record of
+        locate: from the lengths of a window of records, their spans, and how many windows came before, to the record of
             each stretch, int64 `(m,)`, and two numbers that say which it is, int64 `(m, 2)`.
         batch_size: rows of a batch.
-        seed: int64 scalar: stretches of the records held together leave in an order drawn from it. None: in turn.
+        seed: int64 scalar: stretches of records that wait together leave in an order drawn from it. None: in turn.
         drop_remainder: leave out the last batch where it is smaller.
         alone: whether each record is a plan, and its last batch is not whole; then no record is copied.
     """
@@ -394,7 +394,7 @@ def plan_windows(
     def step(carried: Any, window: Any) -> Any:
         (old, old_lengths, rows, places, number), (serialized, lengths, last) = carried, window
         lengths, spans = (lengths[:, 0], lengths[:, 1:]) if has_spans else (lengths, None)
-        new_rows, new_places = place(lengths, spans, number)
+        new_rows, new_places = locate(lengths, spans, number)
         new_rows += tf.size(old, tf.int64)
         if seed is not None:
             key = tf.stack([seed, number])
