@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3330, 13),
     "dataset": (4150, 15),
     "writing": (3130, 10),
-    "reading": (4130, 22),
+    "reading": (4140, 22),
     "sources": (1860, 9),
     "analysis": (2660, 9),
     "keras, distributed": (880, 6),

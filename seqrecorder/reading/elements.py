@@ -401,7 +401,11 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
     if not ids or not isinstance(word, (str, bytes)):
         return word
     if word not in ids:
-        raise OptionError(f"{what}: {word!r} is no word of the vocabulary{did_you_mean(str(word), map(str, ids))}")
+        close = did_you_mean(str(word), map(str, ids))
+        raise OptionError(
+            f"{what}: {word!r} is no word of the vocabulary{close}; a word that the data lack is given to "
+            f"Vocabulary.build by reserved=[{word!r}]"
+        )
     return ids[word]
 
 
