@@ -739,12 +739,17 @@ _RUN = 16 << 20
 """Bytes read at a time, unless one record has more."""
 _MAPPED = 8 << 20
 """Bytes from which a record is mapped into memory, not read: a slice of it need not wait for the whole."""
+_READ_FIRST = 1 << 20  # bytes at a time, so that a long record is read in little memory
 _SHORT_STREAM = 1024
 
 
 @remember(most=4096)
 def _is_framed_at(state: FileState, start: int, stop: int) -> bool:
-    return is_framed(PlacedFile(state.path).map(start, stop - start))
+    file = PlacedFile(state.path)
+    # Bytes that the disk cannot read raise an error here; under a map they end the process by a signal.
+    for offset in range(start, stop, _READ_FIRST):
+        file.read_at(offset, min(_READ_FIRST, stop - offset))
+    return is_framed(file.map(start, stop - start))
 
 
 class SoughtShard:
@@ -792,14 +797,13 @@ class SoughtShard:
             ShardReadError: it is damaged.
         """
         start, stop = self.starts[row : row + 2].tolist()
-        if stop - start < _MAPPED or not self.path.exists():  # it may be removed meanwhile
-            frame: bytes | memoryview = self._bytes(start, stop - start)
-            is_whole = is_framed(frame)
-        else:
+        if stop - start >= _MAPPED and self.path.exists():  # it may be removed meanwhile
             check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file crashes
-            is_whole = _is_framed_at(FileState.of(self.path), start, stop)
-            frame = self._file.map(start, stop - start)
-        if not is_whole:
+            with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading says so
+                if _is_framed_at(FileState.of(self.path), start, stop):
+                    return self._file.map(start, stop - start)[HEADER:-FOOTER]
+        frame = self._bytes(start, stop - start)
+        if not is_framed(frame):
             raise self._damaged(row)
         return frame[HEADER:-FOOTER]
 

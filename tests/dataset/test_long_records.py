@@ -1,5 +1,6 @@
 """Slices of long records that selections open: the right bytes, of a file that is whole, without reading all of it."""
 
+import errno
 import tracemalloc
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
+from seqrecorder.storage.files import PlacedFile
 
 STEPS = 600_000  # of 32 bytes: records from 8 MiB on are mapped
 
@@ -129,6 +131,32 @@ def test_records_of_a_shard_that_is_gone_are_read_from_the_open_file(corpus: Pat
     [shard] = corpus.rglob("*.tfrecord")
     shard.unlink()
     assert [records["a"], records["b"]] == RECORDS[:2]
+
+
+def refuse(*_: object) -> memoryview:
+    raise OSError(errno.ENODEV, "No such device")
+
+
+def test_long_records_are_read_where_files_cannot_be_mapped(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that maps no files gives the same records."""
+    monkeypatch.setattr(PlacedFile, "map", refuse)
+    assert sr.open(corpus, schema=Recording).all()[0] == RECORDS[0]
+
+
+def test_long_records_that_the_disk_cannot_read_are_an_error(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that cannot be read are an error that names the file, before any of them is touched in a map."""
+    records = sr.open(corpus, schema=Recording).all()
+    assert records["b"].rate == 250.0
+    read_at = PlacedFile.read_at
+
+    def fail(file: PlacedFile, start: int, count: int) -> bytes:
+        if start <= 4_000_000 < start + count:
+            raise OSError(errno.EIO, "Input/output error")
+        return read_at(file, start, count)
+
+    monkeypatch.setattr(PlacedFile, "read_at", fail)
+    with pytest.raises(sr.ShardReadError, match="Input/output error"):
+        records["a"]
 
 
 def test_other_values_of_long_records_may_be_long(tmp_path: Path) -> None:
