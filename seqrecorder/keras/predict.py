@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from seqrecorder.codec.graph_ops import NOTHING
+from seqrecorder.codec.parse import length_name
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import Bucket
@@ -20,6 +21,7 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
+from seqrecorder.reading.elements import Shifted
 from seqrecorder.reading.read import read
 from seqrecorder.reading.targets import with_last_axis
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
+    from seqrecorder.schema.schema import Schema
 
 
 def predict(
@@ -40,6 +43,7 @@ def predict(
     inputs: Any,
     join: bool = False,
     keep: str | Sequence[str] = (),
+    steps_of: str | None = None,
     **options: Any,
 ) -> list[Any]:
     """Predict for the records of a split, and return the predictions in the order of the records.
@@ -69,22 +73,24 @@ def predict(
             again. Segments always do.
         keep: fields that come with the predictions, such as keys and times, or what a strategy makes of them
             (`day_horizon`): as they are stored, whatever is normalized.
+        steps_of: a feature list whose steps the output has, where inputs have lists of several lengths, as of pairs.
+            Otherwise batches tell it by their widths, and an error asks where two are as wide.
         options: further options of `seqrecorder.read`.
 
     Returns:
         One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
-        output has the steps of its input, else `(...)`. Of packed rows an output has the steps of the row (of that
-        list, of several, whose rows are as long), or an entry for each segment. Of windows that are not joined, and of
+        output has the steps of an input, else `(...)`. Of packed rows an output has the steps of the row, or an entry
+        for each segment. Of windows that are not joined, and of
         segments whose output has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`. With `keep`, a
         dictionary for each record: `prediction`, and by name what is kept: a context field once (None of a record
         without windows), all else as predictions are, with a row for each window or step.
 
     Raises:
-        OptionError: the strategy gives records that cannot be put together again; or there is nothing of a name in
-            `keep`.
+        OptionError: the strategy gives records that cannot be put together again; there is nothing of a name in
+            `keep`; or it is unclear whose steps the output has.
     """
     batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
-    cuts = isinstance(batch, (Window, Unroll, Pack))
+    cuts, packs = isinstance(batch, (Window, Unroll, Pack)), isinstance(batch, Pack)
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
         expected = "Pad, Bucket or TokenBudget with padding on the right, Window, Unroll or Pack"
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
@@ -96,103 +102,102 @@ def predict(
             "predict: join=True puts the steps of windows together that follow each other: expected "
             f"Window(length) with neither shift, stride, pad nor time, got {batch!r}"
         )
-    packed = _Packed.of(path, split, batch, options) if isinstance(batch, Pack) else None
-    number: tuple[str, ...] = ("window_index" if isinstance(batch, Window) else "segment_index",) if cuts else ()
-    number = packed.names if packed else number
-    kept = _Kept.of(path, split, batch, [keep] if isinstance(keep, str) else keep, options) if keep else None
-    names = (batch.length_name, _INDEX, *number, *(kept.numbers if kept else ()))
-    asked = kept.beside(inputs) if kept else inputs
+    schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema.select(options.get("fields"))
+    kept = _Kept.of(schema, batch, [keep] if isinstance(keep, str) else keep, options)
+    of_inputs = _groups_of(inputs, schema)
+    chosen = None if steps_of is None else _group_of(steps_of, schema, of_inputs)
+    groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
+    if packs:  # which steps are of which segment, for each list; of others their lengths
+        ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
+        numbered = ["segment_start"] if batch.too_long == "split" else []
+    else:
+        ids = {group: batch.length_name if at == 0 else length_name(group) for at, group in enumerate(schema.groups)}
+        numbered = ["window_index" if isinstance(batch, Window) else "segment_index"] if cuts else []
+    names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
+    asked = kept.beside(inputs)
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
     whole = join or not isinstance(batch, Window)  # steps are cut to those that are real
-    of_steps = [False] * (1 + len(keep))
-    for picked, (lengths, index, *others) in batches:
-        features, values = kept.take(inputs, picked, others[len(number) :]) if kept else (picked, [])
+    of_steps: list[str | None] = [None] * (1 + len(kept.names))
+    for picked, targets in batches:
+        index, *others = (part.numpy() for part in targets)
+        features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
         outputs = keras.ops.convert_to_numpy(_call(model, features))
-        of_steps = [outputs.ndim > 1 and outputs.shape[1] == _width(features), *(kept.of_steps if kept else ())]
-        if packed:
-            of_steps[0], spans = packed.segments(index.numpy(), outputs, [each.numpy() for each in others])
-        else:
-            numbers = others[0].numpy().tolist() if cuts else [0] * len(outputs)
-            stops = [slice(int(stop)) for stop in lengths]
-            spans = [
-                (at, numbers[row], row, (row, stops[row]), (row, stops[row]))
-                for row, at in enumerate(index.numpy().tolist())
-                if at != NOTHING
-            ]
-        for at, order, row, own, steps_of in spans:
+        group = _group_of_output(outputs, _widths(inputs, features, of_inputs), chosen)
+        if packs and group is None and outputs.shape[1:2] != index.shape[1:]:
+            raise OptionError(
+                f"predict: expected an output with the steps of a row of {' or '.join(groups)}, or an entry for each "
+                f"segment, {index.shape}, got the shape {outputs.shape}"
+            )
+        of_steps = [group, *kept.groups] if whole else of_steps
+        real, order = dict(zip(groups, others, strict=False)), others[len(groups)] if numbered else np.zeros_like(index)
+        for place in map(tuple, np.argwhere(index != NOTHING)):
             cells = [
-                value[(own if value is outputs else steps_of) if steps and whole else row]
-                for value, steps in zip([outputs, *values], of_steps, strict=True)
+                value[place] if of is None else _steps_at(value, real[of], place)
+                for value, of in zip([outputs, *values], of_steps, strict=True)
             ]
-            by_record.setdefault(at, []).append((order, cells))
+            by_record.setdefault(int(index[place]), []).append((int(order[place]), cells))
     if not by_record:
         return []
     results: dict[int, list[Any]] = {}
     for at, pieces in by_record.items():
         columns = zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), strict=True)
         results[at] = [
-            (np.concatenate if steps and whole else np.stack)(column) if cuts else column[0]
-            for column, steps in zip(columns, of_steps, strict=True)
+            (np.stack if of is None else np.concatenate)(column) if cuts else column[0]
+            for column, of in zip(columns, of_steps, strict=True)
         ]
     nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
     positions = _positions(path, split, results, options) if cuts else sorted(results)
     rows = [results.get(at, nothing) for at in positions]
-    return [row[0] if kept is None else kept.named(row, once=cuts) for row in rows]
+    return [kept.named(row, once=cuts) if keep else row[0] for row in rows]
 
 
-@attrs.frozen
-class _Packed:
-    """Names of the batch's fields that identify segments: ids by alignment group, and first steps."""
+def _steps_at(values: NDArray[Any], real: NDArray[Any], place: tuple[int, ...]) -> Any:
+    """Select the real steps of a record of a batch, or of a segment of a packed row."""
+    row = values[place[0]]
+    return row[: int(real[place])] if len(place) == 1 else row[real[place[0]] == place[1] + 1]
 
-    ids: Mapping[str, str]
-    start: tuple[str, ...]
 
-    @classmethod
-    def of(cls, path: Any, split: str | None, batch: Pack, options: Mapping[str, Any]) -> _Packed:
-        schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema
-        schema = schema.select(options.get("fields"))
-        ids = batch.carried(schema).places.values()
-        start = ("segment_start",) if batch.too_long == "split" else ()
-        return cls(dict(zip(schema.groups, ids, strict=True)), start)
+def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:
+    """Return the alignment groups of inputs that are feature lists, by key."""
+    named = inputs if isinstance(inputs, Mapping) else dict(enumerate([inputs] if _is_one(inputs) else inputs))
+    sources = {key: part.shifts[0].source if isinstance(part, Shifted) else part for key, part in named.items()}
+    groups = {field.name: field.group for field in schema.fields if field.is_list}
+    return {key: groups[name] for key, name in sources.items() if name in groups}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of what is read beside the lengths and positions of records."""
-        return (*self.ids.values(), *self.start)
 
-    def segments(
-        self, index: NDArray[Any], outputs: NDArray[Any], columns: Sequence[NDArray[Any]]
-    ) -> tuple[bool, list[tuple[int, int, Any, Any, Any]]]:
-        """Find the segments of a batch.
+def _is_one(inputs: Any) -> bool:
+    return isinstance(inputs, str) or not isinstance(inputs, (Mapping, Sequence))
 
-        Returns:
-            Whether outputs are of steps; and for each segment the position of its record, its first step there, its
-            place among the segments, and its steps in the output and in the fields that are kept.
 
-        Raises:
-            OptionError: outputs are neither of the steps of one group nor of segments.
-        """
-        width = outputs.shape[1] if outputs.ndim > 1 else -1
-        groups = [group for group, ids in zip(self.ids, columns, strict=False) if ids.shape[1] == width]
-        if len(groups) > 1 or (not groups and width != index.shape[1]):
-            rows = " and ".join(groups or self.ids)
-            raise OptionError(
-                f"predict: expected an output with the steps of a row of one list, or of segments, got the shape "
-                f"{outputs.shape} for rows of {rows}; give these rows lengths that differ: Pack(length={{...}})"
-            )
-        ids = columns[list(self.ids).index(groups[0])] if groups else columns[0]
-        starts = columns[len(self.ids)] if self.start else np.zeros_like(index)
-        return bool(groups), [
-            (
-                int(index[row, at]),
-                int(starts[row, at]),
-                (row, at),
-                (row, ids[row] == at + 1),
-                (row, columns[0][row] == at + 1),
-            )
-            for row, at in np.argwhere(index != NOTHING).tolist()
-        ]
+def _group_of(steps_of: str, schema: Schema, of_inputs: Mapping[Any, str]) -> str:
+    field = schema[steps_of]
+    if not field.is_list or field.group not in of_inputs.values():
+        raise OptionError(f"steps_of: expected a feature list of the length of an input, got {steps_of!r}")
+    return field.group
+
+
+def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[str, int]:
+    """Return by alignment group the steps of a batch, padding included."""
+    parts = {0: features} if _is_one(inputs) else features
+    return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
+
+
+def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:
+    """Return the group whose steps an output has; None where it has none.
+
+    Raises:
+        OptionError: it has not those of the group that was chosen, or might have those of several.
+    """
+    groups = [group for group, width in widths.items() if outputs.shape[1:2] == (width,)]
+    if chosen is not None and chosen not in groups:
+        raise OptionError(f"steps_of: expected an output of shape (B, {widths[chosen]}, ...), got {outputs.shape}")
+    if chosen is None and len(groups) > 1:
+        raise OptionError(
+            f"predict: the output of shape {outputs.shape} may have the steps of {' or '.join(groups)}: say of which "
+            "feature list, steps_of=..."
+        )
+    return chosen or (groups[0] if groups else None)
 
 
 @attrs.frozen
@@ -204,8 +209,7 @@ class _Kept:
     texts: Sequence[str]
 
     @classmethod
-    def of(cls, path: Any, split: str | None, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
-        schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema
+    def of(cls, schema: Schema, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
         made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
         known = [*(field.name for field in schema.fields), *made_of]
         unknown = [name for name in names if name not in known]
@@ -213,8 +217,8 @@ class _Kept:
             raise OptionError(f"keep: there is no {unknown[0]!r}{did_you_mean(unknown[0], known)}")
         fields = {name: schema[made_of.get(name, name)] for name in names}
         for name, field in fields.items():
-            if field.sparse is not None or field.is_ragged or (field.is_list and field.group != schema.groups[0]):
-                raise OptionError(f"keep: {name!r} has lengths of its own, beside those of {schema.groups[0]!r}")
+            if field.sparse is not None or field.is_ragged:
+                raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         mapped = options.get("vocabulary") or {}
         return cls(names, fields, [n for n in names if fields[n].element.is_text and fields[n].name not in mapped])
 
@@ -224,25 +228,27 @@ class _Kept:
         return [name for name in self.names if name not in self.texts]
 
     @property
-    def of_steps(self) -> list[bool]:
-        """Check of each whether it has a value for each step."""
-        return [field.is_list and name == field.name for name, field in self.fields.items()]
+    def groups(self) -> list[str | None]:
+        """Alignment groups of those that have a value for each step, None for the others."""
+        return [field.group if field.is_list and name == field.name else None for name, field in self.fields.items()]
 
     def beside(self, inputs: Any) -> Any:
         """Return inputs with texts beside them."""
-        is_one = isinstance(inputs, str) or not isinstance(inputs, (Mapping, Sequence))
-        return (*([inputs] if is_one else inputs.values() if isinstance(inputs, Mapping) else inputs), *self.texts)
+        if not self.texts:
+            return inputs
+        parts = inputs.values() if isinstance(inputs, Mapping) else [inputs] if _is_one(inputs) else inputs
+        return (*parts, *self.texts)
 
-    def take(self, inputs: Any, features: tuple[Any, ...], numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def take(self, inputs: Any, picked: Any, numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Take a batch apart: the features as they were asked for, and what is kept, as arrays."""
-        count = len(features) - len(self.texts)
-        values = dict(zip([*self.texts, *self.numbers], [*features[count:], *numbers], strict=True))
-        rest: Any = features[:count]
-        if isinstance(inputs, Mapping):
-            rest = dict(zip(inputs, rest, strict=True))
-        elif isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            rest = rest[0] if count == 1 else rest
-        return rest, [self._stored(name, np.asarray(values[name])) for name in self.names]
+        count = len(picked) - len(self.texts)
+        features, texts = (picked[:count], picked[count:]) if self.texts else (picked, ())
+        values = dict(zip([*self.texts, *self.numbers], [*texts, *numbers], strict=True))
+        if self.texts and isinstance(inputs, Mapping):
+            features = dict(zip(inputs, features, strict=True))
+        elif self.texts and _is_one(inputs):
+            features = features[0] if count == 1 else features
+        return features, [self._stored(name, np.asarray(values[name])) for name in self.names]
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Return values as records have them: times, `str`, and targets of steps without the axis that losses want."""
@@ -446,9 +452,3 @@ def _positions(path: Any, split: str | None, indices: Iterable[int], options: Ma
     if int(records.cardinality()) == len(positions):
         return positions
     return sorted(int(record[_INDEX]) for record in records)
-
-
-def _width(features: Any) -> int | None:
-    """Return the steps of a batch: the second dimension of its first input that has one."""
-    leaves: Sequence[Any] = keras.tree.flatten(features)
-    return next((int(part.shape[1]) for part in leaves if len(part.shape) > 1), None)

@@ -257,6 +257,10 @@ class _Drafted:
             comments.append(f"{nulls} of {self.table.num_rows} rows have none")
         elif nulls and inner in _float_types():
             comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
+        if element.name == "str" and inner == self.table[column].type:
+            months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
+            if compute().all(months).as_py():
+                comments.append("months? CSV and JSON lines are read as datetime64[M], too")
         self.fields.append(Field(name, column, kind, element, shape, optional=optional))
         self.comments[name] = comments
         return True

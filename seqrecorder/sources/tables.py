@@ -18,6 +18,7 @@ from seqrecorder.errors import DatasetNotFoundError, OptionError, SourceError, d
 from seqrecorder.schema.conversion import describe
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import files_named, local_path, natural_order
+from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableRecords, check_columns
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _FORMATS = {
     ".ndjson": "json",
 }
 _WIDTHS = re.compile(r"Expected (\d+) columns, got (\d+)")
+_TIMES = {"date32[day]": "a date such as 2017-01-31", "date64[ms]": "a month such as 2017-01, or a year"}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
 
 
@@ -252,6 +254,10 @@ def _value_of_text(array: Any, kind: Any) -> Any:
     texts = pc.if_else(pc.is_in(texts, value_set=pa.array(csv.ConvertOptions().null_values)), None, texts)
     if types.is_integer(kind):  # Arrow reads hexadecimal digits
         _refuse(pc.match_substring(texts, "x", ignore_case=True))
+    if types.is_date64(kind):  # stands for years and months, see `_types_of`
+        texts = pc.replace_substring_regex(texts, r"^(\d{4})$", r"\1-01")
+        texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2})$", r"\1-01")
+        kind = pa.date32()
     values = texts.cast(kind)
     if types.is_floating(kind):  # an infinity that was written as one has an "n"
         _refuse(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "n", ignore_case=True))))
@@ -259,17 +265,20 @@ def _value_of_text(array: Any, kind: Any) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert numbers of JSON, which were read as float64.
+    """Convert numbers of JSON that were read as float64, and dates that were read as text, also inside of lists.
 
     Raises:
         ArrowInvalid: one is beyond the declared type.
     """
+    pa = pyarrow()
+    if pa.types.is_date(kind):
+        return _value_of_text(array, kind)
+    if pa.types.is_list(kind) and pa.types.is_nested(array.type):
+        offsets = pa.array(bounds(array.value_lengths().fill_null(0).to_numpy()).astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, _narrower(array.flatten(), kind.value_type), mask=array.is_null())
     values = array.cast(kind)
-    before, after = array, values
-    while pyarrow().types.is_nested(before.type):
-        before, after = before.flatten(), after.flatten()
-    if pyarrow().types.is_floating(before.type):
-        _refuse(compute().xor(compute().is_inf(before), compute().is_inf(after)))
+    if pa.types.is_floating(array.type):
+        _refuse(compute().xor(compute().is_inf(array), compute().is_inf(values)))
     return values
 
 
@@ -306,7 +315,7 @@ def _converted(
                 bad: dict[int, str] = {}
                 for name in filter(kinds.__contains__, wanted):
                     for row, value in _bad_rows(batch.column(name), functools.partial(convert, kind=kinds[name])):
-                        bad[row] = f"row {rows + row}, column {name!r}: expected {kinds[name]}, got {describe(value)}"
+                        bad[row] = f"row {rows + row}, column {name!r}: {_unfit(value, kinds[name])}"
                         if left_out is None:
                             raise SourceError(bad[row]) from None
                 if left_out is not None:
@@ -334,13 +343,22 @@ def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Ite
             yield first, value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
+def _unfit(value: object, kind: Any) -> str:
+    if not pyarrow().types.is_temporal(kind):
+        return f"expected {kind}, got {describe(value)}"
+    expected = _TIMES.get(str(kind), "a time such as 2017-01-31T12:00:00")
+    return f"expected {expected}, got {value!r} (convert it with pandas.to_datetime(..., format=...), give the frame)"
+
+
 def _wide(kind: Any) -> Any:
-    """Return a type with 64 bits for its numbers, so that a narrower one can be refused by its row."""
+    """Widen numbers to 64 bits, so that one beyond a narrower type can be refused by its row, and dates to text."""
     pa, types = pyarrow(), pyarrow().types
     if types.is_list(kind):
         return pa.list_(_wide(kind.value_type))
     if types.is_floating(kind):
         return pa.float64()
+    if types.is_date(kind):  # which the parser of JSON does not know
+        return pa.string()
     return pa.int64() if types.is_integer(kind) and not types.is_uint64(kind) else kind
 
 
@@ -471,8 +489,12 @@ def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None,
             field, depth = declared.get(name, (None, 0))
             if field is None or field.sparse is not None or field.element.numpy.kind in "cm":
                 continue  # what text is read as is refused later
-            narrow = field.element.name in ("bfloat16", "float16")  # of which text has no parser
-            kind = pa.float64() if narrow else arrow_type(field.element, name)
+            if field.element.name in ("bfloat16", "float16"):  # of which text has no parser
+                kind = pa.float64()
+            elif field.element.name in ("datetime64[Y]", "datetime64[M]"):
+                kind = pa.date64()  # no other field is of it; see `_value_of_text`
+            else:
+                kind = arrow_type(field.element, name)
             kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
             for _ in range(depth):
                 kind = pa.list_(kind)

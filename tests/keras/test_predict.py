@@ -82,17 +82,18 @@ def test_predictions_of_packed_rows_are_taken_apart(tmp_path: Path) -> None:
         for record, result in zip(records, sr.keras.predict(double, tmp_path / "pairs", **options), strict=True):
             np.testing.assert_array_equal(result["prediction"], getattr(record, name) * 2)
             np.testing.assert_array_equal(result["score"], record.score)
-            is_empty = not len(record.source) and (fields is not None or not len(record.target))
+            is_empty = not len(record.source) and (name == "source" or not len(record.target))
             assert (result["key"], result["rate"]) == ((None, None) if is_empty else (record.key, record.rate))
-    with pytest.raises(sr.OptionError, match="rows of source and target; give these rows lengths that differ"):
-        sr.keras.predict(double, tmp_path / "pairs", batch=sr.Pack(20, 3), inputs="source")
+    results = sr.keras.predict(double, tmp_path / "pairs", batch=sr.Pack(20, 3), inputs="source")
+    for record, result in zip(records, results, strict=True):
+        np.testing.assert_array_equal(result, record.source * 2)
 
     def of_segments(inputs: Any, *, training: bool) -> Any:
         del training
         return inputs[1]
 
     results = sr.keras.predict(of_segments, tmp_path / "pairs", batch=sr.Pack(30, 3), inputs=("source", "rate"))
-    expected = [[record.rate] if len(record.source) + len(record.target) else [] for record in records]
+    expected = [[record.rate] if len(record.source) else [] for record in records]
     assert [result.tolist() for result in results] == expected
 
 
@@ -115,12 +116,16 @@ class Stock:
     price: np.ndarray = sr.feature_list("float32")
     news: list = sr.feature_list(str)
     ticks: np.ndarray = sr.feature_list("int64", align="ticks")
+    links: list = sr.feature_list("int64", shape=(None,), align="ticks")
 
 
 def stocks() -> list[Stock]:
     start = np.datetime64("2005-01-01")
     lengths = enumerate((10, 3, 8))
-    return [Stock(f"s{i}", i, start + np.arange(n), np.arange(n), [f"n{t}" for t in range(n)], [i]) for i, n in lengths]
+    return [
+        Stock(f"s{i}", i, start + np.arange(n), np.arange(n), [f"n{t}" for t in range(n)], [i], [[]])
+        for i, n in lengths
+    ]
 
 
 def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
@@ -153,10 +158,36 @@ def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
             assert row["symbol"] == record.symbol
     for name, message in (
         ("dya", "there is no 'dya'.*did you mean 'day'"),
-        ("ticks", "'ticks' has lengths of its own"),
+        ("links", "'links' is ragged"),
     ):
         with pytest.raises(sr.OptionError, match=message):
             sr.keras.predict(steps, tmp_path / "data", batch=2, inputs="price", keep=name)
+
+
+@pytest.mark.parametrize("batch", [sr.Pad(4), sr.Bucket(4, boundaries="sorted"), sr.Pack(20, 3)])
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_an_output_has_the_steps_of_the_list_that_is_named(tmp_path: Path, batch: Any, name: str) -> None:
+    """Of pairs, outputs and what is kept are cut to the steps of their own list; unnamed, equal widths are refused."""
+    rng = np.random.default_rng(3)
+    sizes = [(s, t) for s in range(1, 7) for t in range(1, 7)]
+    steps = [(rng.random((s, 1), "f4"), rng.random(s, "f4"), rng.random((t, 1), "f4")) for s, t in sizes]
+    sr.write([Pair(f"k{number}", number, *each) for number, each in enumerate(steps)], tmp_path / "pairs")
+    inputs = {"first": keras.Input((None, 1), name="first"), "second": keras.Input((None, 1), name="second")}
+    model = keras.Model(inputs, keras.layers.Rescaling(2.0)(inputs["first" if name == "source" else "second"]))
+    options: Any = {"batch": batch, "inputs": {"second": "target", "first": "source"}}
+    keep = ("source", "key", "target", "score")
+    results = sr.keras.predict(model, tmp_path / "pairs", steps_of=name, keep=keep, **options)
+    for record, result in zip(sr.read_records(tmp_path / "pairs"), results, strict=True):
+        np.testing.assert_array_equal(result["prediction"], getattr(record, name) * 2)
+        np.testing.assert_array_equal(result["source"], record.source)
+        np.testing.assert_array_equal(result["target"], record.target)
+        np.testing.assert_array_equal(result["score"], record.score)
+        assert result["key"] == record.key
+    with pytest.raises(sr.OptionError, match=r"may have the steps of .* say of which feature list, steps_of="):
+        sr.keras.predict(model, tmp_path / "pairs", **options)
+    for wrong in ("rate", "score"):
+        with pytest.raises(sr.OptionError, match="steps_of: expected a feature list of the length of an input"):
+            sr.keras.predict(model, tmp_path / "pairs", steps_of=wrong, batch=batch, inputs="target")
 
 
 def test_predictions_that_cannot_be_put_together(walks: Path) -> None:

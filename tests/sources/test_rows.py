@@ -433,3 +433,48 @@ def test_all_rows_are_one_record_without_by(by, memory, order):
     changed = table.set_column(0, "site", pa.array(["a"] * (size - 1) + ["b"]))
     with pytest.raises(sr.SourceError, match="is not constant in the group of all rows"):
         list(sr.from_rows(changed, Whole, **options))
+
+
+@sr.record
+class Months:
+    shop: str = sr.context(str, key=True)
+    month: np.ndarray = sr.feature_list("datetime64[M]")
+
+
+@pytest.mark.parametrize("name", ["months.csv", "months.jsonl"])
+@pytest.mark.parametrize("text", ["2017-02", "2017-02-01", "2017-02-15", "02/2017", "2017-13"])
+def test_months_in_files_of_text_are_read_as_months(tmp_path, name, text):
+    """A month, or the first day of one, is read; another date and another order of digits are refused by their row."""
+    csv = f"shop,month\na,2016-12\na,{text}\n"
+    lines = f'{{"shop": "a", "month": "2016-12"}}\n{{"shop": "a", "month": "{text}"}}\n'
+    (tmp_path / name).write_text(csv if name.endswith("csv") else lines)
+    records = sr.from_rows(str(tmp_path / name), Months, by="shop")
+    if text.startswith("2017-02") and not text.endswith("15"):
+        assert next(iter(records)).month.tolist() == np.array(["2016-12", "2017-02"], "M8[M]").tolist()
+    else:
+        wrong = r"month\[1\]: expected values that datetime64\[M\] holds" if text.endswith("15") else "row 1, column 'm"
+        with pytest.raises(sr.SeqrecorderError, match=wrong):
+            list(records)
+
+
+def test_dates_in_json_lines_are_read_as_days(tmp_path):
+    """JSON lines have no dates, so that days are read from their text."""
+
+    @sr.record
+    class Days:
+        shop: str = sr.context(str, key=True)
+        days: np.ndarray = sr.feature_list("datetime64[D]")
+
+    lines = ['["2017-01-31", "1969-12-31"]', "[]", '["2017-02-01", null]']
+    (tmp_path / "days.jsonl").write_text("".join(f'{{"shop": "a", "days": {line}}}\n' for line in lines))
+    days = [record.days for record in sr.from_table(tmp_path / "days.jsonl", Days)]
+    wanted = [np.array(text, "M8[D]") for text in (["2017-01-31", "1969-12-31"], [], ["2017-02-01", "NaT"])]
+    for read, expected in zip(days, wanted, strict=True):
+        np.testing.assert_array_equal(read, expected)
+
+
+def test_months_inside_of_lists_are_read(tmp_path):
+    """A record a line, whose months are a list of texts."""
+    (tmp_path / "months.jsonl").write_text('{"shop": "a", "month": ["2017-01", "2017-03"]}\n')
+    (record,) = sr.from_table(tmp_path / "months.jsonl", Months)
+    assert record.month.tolist() == np.array(["2017-01", "2017-03"], "M8[M]").tolist()
