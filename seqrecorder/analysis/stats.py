@@ -412,6 +412,11 @@ class FieldStats(FieldFigures):
         Raises:
             OptionError: the field is no number, or has other channels.
         """
+        if self.field.any_size:
+            raise OptionError(
+                f"normalize: {self.name!r} holds images of any size: normalize pixels in the model, as by "
+                "keras.layers.Rescaling(1 / 255)"
+            )
         if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
             raise OptionError(f"normalize: expected statistics of {field!r}, got those of {self.field!r}")
         wide = "float64" if field.element.name == "float64" else "float32"

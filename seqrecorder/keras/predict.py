@@ -335,7 +335,7 @@ def evaluate(
         for name, (target, output, weight) in flat.items():
             if name in losses:
                 losses[name].add(target, output, weight)
-        of_layers = sum(float(keras.ops.sum(each)) for each in model.losses)
+        of_layers = sum(float(keras.ops.convert_to_numpy(keras.ops.sum(each))) for each in model.losses)
         penalty += of_layers * float(next(iter(flat.values()))[2].sum())
         if any(len(weight) for *_, weight in flat.values()):
             model.compute_metrics(features, *(_structured(outputs, flat, number) for number in range(3)))

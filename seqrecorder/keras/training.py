@@ -206,7 +206,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     Not saved are the other callbacks: `EarlyStopping` and `ReduceLROnPlateau` count anew after a restart, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Their order does
     not matter: what the others do at the end is in the state of a training that has ended. Random numbers of Python, of
-    numpy, and of operations in `map` that keep a state are not saved either.
+    numpy, and of operations in `map` that keep a state are not saved either; nor where Keras runs on PyTorch those of
+    `Dropout` without `seed=`, which draws from PyTorch's own.
 
     Args:
         directory: of the states, for this one `fit`. It is made where there is none.

@@ -504,6 +504,9 @@ def holds_encoded(value: object) -> bool:
     return isinstance(value, bytes) or (isinstance(value, list) and any(isinstance(item, bytes) for item in value))
 
 
+_END_OF_IMAGE = {"png": b"IEND", "jpeg": b"\xff\xd9"}
+
+
 def exact_image(value: object, element: ElementType, shape: tuple[int | None, ...], storage: str) -> Any:
     """Check an image: return encoded bytes unchanged, and pixels as an array of the declared type.
 
@@ -527,6 +530,8 @@ def exact_image(value: object, element: ElementType, shape: tuple[int | None, ..
         sizes = all(have and want in (None, have) for have, want in zip((height, width), shape, strict=False))
         if kind != storage or not sizes or shape[2] not in channels or not (depth == bits or depth < bits == _BYTE):
             raise Mismatch(wanted, f"a {kind.upper()} of shape {(height, width, channels[0])} and {depth} bits")
+        if value.rfind(_END_OF_IMAGE[kind]) < 0:  # which no decoder of TensorFlow reads
+            raise Mismatch(wanted, f"one that was cut: {len(value)} bytes, without the mark of its end")
         return value
     array = exact_array(value, element)
     if (

@@ -52,7 +52,7 @@ def test_predictions_of_windows_and_segments_are_put_together(walks: Path) -> No
     model = keras.Model([x, reset], sr.keras.Unrolled(rnn)(x, reset=reset))
     outputs = sr.keras.predict(model, walks, batch=sr.Unroll(6, 4), inputs=("x", "reset"))
     for record, output in zip(records[:5], outputs[:5], strict=True):
-        np.testing.assert_allclose(output, np.asarray(rnn(record.x[np.newaxis]))[0], atol=1e-6)
+        np.testing.assert_allclose(output, keras.ops.convert_to_numpy(rnn(record.x[np.newaxis]))[0], atol=1e-6)
     assert [len(output) for output in outputs] == LENGTHS
 
 
@@ -262,7 +262,7 @@ def test_metrics_count_steps_whatever_the_batches(labelled: Any, batch: Any, red
     }
     found = sr.keras.evaluate(model, path, class_weight={"tags": {0: 5.0}, "value": None}, **reading)
     steps = model(np.concatenate([r.x for r in records])[np.newaxis])
-    outputs = {name: np.asarray(output)[0] for name, output in steps.items()}
+    outputs = {name: keras.ops.convert_to_numpy(output)[0] for name, output in steps.items()}
     classes, values = (np.concatenate([getattr(r, name) for r in records]) for name in ("tags", "value"))
     weights, real, right = np.where(classes == 0, 5.0, 1.0), ~np.isnan(values), outputs["tags"].argmax(-1) == classes
     off = (outputs["value"][:, 0] - values)[real]
@@ -283,11 +283,11 @@ def test_metrics_of_records_and_penalties_of_layers(labelled: Any) -> None:
     model = keras.Sequential([keras.Input((None, 2)), keras.layers.GlobalMaxPooling1D(),
                               keras.layers.Dense(3, kernel_regularizer="l2")])  # fmt: skip
     model.compile(loss=lambda y, p: keras.losses.sparse_categorical_crossentropy(y, p, True), metrics=["accuracy"])
-    logits = np.concatenate([np.asarray(model(record.x[np.newaxis])) for record in records])
+    logits = np.concatenate([keras.ops.convert_to_numpy(model(record.x[np.newaxis])) for record in records])
     labels = np.array([record.label for record in records])
     for batch in (sr.Pad(1), sr.Bucket(1, buckets=3), sr.Ragged(1)):
         found = sr.keras.evaluate(model, path, batch=batch, inputs="x", targets="label")
-        entropy = cross_entropy(logits, labels).mean() + float(np.asarray(sum(model.losses)))
+        entropy = cross_entropy(logits, labels).mean() + float(keras.ops.convert_to_numpy(sum(model.losses)))
         assert found == pytest.approx({"loss": entropy, "accuracy": (logits.argmax(-1) == labels).mean()}, rel=1e-5)
 
 

@@ -401,11 +401,11 @@ def test_tutorials_go_on(page: str, tmp_path: Path) -> None:
     assert len(logs[1]) <= len(whole) + 4  # it went on in the epoch in which it was killed, or at its start
 
 
-JAX = """
+ELSEWHERE = """
 import json, os, sys
 from pathlib import Path
 import keras, numpy as np, seqrecorder as sr
-assert keras.backend.backend() == "jax"
+assert keras.backend.backend() == os.environ["KERAS_BACKEND"]
 data, root = map(Path, sys.argv[1:])
 
 class Log(keras.callbacks.Callback):
@@ -421,7 +421,7 @@ class Log(keras.callbacks.Callback):
 
 def script(name, place=None):
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.layers.Dropout(0.5), keras.layers.Dense(1)])
+    model = keras.Sequential([keras.layers.Dropout(0.5, seed=3), keras.layers.Dense(1)])
     model.compile("adam", "mse", weighted_metrics=["mae"])
     pad = sr.Pad(9, length=8, drop_remainder=True)
     train = sr.read(data, batch=pad, shuffle=20, seed=5, inputs="x", targets="y")
@@ -443,10 +443,11 @@ print("equal")
 
 
 @pytest.mark.nightly
-def test_goes_on_with_jax(data: Path, tmp_path: Path) -> None:
-    """Where Keras runs on JAX, which needs to be installed, losses, history and weights go on as with TensorFlow."""
-    pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    command = [sys.executable, "-c", JAX, str(data), str(tmp_path)]
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_goes_on_with_other_backends(data: Path, tmp_path: Path, backend: str) -> None:
+    """Where Keras runs on JAX or PyTorch, if installed, losses, history and weights go on as with TensorFlow."""
+    pytest.importorskip(backend, reason=f"Keras' backend needs {backend}")
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    command = [sys.executable, "-c", ELSEWHERE, str(data), str(tmp_path)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     assert done.stdout == "equal\n"

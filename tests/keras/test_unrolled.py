@@ -137,15 +137,15 @@ def test_states_are_handed_on() -> None:
         sr.keras.set_states(one, {"below/0": states["below/0"]})
 
 
-JAX = """
-import keras, numpy as np, seqrecorder as sr
-assert keras.backend.backend() == "jax"
+ELSEWHERE = """
+import keras, os, numpy as np, seqrecorder as sr
+assert keras.backend.backend() == os.environ["KERAS_BACKEND"]
 x, resets = np.random.default_rng(0).normal(size=(4, 6, 1)).astype("f4"), [True, False]
 inputs = keras.Input(batch_shape=(4, 3, 1), name="x"), keras.Input(batch_shape=(4,), dtype="bool", name="reset")
 rnn = keras.layers.GRU(5, return_sequences=True)
 model = keras.Model(inputs, sr.keras.Unrolled(rnn)(inputs[0], reset=inputs[1]))
-whole = np.asarray(rnn(x))
-parts = [np.asarray(model([x[:, n * 3 : n * 3 + 3], np.full(4, resets[n])])) for n in range(2)]
+whole = keras.ops.convert_to_numpy(rnn(x))
+parts = [keras.ops.convert_to_numpy(model([x[:, n * 3 : n * 3 + 3], np.full(4, resets[n])])) for n in range(2)]
 np.testing.assert_allclose(np.concatenate(parts, 1), whole, atol=1e-6)
 model.compile(keras.optimizers.SGD(0.0), "mse")
 batches = [((x[:, n * 3 : n * 3 + 3], np.full(4, resets[n])), whole[:, n * 3 : n * 3 + 3]) for n in range(2)]
@@ -158,11 +158,13 @@ print("equal")
 """
 
 
-def test_states_go_on_with_jax() -> None:
-    """Where Keras runs on JAX, which needs to be installed, calls and `fit` go on with the states too."""
-    pytest.importorskip("jax", reason="Keras' JAX backend needs jax")
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    done = subprocess.run([sys.executable, "-c", JAX], env=environment, stdout=subprocess.PIPE, check=True, text=True)
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_states_go_on_with_other_backends(backend: str) -> None:
+    """Where Keras runs on JAX or PyTorch, if installed, calls and `fit` go on with the states too."""
+    pytest.importorskip(backend, reason=f"Keras' backend needs {backend}")
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    command = [sys.executable, "-c", ELSEWHERE]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     assert done.stdout == "equal\n"
 
 
