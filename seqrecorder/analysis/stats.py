@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import logging
 import zlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import numpy as np
@@ -17,21 +18,26 @@ from seqrecorder.analysis.numbers import QUANTILES, Numbers, Summary, Texts, edg
 from seqrecorder.codec.columns import Column, group_lengths
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.dataset.manifest import lengths_picture, read_statistics, write_statistics
+from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import fit, html_table, number_of, outlines, some, text_table
-from seqrecorder.storage.threads import Progress
+from seqrecorder.storage.processes import in_processes
+from seqrecorder.storage.threads import Progress, ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.analysis.numbers import Distribution
     from seqrecorder.dataset.manifest import Manifest
+    from seqrecorder.dataset.record_store import RecordStore
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
+
+R = TypeVar("R")
 
 
 def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]:
@@ -64,20 +70,58 @@ def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) 
         bar.close()
 
 
-def columns_of(
-    selection: Selection, fields: Sequence[str] | None, bar: Progress | None = None
-) -> tuple[Schema, Iterator[tuple[dict[str, Column], int]]]:
-    """Return the schema of some fields, and the columns of the selected records with how many these are."""
-    schema = selection.schema.select(fields)
+_PIECE = 64 << 20  # bytes of records of a piece: read in about a second, for which a process is worth it
 
-    def chunks() -> Iterator[tuple[dict[str, Column], int]]:
-        for columns in selection.columns(fields):
-            records = columns[schema.fields[0].name].records
-            yield columns, records
-            if bar is not None:
-                bar.advance(records)
 
-    return schema, chunks()
+def by_pieces(
+    work: Callable[[Selection], R],
+    splits: Mapping[str, Selection],
+    label: str,
+    *,
+    progress: bool | None,
+    alone: bool = False,
+) -> Iterator[tuple[str, R]]:
+    """Yield the results of some work on pieces of selections, with the names of these; many are made in processes.
+
+    Pieces are the same on any machine, so that sums over them are the same, bit for bit.
+
+    Args:
+        work: as for `in_processes`.
+        splits: the selections, by name.
+        label: as for `Progress`.
+        progress: as for `Progress`.
+        alone: whether this process does it all, for work that no other can import.
+    """
+    stores, pieces = [], list[tuple[str, int, Any]]()
+    for name, selection in splits.items():
+        rows = rows_of(selection)
+        stores.append(rows.store)
+        mean = rows.store.manifest.bytes // max(1, rows.store.manifest.records)
+        size = (
+            max(1, _PIECE // max(1, mean)) if rows.store.is_sought else max(1, len(rows))
+        )  # GZIP is read from its start
+        pieces += [(name, len(stores) - 1, rows.positions[at : at + size]) for at in range(0, max(1, len(rows)), size)]
+    on_pieces = _OnPieces(work, tuple(stores))
+    results = ahead(on_pieces, pieces, 0) if alone else in_processes(on_pieces, pieces)
+    with watched(progress, label, splits) as bar, contextlib.closing(results) as done:
+        for (name, _, positions), result in done:
+            yield name, result.result()
+            bar.advance(len(positions))
+
+
+@attrs.frozen
+class _OnPieces:
+    """Work on pieces of the records of some stores."""
+
+    work: Callable[[Selection], Any]
+    stores: tuple[RecordStore, ...]
+
+    def __call__(self, piece: tuple[str, int, Any]) -> Any:
+        return self.work(Selection(Rows(self.stores[piece[1]], piece[2])))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By their schemas, for another process may not import the classes.
+        return type(self), (self.work, tuple(store.reading(store.schema) for store in self.stores))
 
 
 _TOP = 10
@@ -835,12 +879,15 @@ def stats(
     if known is not None:
         return known
     total: Stats | None = None
-    selections = selections_of(source, split)
-    with watched(progress, "statistics", selections) as bar:
-        for name, selection in selections.items():
-            part = _stats_of(selection, names, by, bar)
-            part = attrs.evolve(part, splits={name: part})
-            total = part if total is None else total + part
+    splits: dict[str, Stats] = {}
+    work = functools.partial(_stats_of, names=names, by=by)
+    for name, part in by_pieces(work, selections_of(source, split), "statistics", progress=progress):
+        splits[name] = splits[name] + part if name in splits else part
+    for name, part in splits.items():
+        if len(part.by) > _MOST_VALUES:
+            raise _too_many(by)
+        whole = attrs.evolve(part, splits={name: part})
+        total = whole if total is None else total + whole
     if total is None:
         raise OptionError(f"stats: expected records, got none: {source!r}")
     return total
@@ -867,12 +914,13 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
         _LOG.warning("%s: its statistics could not be kept: %s", manifest.path, error)
 
 
-def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None, bar: Progress | None = None) -> Stats:
-    schema, chunks = columns_of(selection, names, bar)
+def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None) -> Stats:
+    schema = selection.schema.select(names)
     part = Stats.of_nothing(schema)
     label = None if by is None else _field_of_labels(schema, by)
     part.by_field = by
-    for columns, records in chunks:
+    for columns in selection.columns(names):
+        records = columns[schema.fields[0].name].records
         part.add(columns, records)
         if label is not None:
             _add_by(part.by, schema, label, columns, records)
@@ -898,12 +946,16 @@ def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping
     if not present.all():
         by_value[None] = np.flatnonzero(~present).tolist()
     if len(by.keys() | by_value.keys()) > _MOST_VALUES:
-        raise OptionError(f"by: expected a field of at most {_MOST_VALUES:,} values, got more of {field.name!r}")
+        raise _too_many(field.name)
     for value, rows in by_value.items():
         chosen = np.zeros(records, bool)
         chosen[rows] = True
         part = by.setdefault(value, Stats.of_nothing(schema))
         part.add({name: _records_of(column, chosen) for name, column in columns.items()}, len(rows))
+
+
+def _too_many(by: str | None) -> OptionError:
+    return OptionError(f"by: expected a field of at most {_MOST_VALUES:,} values, got more of {by!r}")
 
 
 def _records_of(column: Column, chosen: NDArray[np.bool_]) -> Column:

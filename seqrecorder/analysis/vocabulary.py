@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
@@ -11,7 +12,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.numbers import Tally
-from seqrecorder.analysis.stats import columns_of, selections_of, watched
+from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
 from seqrecorder.schema.display import bars, html_table, number_of, some
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from seqrecorder.dataset.selection import Selection
     from seqrecorder.schema.field import Field
 
 
@@ -50,9 +52,15 @@ def count_tokens(
         SchemaError: there is no field of that name.
     """
     tokens = Tally(prune)
-    for values in _values_of(source) if field is None else _stored(source, field, progress):
-        some_tokens = values if pieces is None else list(chain.from_iterable(map(pieces, values)))
-        tokens.count(some_tokens, len(some_tokens))
+    if field is None:
+        for values in _values_of(source):
+            _count(tokens, values, pieces)
+    else:
+        splits = source if isinstance(source, Mapping) else selections_of(source)
+        work = functools.partial(_counted, field=field, pieces=pieces, prune=prune)
+        for _, part in by_pieces(work, splits, "counting tokens", progress=progress, alone=pieces is not None):
+            tokens.error += part.error
+            tokens.count(part.counts, part.total)
     try:
         return tokens.top(), tokens.total
     except TypeError:
@@ -60,13 +68,17 @@ def count_tokens(
         raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {kinds}") from None
 
 
-def _stored(source: Any, name: str, progress: bool | None) -> Iterator[list[Any]]:  # noqa: FBT001 - see `sr.write`
-    splits = source if isinstance(source, Mapping) else selections_of(source)
-    with watched(progress, "counting tokens", splits) as bar:
-        for selection in splits.values():
-            _check_field(selection.schema[name])
-            for columns, _ in columns_of(selection, [name], bar)[1]:
-                yield columns[name].values.ravel().tolist()
+def _count(tokens: Tally, values: list[Any], pieces: Callable[[Any], Sequence[Any]] | None) -> None:
+    some_tokens = values if pieces is None else list(chain.from_iterable(map(pieces, values)))
+    tokens.count(some_tokens, len(some_tokens))
+
+
+def _counted(selection: Selection, field: str, pieces: Any, prune: int | None) -> Tally:
+    tokens = Tally(prune)
+    _check_field(selection.schema[field])
+    for columns in selection.columns([field]):
+        _count(tokens, columns[field].values.ravel().tolist(), pieces)
+    return tokens
 
 
 def _check_field(field: Field) -> None:

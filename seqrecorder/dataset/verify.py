@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +17,15 @@ import numpy as np
 
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import bins_of, is_as_written, read_manifest, read_statistics, shards_of, was_replaced
+from seqrecorder.dataset.manifest import (
+    bins_of,
+    is_as_written,
+    parse_manifest,
+    read_manifest,
+    read_statistics,
+    shards_of,
+    was_replaced,
+)
 from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
     DatasetError,
@@ -30,9 +41,10 @@ from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
 from seqrecorder.storage.places import Place
+from seqrecorder.storage.processes import in_processes
 from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import ahead, scratch, worked_on
+from seqrecorder.storage.threads import ahead, scratch, submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -180,7 +192,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
     """
     for split, shard in shards_of(manifest):
         size = None if sizes is None else sizes[f"{split}/{shard.name}"]
-        for problem in _verify_shard(manifest, split, shard, None, size=size):
+        for problem in _verify_shard(manifest, split, shard, full=False, size=size):
             path = manifest.path / problem.path
             raise ShardReadError(f"{path}: {problem.message}; nothing is published", path=path)
 
@@ -189,28 +201,44 @@ def _verify_shards(
     label: str, level: str, manifest: Manifest, problems: list[Problem], remote: Place | None = None
 ) -> VerifyReport:
     """Verify the shards of a dataset and make the report; those at a URL are fetched ahead, and removed again."""
-    jobs = shards_of(manifest)
+    jobs, full = shards_of(manifest), level == "full"
 
-    def prepare(job: tuple[str, ShardInfo]) -> tuple[int | None, Future[str] | None]:
+    def fetch(job: tuple[str, ShardInfo]) -> int | None:
         files = job[1].files(job[0])
-        if remote is not None:
-            _download(remote, manifest, [file.name for file in files[level == "quick" :]])
-        if level == "full":  # a digest takes as long as all the rest, and releases the GIL
-            return None, worked_on(sha256, manifest.shard_path(*job))
-        return None if remote is None else remote.size(files[0].name), None
+        if remote is None:
+            return None
+        _download(remote, manifest, [file.name for file in files[not full :]])
+        return None if full else remote.size(files[0].name)
 
-    threads = 0 if remote is None and level == "quick" else _FETCHED if remote is not None else None
-    for (split, shard), prepared in ahead(prepare, jobs, threads):
+    if remote is None and full:
+        check = functools.partial(_check_shard, manifest.path, attrs.evolve(manifest, splits={}).to_json())
+        with contextlib.closing(in_processes(check, jobs)) as checked:
+            for _, found in checked:
+                problems += found.result()
+        jobs = []
+    for (split, shard), fetched in ahead(fetch, jobs, 0 if remote is None else _FETCHED):
         where = f"{split}/{shard.name}"
         try:
-            size, digest = prepared.result()
+            size = fetched.result()
         except DatasetError as error:
             problems.append(Problem(where, error.message))
             continue
-        problems += _report_errors(where, _verify_shard(manifest, split, shard, digest, size=size))
+        problems += _report_errors(where, _verify_shard(manifest, split, shard, full=full, size=size))
         for file in shard.files(split) if remote is not None else ():
             inside(manifest.path, file.name).unlink(missing_ok=True)
-    return VerifyReport(label, level, len(jobs), manifest.records, manifest.bytes, tuple(problems))
+    shards = sum(len(split.shards) for split in manifest.splits.values())
+    return VerifyReport(label, level, shards, manifest.records, manifest.bytes, tuple(problems))
+
+
+@functools.lru_cache(maxsize=1)
+def _parse(text: str, path: Path) -> Manifest:
+    return parse_manifest(text.encode(), path)
+
+
+def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
+    """Verify a shard in full, maybe in another process, which gets the text of a manifest that lists no shards."""
+    split, shard = job
+    return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
@@ -318,9 +346,9 @@ def _download(remote: Place, manifest: Manifest, names: Iterable[str]) -> None:
 
 
 def _verify_shard(
-    manifest: Manifest, split: str, shard: ShardInfo, digest: Future[str] | None, *, size: int | None = None
+    manifest: Manifest, split: str, shard: ShardInfo, *, full: bool, size: int | None = None
 ) -> Iterator[Problem]:
-    """Check the size and lengths of a shard; with `digest`, its digest and records as well."""
+    """Check the size and lengths of a shard; in full, its digest and records as well."""
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
@@ -342,10 +370,10 @@ def _verify_shard(
             yield Problem(where, f"expected {shard.steps} steps, got {int(lengths[:, 0].sum())}")
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
-    if digest is None:
-        return
-    origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
-    yield from _verify_contents(origin, path, shard, lengths, digest)
+    if full:
+        with ThreadPoolExecutor(1) as pool:  # a digest takes as long as all the rest, and releases the GIL
+            origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
+            yield from _verify_contents(origin, path, shard, lengths, submit(pool, sha256, path))
 
 
 def _verify_contents(

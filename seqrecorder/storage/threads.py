@@ -23,7 +23,7 @@ from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from types import FrameType
 
 
@@ -88,7 +88,7 @@ def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 def ahead(
     work: Callable[[T], R], items: Iterable[T], threads: int | None = None, size: Callable[[T], int] = lambda _: 0
-) -> Iterator[tuple[T, Future[R]]]:
+) -> Generator[tuple[T, Future[R]], None, None]:
     """Map a function over items in order, with prefetching: yield each item and the future of its result.
 
     >>> [(item, done.result()) for item, done in ahead(abs, [1, -2], threads=2)]

@@ -75,7 +75,7 @@ def test_what_is_kept_is_what_would_be_counted(kept, monkeypatch):
     expected = counted(kept)
     assert expected["price"].distinct is None  # beyond what is counted one by one
     with monkeypatch.context() as patch:
-        patch.setattr("seqrecorder.analysis.stats.columns_of", None)
+        patch.setattr("seqrecorder.analysis.stats.by_pieces", None)
         same(sr.stats(kept), expected)
         same(sr.stats(sr.open(kept), "eval"), sr.stats(kept, "eval"))
         assert list(sr.stats(kept, "eval").splits) == ["eval"]
