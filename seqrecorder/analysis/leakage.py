@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from seqrecorder.analysis.stats import by_pieces
 from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
@@ -113,7 +114,12 @@ def leakage(
         ShardReadError: a record is damaged.
     """
     splits = _splits(corpus)
-    return leakage_of(splits, {name: dict(_contents(part)) for name, part in splits.items()}, by=by, time=time, end=end)
+    contents: dict[str, dict[bytes, int]] = {name: {} for name in splits}
+    counts = dict.fromkeys(splits, 0)
+    for name, digests in by_pieces(_digests, splits, "leakage", progress=False):
+        contents[name].update(zip(digests, range(counts[name], counts[name] + len(digests)), strict=True))
+        counts[name] += len(digests)
+    return leakage_of(splits, contents, by=by, time=time, end=end)
 
 
 def leakage_of(
@@ -173,13 +179,12 @@ def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterato
             yield Shared((one, other), what, len(common), tuple(common[:_EXAMPLES]))
 
 
-def _contents(part: Selection) -> Iterator[tuple[bytes, int]]:
-    """Yield the digest of each record, and its position in the selection."""
+def _digests(part: Selection) -> list[bytes]:
+    """Compute the digest of each record's content, in the order of the selection."""
     rows = rows_of(part)
     store = rows.store.forward()
     messages = itertools.chain.from_iterable(store.messages(positions).rows() for positions in rows.chunks())
-    for position, data in enumerate(messages):
-        yield content_digest(store.manifest.schema, data), position
+    return [content_digest(store.manifest.schema, data) for data in messages]
 
 
 def _overlaps(splits: Mapping[str, Selection], time: str, end: str | None) -> Iterator[Shared]:

@@ -45,6 +45,8 @@ def figures(corpus):
     opened = sr.open(corpus, schema=Reading)
     return (
         sr.verify(corpus),
+        sr.leakage(corpus),
+        sr.leakage({"first": opened["train"][:30], "last": opened["train"][20:]}).shared,
         sr.stats(corpus).to_json(),
         sr.stats(opened, by="key", fields=["value"]).to_json(),
         sr.stats(opened["train"][::2]).to_json(),
