@@ -6,26 +6,25 @@ are decoded, and padded to the largest.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from seqrecorder.codec.columns import separate
 from seqrecorder.codec.encode import encode_images
 from seqrecorder.codec.graph_ops import checked, spread_rows
-from seqrecorder.schema.conversion import Mismatch, exact_image
+from seqrecorder.schema.conversion import Mismatch, exact_image, image_header
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from seqrecorder.schema.field import Field
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-_AT_ONCE = 16  # images decoded together: each takes the memory of the largest of them
 _GRAY_AND_ALPHA = 2  # channels; TensorFlow decodes them only with `channels=0`, as stored
 _PNG_HEAD = 24  # bytes up to the end of the size
 _BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
@@ -48,23 +47,19 @@ def decode_images(encoded: Any, field: Field) -> Any:
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Decode images to the form of `Column.values`: one object each if they are of any size or stay encoded."""
+    """Decode images to the form of `Column.values`: one object each if they are of any size or stay encoded.
+
+    Raises:
+        tf.errors.InvalidArgumentError: one is no such image.
+    """
     import tensorflow as tf
 
-    def decode() -> Iterator[Any]:
-        left = [image for image, fits in zip(encoded, kept, strict=True) if not fits]
-        for start in range(0, len(left), _AT_ONCE):
-            batch = not_empty(tf.constant(left[start : start + _AT_ONCE]), field)
-            for image, size in zip(*(tensor.numpy() for tensor in ImageDecoder(field).decode(batch)), strict=True):
-                yield image[: size[0], : size[1]].copy()
-
+    decoder = ImageDecoder(field)
     with tf.device("CPU:0"):
-        if not (field.any_size or field.encoded):
-            images: NDArray[Any] = decode_images(tf.constant(encoded, tf.string, [len(encoded)]), field).numpy()
-            return images
-        kept = [field.encoded and _fits(image, field) for image in encoded]
-        pixels = decode()
-        return separate([image if fits else next(pixels) for image, fits in zip(encoded, kept, strict=True)])
+        images = [one if field.encoded and _fits(one, field) else decoder.decode_one(one) for one in encoded]
+    if field.any_size or field.encoded:
+        return separate(images)
+    return np.stack(images) if images else np.empty([0, *(size or 0 for size in field.shape)], field.element.numpy)
 
 
 def _fits(image: bytes, field: Field) -> bool:
@@ -117,14 +112,28 @@ class ImageDecoder:
         if isinstance(encoded, tf.RaggedTensor):
             images, sizes = self.decode(encoded.flat_values)
             return encoded.with_flat_values(images), encoded.with_flat_values(sizes)
-        decode = _eager_decoder(self) if tf.executing_eagerly() else self.decode_vector
-        images, sizes = decode(tf.reshape(encoded, [-1]))
+        images, sizes = self.decode_vector(tf.reshape(encoded, [-1]))
         outer = tf.shape(encoded)
         images = tf.reshape(images, tf.concat([outer, tf.shape(images)[1:]], 0))
         known = self.size or self.field.shape[:2]
         images.set_shape([*encoded.shape, *known, self.field.shape[2]])
         sizes = tf.reshape(sizes, tf.concat([outer, [2]], 0))
         return images, tf.ensure_shape(sizes, [*encoded.shape, 2])
+
+    def decode_one(self, encoded: bytes) -> NDArray[Any]:
+        """Decode one image eagerly, with an operation alone: a graph takes fifty times as long for one."""
+        import tensorflow as tf
+
+        header = image_header(encoded)
+        known = [size for size in self.field.shape[:2] if size is not None]
+        if header is None:
+            kind, got = "images in PNG or JPEG", f"bytes that begin with {list(encoded[:_PNG_HEAD])}"
+        elif [size for size, own in zip(header[1:3], self.field.shape, strict=False) if own is not None] != known:
+            kind, got = _of_size(self.field.shape), str(list(header[1:3]))
+        else:
+            pixels: NDArray[Any] = self._read(tf.constant(encoded)).numpy()
+            return pixels
+        raise tf.errors.InvalidArgumentError(None, None, f"field {self.field.name!r}: {kind} are expected, got {got}")
 
     def decode_vector(self, encoded: Any) -> tuple[Any, Any]:
         """Decode a vector of images to one size; return them and their original sizes, int64 `(n, 2)`."""
@@ -191,27 +200,16 @@ def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any,
         is_png[:, tf.newaxis], tf.stack([height, width], 1), spread_rows(of_jpegs, is_jpeg, tf.zeros([], tf.int64))
     )
     known = [[size is not None for size in shape[:2]], [size or 0 for size in shape[:2]]]
-    height, width = ("any" if size is None else size for size in shape[:2])
-    wanted = f"field {name!r}: images of {height} x {width} pixels (height, width) are expected, got"
+    wanted = f"field {name!r}: {_of_size(shape)} are expected, got"
     whole: tuple[Any, Any] = checked(
         (encoded, sizes), tf.equal(sizes, known[1]) | ~tf.constant(known[0]), wanted, sizes
     )
     return whole
 
 
-@functools.cache
-def _eager_decoder(decoder: ImageDecoder) -> Callable[[Any], Any]:
-    """Make a graph that decodes a vector: an eager `tf.map_fn` is slow for each image."""
-    import tensorflow as tf
-
-    def decode(encoded: Any) -> Any:
-        with tf.device("CPU:0"):
-            return decoder.decode_vector(encoded)
-
-    graph: Callable[[Any], Any] = tf.function(
-        decode, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
-    )
-    return graph
+def _of_size(shape: tuple[int | None, ...]) -> str:
+    height, width = ("any" if size is None else size for size in shape[:2])
+    return f"images of {height} x {width} pixels (height, width)"
 
 
 def decode_elements(values: Mapping[str, Any], decoders: Mapping[str, ImageDecoder]) -> dict[str, Any]:
