@@ -59,7 +59,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
     element = stats.field.element
     if element.is_text:
         return dict(stats.top(1 << 20))
-    is_code = element.numpy.kind in "iub" and not stats.field.rest
+    is_code = element.numpy.kind in "iub" and not stats.by_channel
     if not is_code or stats.distinct is None or stats.distinct > MOST_CODES:
         return None
     return dict(stats.top(MOST_CODES))

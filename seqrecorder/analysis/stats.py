@@ -147,6 +147,11 @@ class FieldFigures:
         return self.field.name
 
     @property
+    def by_channel(self) -> bool:
+        """Check whether there is an entry for each channel: of steps with a shape, and of images."""
+        return bool(self.field.rest) or self.field.any_size
+
+    @property
     def present(self) -> int:
         """Number of records with a value."""
         return self.records - self.none
@@ -263,7 +268,7 @@ class FieldFigures:
         return self.values
 
     def _of(self, figures: NDArray[Any]) -> Any:
-        return figures if self.field.rest else figures[0].item()
+        return figures if self.by_channel else figures[0].item()
 
     def _extreme(self, ends: NDArray[Any]) -> Any:
         numbers = self._numbers("minimum")
@@ -386,7 +391,8 @@ class FieldStats(FieldFigures):
         else:
             values: Any = column.values
             if self.field.any_size:
-                values = np.concatenate([np.empty(0, np.uint8), *map(np.ravel, values)], dtype=self.field.element.numpy)
+                empty = np.empty(0, self.field.element.numpy)
+                values = np.concatenate([empty, *map(np.ravel, values)], dtype=empty.dtype)
             self.values.add(np.reshape(values, (-1, _channels(self.field))))
 
     def _add_gaps(self, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
@@ -416,7 +422,7 @@ class FieldStats(FieldFigures):
         import keras
 
         self._center_and_scale()
-        return keras.layers.Normalization(-1 if self.field.rest else None, mean=self.mean, variance=self.variance)
+        return keras.layers.Normalization(-1 if self.by_channel else None, mean=self.mean, variance=self.variance)
 
     def normalize(self, values: Any) -> Any:
         """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does.
@@ -458,8 +464,8 @@ class FieldStats(FieldFigures):
         """
         if self.field.any_size:
             raise OptionError(
-                f"normalize: {self.name!r} holds images of any size: normalize pixels in the model, as by "
-                "keras.layers.Rescaling(1 / 255)"
+                f"normalize: {self.name!r} holds images of any size: give the model the layer "
+                f"stats[{self.name!r}].normalization(), or keras.layers.Rescaling(1 / 255)"
             )
         if self.field.element.is_text or field.element.numpy.kind not in "fiuV" or field.rest != self.field.rest:
             raise OptionError(f"normalize: expected statistics of {field!r}, got those of {self.field!r}")
@@ -475,7 +481,7 @@ class FieldStats(FieldFigures):
 
     def line(self) -> tuple[str, ...]:
         """Return the cells of a table's line."""
-        several = bool(self.field.rest)
+        several = self.by_channel
 
         def shown(figure: Any) -> str:
             if several:
@@ -547,7 +553,8 @@ def _named(value: Any) -> str:
 
 
 def _channels(field: Field) -> int:
-    return field.rest[-1] if field.rest else 1
+    dimensions = field.shape if field.any_size else field.rest
+    return (dimensions[-1] if dimensions else None) or 1
 
 
 @attrs.frozen

@@ -383,9 +383,11 @@ def test_options_of_images_are_checked(corpus):
 def test_what_looks_at_records_takes_images_of_any_size(clips, corpus, tmp_path):
     """Statistics, report, plot, notebooks and the round trip of a class know images of different sizes."""
     stats = sr.stats(corpus)
-    pixels = np.concatenate([frame.ravel() for clip in clips for frame in decoded(clip)["frames"]])
-    assert (stats["frames"].count, stats["frames"].maximum) == (pixels.size, pixels.max())
-    assert stats["frames"].mean == pytest.approx(pixels.mean())
+    pixels = np.concatenate([frame.reshape(-1, 3) for clip in clips for frame in decoded(clip)["frames"]])
+    assert (stats["frames"].count == len(pixels)).all()
+    np.testing.assert_array_equal(stats["frames"].maximum, pixels.max(0))
+    np.testing.assert_allclose(stats["frames"].mean, pixels.mean(0))
+    np.testing.assert_allclose(stats["frames"].normalization()(pixels[:5]), stats["frames"].normalize(pixels[:5]), 1e-5)
     with pytest.raises(sr.OptionError, match="normalize: 'frames' holds images of any size: .*Rescaling"):
         sr.read(corpus, batch=2, normalize={"frames": stats["frames"]})
     sr.report(corpus, tmp_path / "report.html")
