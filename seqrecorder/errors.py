@@ -42,20 +42,20 @@ def printable(text: object) -> str:
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
     """
-    some = str(text)
-    if some.isprintable():
-        return some
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in some)
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in plain)
 
 
 def _message(text: str) -> str:
     """Escape an error's text line by line, and cut it in the middle where it is too long."""
 
-    def cut(some: str) -> str:
-        if len(some) <= _LONGEST:
-            return some
-        gap = f" [... {len(some) - _LONGEST + 100:,} characters ...] "
-        return some[: _LONGEST - _TAIL - len(gap)] + gap + some[-_TAIL:]
+    def cut(message: str) -> str:
+        if len(message) <= _LONGEST:
+            return message
+        gap = f" [... {len(message) - _LONGEST + 100:,} characters ...] "
+        return message[: _LONGEST - _TAIL - len(gap)] + gap + message[-_TAIL:]
 
     return cut("\n".join(map(printable, cut(text).split("\n"))))
 
@@ -235,10 +235,10 @@ class DatasetError(SeqrecorderError, OSError):
 
 
 def _rebuild_dataset_error(
-    kind: type[DatasetError], message: str, path: str | None, number: int | None, said: str | None
+    kind: type[DatasetError], message: str, path: str | None, number: int | None, strerror: str | None
 ) -> DatasetError:
     error = kind(message, path=path)
-    error.errno, error.strerror = number, said
+    error.errno, error.strerror = number, strerror
     return error
 
 

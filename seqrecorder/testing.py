@@ -41,21 +41,21 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
         raise OptionError("assert_round_trip: expected at least one record")
     schema = Schema.of(type(sources[0]))
     check_params(schema.record_class, params, ("load", "split"))
-    given = LifeCycle(schema, params).run_hooks(sources)
-    if not given:
+    expected = LifeCycle(schema, params).run_hooks(sources)
+    if not expected:
         raise OptionError("assert_round_trip: the hooks of the class left every record out")
-    data = schema.encode_batch(given)
-    _compare(schema, given, schema.decode_batch(data), "encode and decode")
-    _compare(schema, given, [schema.decode(item) for item in data[:8]], "decode one by one")
+    data = schema.encode_batch(expected)
+    _compare(schema, expected, schema.decode_batch(data), "encode and decode")
+    _compare(schema, expected, [schema.decode(item) for item in data[:8]], "decode one by one")
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "dataset")
         write(
-            {"all": map(schema.decode, data)} if _has_hooks(schema) else {"all": given},
+            {"all": map(schema.decode, data)} if _has_hooks(schema) else {"all": expected},
             path,
             schema=_plain(schema),
         )
-        _compare(schema, given, list(read_records(path)), "write and read_records")
-    _compare_parsed(schema, given, data)
+        _compare(schema, expected, list(read_records(path)), "write and read_records")
+    _compare_parsed(schema, expected, data)
 
 
 def _has_hooks(schema: Schema) -> bool:
@@ -67,22 +67,22 @@ def _plain(schema: Schema) -> Schema:
     return Schema(schema.name, schema.fields) if _has_hooks(schema) else schema
 
 
-def _compare(schema: Schema, given: Sequence[Any], back: Sequence[Any], way: str) -> None:
-    if way != "decode one by one" and len(given) != len(back):
-        raise AssertionError(f"{way}: {len(given)} records given, {len(back)} came back")
-    for position, (before, after) in enumerate(zip(given, back, strict=False)):
+def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: str) -> None:
+    if way != "decode one by one" and len(expected) != len(back):
+        raise AssertionError(f"{way}: {len(expected)} records expected, {len(back)} came back")
+    for position, (before, after) in enumerate(zip(expected, back, strict=False)):
         for field in schema.fields:
             old, new = field.exact(getattr(before, field.name)), getattr(after, field.name)
             if not holds_encoded(old) and not same_bits(old, new):
                 raise AssertionError(f"{way}: record {position}, field {field.name!r}: {old!r} came back as {new!r}")
 
 
-def _compare_parsed(schema: Schema, given: Sequence[Any], data: Sequence[bytes]) -> None:
+def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
     """Compare what a graph gives with what the records hold, for fields whose tensors hold the values as they are."""
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])
-    for position, (record, item) in enumerate(zip(given, data, strict=True)):
+    for position, (record, item) in enumerate(zip(expected, data, strict=True)):
         tensors = parse(item)
         for field in schema.fields:
             value = getattr(record, field.name)

@@ -579,9 +579,9 @@ class _Grouped:
         def code(keys: Any) -> Any:
             import tensorflow as tf
 
-            found = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
+            matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
             message = f"normalize: there are no statistics of a value of {self.by.name!r}, one of"
-            return checked(tf.argmax(found, 1), tf.reduce_any(found, 1), message, keys)
+            return checked(tf.argmax(matches, 1), tf.reduce_any(matches, 1), message, keys)
 
         def normalized(values: Any, groups: Any) -> Any:
             import tensorflow as tf

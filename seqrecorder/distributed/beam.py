@@ -77,8 +77,8 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     ) -> None:
         super().__init__()
         self._destination, self._schema = same_everywhere(destination), Schema.of(schema)
-        given = {**options, "splits": splits, "split_by": split_by, "shards": shards}
-        self._options = check_unsorted(self._schema, given)
+        unchecked = {**options, "splits": splits, "split_by": split_by, "shards": shards}
+        self._options = check_unsorted(self._schema, unchecked)
 
     def expand(self, elements: Any) -> Any:
         """Add the steps to a pipeline."""

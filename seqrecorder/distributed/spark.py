@@ -165,8 +165,8 @@ def _encode_groups(
 
 
 def _encode_records(records: Iterator[Any], encoder: PieceEncoder, shards: int) -> Iterator[tuple[Any, ...]]:
-    while some := list(itertools.islice(records, _TOGETHER)):
-        for piece in encoder.encode(some):
+    while chunk := list(itertools.islice(records, _TOGETHER)):
+        for piece in encoder.encode(chunk):
             yield _row(piece, shards)
 
 
@@ -245,6 +245,6 @@ def _read_pieces(
     """Yield the records of some pieces, which a partition has the numbers of."""
     pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
-        for found in records[range(*pieces[number])].to_arrow(fields):
-            columns = [column.cast(kind) for column, kind in zip(found.columns, kinds.types, strict=True)]
+        for batch in records[range(*pieces[number])].to_arrow(fields):
+            columns = [column.cast(kind) for column, kind in zip(batch.columns, kinds.types, strict=True)]
             yield pa.record_batch(columns, schema=kinds)

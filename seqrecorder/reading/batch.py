@@ -270,8 +270,8 @@ class _Elements(Origin):
 class _ElementFeed(Feed):
     """The elements of a `tf.data.Dataset`, for one strategy."""
 
-    def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
-        """Map a function over batches, in one thread ahead of the consumer (see `Feed.made`).
+    def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
+        """Map a function over batches, in one thread ahead of the consumer (see `Feed.map_batches`).
 
         Nothing is decoded that takes long, and to hand operations to other threads would take as long as they do.
         """

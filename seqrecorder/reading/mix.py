@@ -125,15 +125,15 @@ def _marked(position: int, part: Any) -> Any:
 
     number = tf.constant(position)
     nothing = tf.experimental.Optional.empty(part.element_spec)
-    some = part.map(lambda *element: tf.experimental.Optional.from_value(_whole(element, part)))
+    elements = part.map(lambda *element: tf.experimental.Optional.from_value(_whole(element, part)))
     none = tf.data.Dataset.range(1).map(lambda _: tf.experimental.Optional.empty(part.element_spec))
 
-    def delay(held: Any, element: Any) -> Any:
+    def delay(previous: Any, element: Any) -> Any:
         [tensor] = tf.nest.flatten(element, expand_composites=True)
-        return tensor, (number, tf.nest.pack_sequence_as(element, [held], expand_composites=True))
+        return tensor, (number, tf.nest.pack_sequence_as(element, [previous], expand_composites=True))
 
     # `scan` takes the tensor of an optional for its state, and not the optional.
-    return some.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
+    return elements.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
 
 
 def _whole(arguments: tuple[Any, ...], part: Any) -> Any:

@@ -185,7 +185,7 @@ def read(
     whole, images = encoded_images(origin.schema, resize)
     origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
     chosen = whole.select(fields)
-    made = strategy.carried(whole)
+    of_whole = strategy.carried(whole)
     derived = DerivedFields.of(
         whole,
         chosen,
@@ -196,7 +196,7 @@ def read(
         vocabulary=vocabulary,
         normalize=normalize,
         normalize_targets=normalize_targets,
-        horizons=made.names if made else {},
+        horizons=of_whole.names if of_whole else {},
     )
     carried = _carried(strategy, whole, derived.choose(chosen))
     images |= images_of(derived.schema, sources_of(derived.derivations), images)
@@ -360,9 +360,13 @@ def _check_order(seed: Any, deterministic: Any) -> None:
         raise OptionError(f"seed: expected an int or None, got {seed!r}")
 
 
-def _with_cardinality(made: Batches, epochs: int | None, where: str, *, known: bool) -> Any:
-    if epochs is None and made.count == 0:
+def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:
+    if epochs is None and batches.count == 0:
         raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
     if epochs is None:
-        return counted(made.dataset, -1)
-    return made.dataset if made.count < 0 or not known else counted(made.dataset, made.before + made.count * epochs)
+        return counted(batches.dataset, -1)
+    return (
+        batches.dataset
+        if batches.count < 0 or not known
+        else counted(batches.dataset, batches.before + batches.count * epochs)
+    )

@@ -114,11 +114,11 @@ def read_records(
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
             options: Any = {"compression": compression, "layout": layout, "check": check, "on_corrupt": on_corrupt}
             resolve(path, split, schema=schema, lengths_only=True, **options)  # which looks at them
-        some = path if schema is None else Selection(rows_of(path).read_as(schema))
+        selected = path if schema is None else Selection(rows_of(path).read_as(schema))
         if shard is not None:
             index, count = check_shard(shard)
-            some = some[index::count]
-        return some.records(fields)
+            selected = selected[index::count]
+        return selected.records(fields)
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
     )
@@ -323,11 +323,11 @@ def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iter
         window, each, block = 1, 1, ALONE
     readers = [RecordReader(file.path, origin.compression, each, block) for file in files]
     readings = [_counted(file, origin, reader.pieces(check=alone)) for file, reader in zip(files, readers, strict=True)]
-    while parts := [(file, part) for file, some in zip(files, readings, strict=True) if (part := next(some, None))]:
+    while parts := [(file, part) for file, batch in zip(files, readings, strict=True) if (part := next(batch, None))]:
         for first in range(0, len(parts), window):
-            some = parts[first : first + window]
-            yield _Window([file for file, _ in some], [part for _, part in some], is_checked=alone)
-            del some
+            batch = parts[first : first + window]
+            yield _Window([file for file, _ in batch], [part for _, part in batch], is_checked=alone)
+            del batch
         del parts
 
 

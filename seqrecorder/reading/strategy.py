@@ -106,7 +106,7 @@ class Feed:
             lengths[group] = stored
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
-    def made(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
+    def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
         """Map a function over batches, in their order, ahead of the consumer.
 
         Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
@@ -236,8 +236,9 @@ class Feed:
         reasons = [(attrs.evolve(options, limits=(limit,)), str(limit)) for limit in options.limits]
         for chosen, reason in reasons:
             keep = self._masks(chosen)
-            told = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)  # by fit_lengths
-            if keep is not None and not keep.all() and not told:
+            # `fit_lengths` logs these.
+            is_logged = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)
+            if keep is not None and not keep.all() and not is_logged:
                 self.count_left_out(int(keep.size - keep.sum()), reason)
         keep = self._masks(options) if reasons else None
         if keep is not None and keep.size and not keep.any():
@@ -583,7 +584,7 @@ class Single:
     def read(self, feed: Feed) -> Batches:
         """Return single records."""
         singles = feed.stream(lambda windows, _: windows.unbatch())
-        parsed = feed.made(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
+        parsed = feed.map_batches(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
         return Batches(parsed, feed.records)
 
     def shapes(self, feed: Feed) -> Any:

@@ -472,7 +472,7 @@ class PlannedReads:
         shard, row, count, start, stop = tf.unstack(run)
         path = tf.gather(tf.constant(self.paths), shard)
         # As of whole files: a record that is damaged ends the run, whose count then fails.
-        found = opened(path).concatenate(tf_records(path, None, (start, stop)).ignore_errors()).take(count)
+        records = opened(path).concatenate(tf_records(path, None, (start, stop)).ignore_errors()).take(count)
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
         def counted(state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
@@ -487,7 +487,7 @@ class PlannedReads:
             frames = tf.cast(tf.strings.length(serialized), tf.int64) + (HEADER + FOOTER)
             return (done + size, byte + tf.reduce_sum(frames)), serialized
 
-        return scanned(found.batch(window).concatenate(ended), (tf.zeros_like(count), start), counted)
+        return scanned(records.batch(window).concatenate(ended), (tf.zeros_like(count), start), counted)
 
 
 _MOST = 1 << 16
@@ -932,7 +932,7 @@ class _Files:
         if table is None:
             return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
         size = tf.raw_ops.Size(input=serialized, out_type=tf.int64)
-        begin, end = (tf.raw_ops.Pack(values=[place]) for place in (total, total + size))
+        begin, end = (tf.raw_ops.Pack(values=[at]) for at in (total, total + size))
         return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
 
     def _offset(self, file: Any) -> Any:

@@ -71,10 +71,10 @@ def _unpacked(source: Any) -> str:
 
 def _series(path: Any, most: int) -> list[dict[str, Any]]:
     files = files_named(path, natural_order)
-    found = list(itertools.islice(itertools.chain.from_iterable(map(series_in, files)), most))
-    together = all(len({part.size for part in parts}) == 1 for _, parts in found)
+    series = list(itertools.islice(itertools.chain.from_iterable(map(series_in, files)), most))
+    together = all(len({part.size for part in parts}) == 1 for _, parts in series)
     rows = []
-    for label, parts in found:
+    for label, parts in series:
         row: dict[str, Any] = {} if label is None else {"label": label}
         if together:
             row["values"] = parts[0] if len(parts) == 1 else np.stack(parts, 1)
@@ -87,22 +87,22 @@ def _series(path: Any, most: int) -> list[dict[str, Any]]:
 def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> list[dict[str, Any]]:
     files = files_named(path, natural_order)
     parts = itertools.chain.from_iterable(split_sentences(file, None) for file in files)
-    found = list(itertools.islice(parts, most))
-    for sentence in found:
+    sentences = list(itertools.islice(parts, most))
+    for sentence in sentences:
         check_utf8("".join(itertools.chain(*sentence.rows, sentence.comments.values())))
-    width = min((len(cells) for sentence in found for cells in sentence.rows), default=0)
+    width = min((len(cells) for sentence in sentences for cells in sentence.rows), default=0)
     if columns is None:
         columns = _CONLLU if width == CONLLU_COLUMNS else [f"column_{number}" for number in range(1, width + 1)]
     if isinstance(columns, str) or not any(columns) or len(columns) > width:
         raise OptionError(f"columns: expected at most {width} names, of the columns of {path}, got {columns!r}")
-    rows = [row for sentence in found for row in sentence.rows]
-    kinds = [int if all(_INT.fullmatch(row[place]) for row in rows) else str for place in range(len(columns))]
+    rows = [row for sentence in sentences for row in sentence.rows]
+    kinds = [int if all(_INT.fullmatch(row[column]) for row in rows) else str for column in range(len(columns))]
 
     def lists(sentence: Any) -> dict[str, list[Any]]:
         cells = zip(columns, kinds, zip(*sentence.rows, strict=False), strict=False)
         return {name: list(map(kind, column)) for name, kind, column in cells if name is not None}
 
-    return [{**sentence.comments, **lists(sentence)} for sentence in found]
+    return [{**sentence.comments, **lists(sentence)} for sentence in sentences]
 
 
 _ROWS = 1 << 20
@@ -158,15 +158,15 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
         except (pa.ArrowException, OverflowError, TypeError) as error:
             raise SourceError(f"rows: a value is of another type than those before, or too large: {error}") from error
     table: Table = open_table(source)
-    held, count = [], 0
+    batches, count = [], 0
     for batch in table.batches(table.names):
-        held.append(batch)
+        batches.append(batch)
         count += batch.num_rows
         if count >= rows:
             break
     if not count:
         raise OptionError(f"{table.name} has no rows to infer anything from")
-    return pa.Table.from_batches(held).slice(0, rows)
+    return pa.Table.from_batches(batches).slice(0, rows)
 
 
 def _nested(value: Any) -> Any:
@@ -270,29 +270,29 @@ class _Drafted:
         if not self.fields:
             raise OptionError(f"no column can be declared: {'; '.join(self.notes)}")
         self._align()
-        for place, field in enumerate(self.fields):
+        for number, field in enumerate(self.fields):
             chosen = field.feature == key if key is not None else guesses and self._may_be_key(field)
             if chosen and field.element.numpy.kind in "iuOM":
-                self.fields[place] = attrs.evolve(field, key=True)
+                self.fields[number] = attrs.evolve(field, key=True)
                 if key is None:
                     self.comments[field.name].append(f"a guess: distinct in all {self.table.num_rows} rows")
                 break
         schema = Schema(self.name, tuple(self.fields))
-        comments = {name: "; ".join(found) for name, found in self.comments.items() if found}
+        comments = {name: "; ".join(notes) for name, notes in self.comments.items() if notes}
         text = _DRAFT_HEAD + draft(schema, comments=comments, notes=self.notes)
         return Schema(self.name, tuple(self.fields), None, text)
 
     def _align(self) -> None:
         """Free lists that are not as long as the first one."""
         first: Any = None
-        for place, field in enumerate(self.fields):
+        for number, field in enumerate(self.fields):
             lengths = self.lengths.get(field.name)
             if lengths is None:
                 continue
             first = lengths if first is None else first
             both = (first >= 0) & (lengths >= 0)
             if field.align == DEFAULT_GROUP and (first[both] != lengths[both]).any():
-                self.fields[place] = attrs.evolve(field, align=None)
+                self.fields[number] = attrs.evolve(field, align=None)
                 self.comments[field.name].append("of other lengths than the first list")
 
     def _may_be_key(self, field: Field) -> bool:

@@ -56,7 +56,7 @@ def made_ahead(feed: Feed, size: int, shape: list[int] | None = None, width: int
             return noted, tf.zeros([noted % 2])  # as long as cannot be told
         return noted if shape is None else (noted, tf.zeros(shape))
 
-    batches = iter(feed.made(tf.data.Dataset.range(200), make, size, width=width or 0))
+    batches = iter(feed.map_batches(tf.data.Dataset.range(200), make, size, width=width or 0))
     first = next(batches)
     time.sleep(0.2)  # let those that are made ahead be made
     count = len(made)

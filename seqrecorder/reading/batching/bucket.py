@@ -183,7 +183,7 @@ class BatchesByLength(PaddedBatches, ABC):
         planned = self._planned(feed, plan, group)
         width = max([*plan.widths, self.pad_to_multiple_of])
         rows = plan.rows(lengths)
-        batches = feed.made(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
+        batches = feed.map_batches(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.records:
             return Batches(batches, count)

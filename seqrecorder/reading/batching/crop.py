@@ -93,7 +93,7 @@ class Crop(PaddedBatches):
                 values[name] = checked(values[name], tf.equal(values[name], expected), message)
             return feed.shape(values)
 
-        batches = feed.made(self._batches(feed, group), parse, self.batch_size, width=self.length)
+        batches = feed.map_batches(self._batches(feed, group), parse, self.batch_size, width=self.length)
         return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:

@@ -80,7 +80,7 @@ class Groups(PaddedBatches):
         def parse(serialized: Any, _: Any) -> Any:
             return feed.shape(feed.parser.parse_batch(serialized, padding))
 
-        return Batches(feed.made(planned, parse, self._size), count)
+        return Batches(feed.map_batches(planned, parse, self._size), count)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -122,16 +122,16 @@ class Groups(PaddedBatches):
             return serialized, lengths[0] if lengths else tf.zeros_like(tf.strings.length(serialized), tf.int64)
 
         def step(state: Any, window: Any) -> Any:
-            (held, held_kinds, held_lengths, seen, left, done), (serialized, lengths) = state, window
+            (waiting, waiting_kinds, waiting_lengths, seen, left, done), (serialized, lengths) = state, window
             kind = values.kinds(serialized)
             # Of each value as many records as have a place, evenly over the epoch.
             nth = tf.gather(seen, kind) + _rank(kind)
             share, of = tf.gather(wanted, kind), tf.gather(records, kind)
             keep = (nth + 1) * share // of > nth * share // of
             seen += tf.math.bincount(tf.cast(kind, tf.int32), minlength=kinds, maxlength=kinds, dtype=tf.int64)
-            held = tf.concat([held, tf.boolean_mask(serialized, keep)], 0)
-            kind = tf.concat([held_kinds, tf.boolean_mask(kind, keep)], 0)
-            lengths = tf.concat([held_lengths, tf.boolean_mask(lengths, keep)], 0)
+            waiting = tf.concat([waiting, tf.boolean_mask(serialized, keep)], 0)
+            kind = tf.concat([waiting_kinds, tf.boolean_mask(kind, keep)], 0)
+            lengths = tf.concat([waiting_lengths, tf.boolean_mask(lengths, keep)], 0)
             counts = tf.math.bincount(tf.cast(kind, tf.int32), minlength=kinds, maxlength=kinds, dtype=tf.int64)
             chosen, left, done = self._choose(counts // self.each, left, done, number, count)
             order = tf.argsort(kind, stable=True)
@@ -140,8 +140,8 @@ class Groups(PaddedBatches):
             stays = tf.tensor_scatter_nd_update(
                 tf.ones_like(kind, tf.bool), rows[:, tf.newaxis], tf.zeros_like(rows, tf.bool)
             )
-            later = [tf.boolean_mask(part, stays) for part in (held, kind, lengths)]
-            return (*later, seen, left, done), (tf.gather(held, rows), tf.gather(lengths, rows))
+            later = [tf.boolean_mask(part, stays) for part in (waiting, kind, lengths)]
+            return (*later, seen, left, done), (tf.gather(waiting, rows), tf.gather(lengths, rows))
 
         nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
         start = nothing, none, none, tf.zeros([kinds], tf.int64), tf.constant(places, tf.int64), tf.zeros([], tf.int64)

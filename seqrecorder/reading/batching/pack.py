@@ -273,7 +273,7 @@ class Pack:
             records = parse_records(feed.parser, serialized, table[:, 2], feed.origin.record)
             return feed.shape(self._fields(feed.parser.schema, records, lengths, table, row))
 
-        return Batches(feed.made(self._packed(feed, lengths), assemble, self.batch_size), -1)
+        return Batches(feed.map_batches(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`); the steps of all groups count."""

@@ -94,7 +94,7 @@ class Pad(PaddedBatches):
         """
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
-        batches = feed.made(
+        batches = feed.map_batches(
             self._consecutive.batches(feed),
             lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
             self.batch_size,

@@ -100,7 +100,7 @@ class Ragged:
                 values[length_name(group)] = not_empty(values[length_name(group)], feed, group)
             return feed.shape(values)
 
-        batches = feed.made(self._consecutive.batches(feed), parse, self.batch_size)
+        batches = feed.map_batches(self._consecutive.batches(feed), parse, self.batch_size)
         return Batches(batches, self._consecutive.count(feed))
 
     def shapes(self, feed: Feed) -> Any:

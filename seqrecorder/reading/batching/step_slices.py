@@ -69,10 +69,10 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool) -> tuple
     return schema.groups
 
 
-def check_names(strategy: object, schema: Schema, made: Iterable[str]) -> None:
+def check_names(strategy: object, schema: Schema, names: Iterable[str]) -> None:
     """Raise `OptionError` where a field has a name that elements carry besides the fields."""
     fields = {field.name for field in schema.fields}
-    for name in made:
+    for name in names:
         if name in fields:
             raise OptionError(
                 f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
@@ -298,4 +298,4 @@ def cut_batches(
 
     gathered = plans.filter(lambda *plan: tf.size(plan[2]) > 0).flat_map(cut)
     batches = gathered.rebatch(batch_size, drop_remainder=whole)
-    return feed.made(batches, feed.shape, batch_size)
+    return feed.map_batches(batches, feed.shape, batch_size)

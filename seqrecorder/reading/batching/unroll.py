@@ -237,10 +237,10 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
     """
     import tensorflow as tf
 
-    (held, held_lengths, indices), (serialized, lengths, last) = slots, window
-    some = lengths > 0
-    serialized = tf.concat([held, tf.boolean_mask(serialized, some)], 0)
-    lengths = tf.concat([held_lengths, tf.boolean_mask(lengths, some)], 0)
+    (waiting, waiting_lengths, indices), (serialized, lengths, last) = slots, window
+    active = lengths > 0
+    serialized = tf.concat([waiting, tf.boolean_mask(serialized, active)], 0)
+    lengths = tf.concat([waiting_lengths, tf.boolean_mask(lengths, active)], 0)
     rows, all_indices, row, index = fill_slots(segment_counts(lengths, length), indices, last)
     # One more, which stands for no record: a slot that holds none has length 0.
     later = tf.gather(tf.concat([serialized, [""]], 0), row), tf.gather(tf.concat([lengths, [0]], 0), row), index
@@ -267,7 +267,7 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
     batch_size = indices.shape[0]
     size = tf.size(counts, tf.int64)
     counts = tf.concat([counts, [0]], 0)
-    held = tf.range(batch_size, dtype=tf.int64)
+    first_rows = tf.range(batch_size, dtype=tf.int64)
 
     def advance(_: Any, number: Any, taken: Any, row: Any, index: Any, history: Any) -> Any:
         free = index >= tf.gather(counts, row)
@@ -276,14 +276,14 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
         index = tf.where(free, tf.zeros_like(index), index)
         taken = tf.minimum(taken + tf.math.count_nonzero(free), size)
         left = tf.gather(counts, row) - index
-        some = left > 0
-        go = tf.where(last, tf.reduce_any(some), tf.reduce_all(some))
-        batches = tf.where(go, tf.reduce_min(tf.where(some, left, tf.int64.max)), 0)
+        active = left > 0
+        go = tf.where(last, tf.reduce_any(active), tf.reduce_all(active))
+        batches = tf.where(go, tf.reduce_min(tf.where(active, left, tf.int64.max)), 0)
         event = tf.concat([row, index, [batches]], 0)
-        return go, number + 1, taken, row, tf.where(some, index + batches, 0), history.write(number, event)
+        return go, number + 1, taken, row, tf.where(active, index + batches, 0), history.write(number, event)
 
     history = tf.TensorArray(tf.int64, 0, dynamic_size=True, element_shape=[2 * batch_size + 1])
-    start = tf.ones([], tf.bool), tf.constant(0), tf.constant(batch_size, tf.int64), held, indices, history
+    start = tf.ones([], tf.bool), tf.constant(0), tf.constant(batch_size, tf.int64), first_rows, indices, history
     *_, row, index, history = tf.while_loop(lambda go, *_: go, advance, start, parallel_iterations=1)
     events = history.stack()
     batches = events[:, -1]

@@ -156,7 +156,7 @@ class _Tally:
             self.values = Range(min(known.least, count), max(known.most, count))
         return count
 
-    def place(self, position: int, size: int, total: int) -> None:
+    def note_size(self, position: int, size: int, total: int) -> None:
         """Note how large the feature is in one message."""
         self.positions.append(position)
         self.sizes.append(size)
@@ -205,10 +205,10 @@ class Profiler:
         for name, feature in message.context.items():
             tally = self._context.setdefault(name, _Tally())
             count = tally.add(feature)
-            tally.place(position, count, count)
+            tally.note_size(position, count, count)
         for name, steps in message.lists.items():
             tally = self._lists.setdefault(name, _Tally())
-            tally.place(position, len(steps), sum(map(tally.add, steps)))
+            tally.note_size(position, len(steps), sum(map(tally.add, steps)))
 
     def profile(self) -> Profile:
         """Describe the messages so far."""
@@ -377,15 +377,15 @@ def infer(
         raise OptionError(f"records: expected a number of 1 or more, or None for all, got {records!r}")
     declared = _declared(raw or {}, shapes or {})
     files = files_named(paths)
-    found = profile(_sample(files, records, compression))
-    if not found.features:
-        raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {found.message}")
-    _check_named(found, [*declared, *([key] if key else [])])
-    for feature in found.features:
+    profiled = profile(_sample(files, records, compression))
+    if not profiled.features:
+        raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {profiled.message}")
+    _check_named(profiled, [*declared, *([key] if key else [])])
+    for feature in profiled.features:
         if feature.name in declared and (feature.dtype not in ("bytes", "str", None) or not _is_single(feature.values)):
-            held = f"{feature.values} values of {feature.dtype}"
-            raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {held}")
-    inference = infer_profile(found, name, declared, key)
+            content = f"{feature.values} values of {feature.dtype}"
+            raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {content}")
+    inference = infer_profile(profiled, name, declared, key)
     if not inference.schema.fields:
         raise SchemaError(
             "no feature can be declared: " + "; ".join(f"{name!r}: {why}" for name, why in inference.undeclared.items())
@@ -418,11 +418,11 @@ def _is_single(values: Range | None) -> bool:
 def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[bytes]:
     """Yield some records of each file."""
     each = None if records is None else -(-records // len(files))
-    found = common_compression(files, check_compression(compression))
+    kind = common_compression(files, check_compression(compression))
     for path in files:
-        check_walk(path, found, -1, path)  # TensorFlow takes some cuts for the end, and some headers kill it
+        check_walk(path, kind, -1, path)  # TensorFlow takes some cuts for the end, and some headers kill it
         position = 0
-        for window in RecordReader(path, found, _READ if each is None else min(each, _READ)):
+        for window in RecordReader(path, kind, _READ if each is None else min(each, _READ)):
             for data in window:
                 yield data
                 position += 1
@@ -576,9 +576,9 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
     """Return the constant ratio of a feature's values to another's, 0 where that is no whole number."""
     both = (sizes != ABSENT) & (of != ABSENT)
-    some = both & (of > 0)
-    if np.unique(of[some]).size < _LENGTHS:
+    positive = both & (of > 0)
+    if np.unique(of[positive]).size < _LENGTHS:
         return 0
-    first = int(np.flatnonzero(some)[0])
+    first = int(np.flatnonzero(positive)[0])
     multiple = int(sizes[first] // of[first])
     return multiple if multiple and bool((sizes == multiple * of)[both].all()) else 0
