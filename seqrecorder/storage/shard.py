@@ -127,7 +127,7 @@ class FramedFile:
         stays_open: False to open it only for each append.
     """
 
-    def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
+    def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
         # None for files that do not stay open: there may be many.
@@ -444,13 +444,12 @@ class ShardWriter:
         self._waiting: list[bytes] = []
         self._open_shards = open_shards or OpenShards()
         self._stays_open = self._open_shards.take_place()
-        self._file: FramedFile | TensorFlowFile | None = None
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._leave)
+            self._file: FramedFile | TensorFlowFile
             with self._writing("open", path):
-                self._file = FramedFile(path, compression, stays_open=self._stays_open)
-        except ShardWriteError:
-            self.abandon()
-            raise
+                self._file = stack.enter_context(contextlib.closing(FramedFile(path, compression, self._stays_open)))
+            stack.pop_all()
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
@@ -489,9 +488,9 @@ class ShardWriter:
     def _write_now(self, data: Sequence[bytes]) -> None:
         with self._writing("write", self.path):
             if not self.records and self._stays_open and self._compression is None and tensorflow_is_faster(data):
-                self._opened.close()
+                self._file.close()
                 self._file = TensorFlowFile(self.path)
-            self._opened.write(data)
+            self._file.write(data)
 
     def write_waiting(self) -> None:
         """Append the buffered records and their lengths.
@@ -504,12 +503,6 @@ class ShardWriter:
             self._write_now(data)
             self.digest.follow(self.payload)
             self._append_rows()
-
-    @property
-    def _opened(self) -> FramedFile | TensorFlowFile:
-        if self._file is None:  # pragma: no cover - nothing is written after the end
-            raise RuntimeError(f"{self.path} is closed")
-        return self._file
 
     def _append_rows(self) -> None:
         rows, self._rows, self._waiting_rows = self._rows, [], 0
@@ -529,11 +522,10 @@ class ShardWriter:
         """
         self.write_waiting()
         with self._writing("flush", self.path):
-            file, self._file = self._opened, None
             try:
-                file.flush()
+                self._file.flush()
             finally:
-                file.close()
+                self._file.close()
                 self._leave()
         self._append_rows()
         return read_lengths(self.lengths_path, groups, self.records)
@@ -543,11 +535,9 @@ class ShardWriter:
         self.digest.wait()
         self._waiting = []
         self._leave()
-        file, self._file = self._file, None
-        if file is not None:
-            # The staging directory is removed, with this file.
-            with contextlib.suppress(OSError):
-                file.close()
+        # The staging directory is removed, with this file, which may be closed already.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _leave(self) -> None:
         if self._stays_open:
