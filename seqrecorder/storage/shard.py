@@ -26,7 +26,6 @@ from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import (
     MANIFEST,
     FileDigest,
-    FileState,
     PlacedFile,
     advice_on,
     error_at,
@@ -596,16 +595,14 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 def check_lengths(path: Path, digest: str) -> None:
     """Raise `ShardReadError` unless a lengths file has the given SHA-256, which is cached by the state of the file."""
     try:
-        actual = _digest(FileState.of(path))
+        actual = _digest(path)
     except ShardReadError as error:
         raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
     if actual != digest:
         raise _lengths_error(path, _NOT_AS_WRITTEN)
 
 
-@remember(most=1 << 16)
-def _digest(state: FileState) -> str:
-    return sha256(state.path)
+_digest = remember(most=1 << 16)(sha256)
 
 
 def _lengths_error(path: Path, message: str) -> ShardReadError:
@@ -734,8 +731,8 @@ _SHORT_STREAM = 1024
 
 
 @remember(most=4096)
-def _is_framed_at(state: FileState, start: int, stop: int) -> bool:
-    file = PlacedFile(state.path)
+def _is_framed_at(path: Path, start: int, stop: int) -> bool:
+    file = PlacedFile(path)
     # Bytes that the disk cannot read raise an error here; under a map they end the process by a signal.
     for offset in range(start, stop, _READ_FIRST):
         file.read_at(offset, min(_READ_FIRST, stop - offset))
@@ -790,7 +787,7 @@ class SoughtShard:
         if stop - start >= _MAPPED and self.path.exists():  # it may be removed meanwhile
             check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file crashes
             with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading says so
-                if _is_framed_at(FileState.of(self.path), start, stop):
+                if _is_framed_at(self.path, start, stop):
                     return self._file.map(start, stop - start)[HEADER:-FOOTER]
         frame = self._bytes(start, stop - start)
         if not is_framed(frame):

@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
-from seqrecorder.storage.files import FileState, ReadAround, faults_around, open_source, reason_at, remember, writing
+from seqrecorder.storage.files import ReadAround, faults_around, open_source, reason_at, remember, writing
 from seqrecorder.wire.byte_rows import interleave, of_list, of_matrix, sizes
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 
@@ -742,7 +741,6 @@ def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 _TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte
 _COMPILED_FROM = 4096  # mean bytes above which compiled code is faster frame by frame than on a copy of all
-_ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
@@ -778,7 +776,7 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
     for crcs in (starts - FOOTER, stops):
         words[crcs] = unmasked(words[crcs])
     for begins in (starts - HEADER, starts):  # the register starts with ones at each
-        words[begins] ^= _ALL_ONES
+        words[begins] ^= np.uint32(_ONES)
     return not register_over(octets)
 
 
@@ -825,17 +823,17 @@ def check_frames(path: Path, compression: Compression, hint: Path | str) -> None
         compression: of the shard.
         hint: the path that the error advises to verify.
     """
-    if compression is None and not _lengths_lead_to_end(FileState.of(path)):
+    if compression is None and not _lengths_lead_to_end(path):
         check_walk(path, compression, -1, hint)
         raise ShardReadError(f"{path}: changes while it is read; {advice(hint)}", path=path)
 
 
 @remember(most=1 << 16)
-def _lengths_lead_to_end(state: FileState) -> bool:
+def _lengths_lead_to_end(path: Path) -> bool:
     try:
-        return frame_starts(state.path) is not None
+        return frame_starts(path) is not None
     except OSError as error:
-        raise unreadable(state.path, error) from error
+        raise unreadable(path, error) from error
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
@@ -858,18 +856,14 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
     return walk
 
 
+@remember(most=1 << 16)
 def count_records(path: Path, compression: Compression) -> int:
     """Count the records of a bare shard by a walk over its frames, cached by the state of the file.
 
     Raises:
         ShardReadError: it is damaged.
     """
-    return _count(FileState.of(path), compression)
-
-
-@remember(most=1 << 16)
-def _count(state: FileState, compression: Compression) -> int:
-    return check_walk(state.path, compression, -1, state.path).lengths.size
+    return check_walk(path, compression, -1, path).lengths.size
 
 
 UNKNOWN = -1
