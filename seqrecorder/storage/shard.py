@@ -262,7 +262,7 @@ class _Packed:
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._unpacked = path, 0, 0
         self._tail = b""
-        self._unpacker = _new_unpacker()
+        self._unpacker = zlib.decompressobj(_WITH_HEADER)
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
@@ -279,7 +279,7 @@ class _Packed:
                 if self._unpacker.eof:
                     if not self._tail.startswith(GZIP_MAGIC):
                         break
-                    self._unpacker = _new_unpacker()
+                    self._unpacker = zlib.decompressobj(_WITH_HEADER)
                 piece = self._unpacker.decompress(self._tail, count)
                 self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
                 pieces.append(piece)
@@ -288,10 +288,6 @@ class _Packed:
                     raise zlib.error(f"it unpacks to more than {self._limit} bytes")
         size = sum(map(len, pieces))
         return np.frombuffer(b"".join([*pieces, bytes(ROOM)]), np.uint8), size
-
-
-def _new_unpacker() -> zlib._Decompress:
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 def block_for(mean: int) -> int:
@@ -550,12 +546,7 @@ def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
     """
-    if int(lengths.max(initial=0)) <= lengths.size:  # then counting is faster than sorting, and takes no more memory
-        every = np.bincount(lengths)
-        values = np.flatnonzero(every)
-        counts = every[values]
-    else:
-        values, counts = np.unique(lengths, return_counts=True)
+    values, counts = np.unique(lengths, return_counts=True)
     if values.size > _EXACT_BINS:
         # Bins that grow with the length: the upper five bits of each length, rounded up.
         shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
