@@ -116,7 +116,7 @@ def check_name(name: str, what: str) -> str:
     if not isinstance(name, str):
         raise OptionError(f"{what} {name!r}: expected a name as str, got {type(name).__name__}; write str(...) of it")
     # The name of a shard is longer than that of its split.
-    problem = _problem(name, _COMPONENT_BYTES if what == "shard" else _NAME_BYTES)
+    problem = next(_problems(name, _COMPONENT_BYTES if what == "shard" else _NAME_BYTES), None)
     if problem is None and name != name.strip():
         problem = "one that begins or ends with white space"
     if problem is None and what == "split" and name.casefold() in (ASSETS, MANIFEST):
@@ -300,7 +300,7 @@ def _escape(root: Path, relative: object) -> str | None:
     if not isinstance(relative, str):
         return f"a {type(relative).__name__}"
     for component in relative.split("/"):
-        problem = _problem(component, _COMPONENT_BYTES)
+        problem = next(_problems(component, _COMPONENT_BYTES), None)
         if problem is not None:
             return f"where {component!r} is {problem}"
     try:
@@ -313,13 +313,8 @@ def _escape(root: Path, relative: object) -> str | None:
     return None
 
 
-def _problem(name: str, limit: int) -> str | None:
-    """Describe why a name is not one plain component, in words that follow "got"; None if it is one."""
-    return next(_problems(name, limit), None)
-
-
 def _problems(name: str, limit: int) -> Iterator[str]:
-    # Only the first problem is used, so each check may rely on those before it.
+    """Yield why a name is not one plain component, in words that follow "got". Only the first of them may be used."""
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -776,10 +771,6 @@ class ReadAround(io.RawIOBase):
         """Move to an offset."""
         base = (0, self._offset, self.size)[whence]
         self._offset = max(0, base + offset)
-        return self._offset
-
-    def tell(self) -> int:
-        """Return the offset of the next byte."""
         return self._offset
 
     def readable(self) -> bool:
