@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sized
@@ -14,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.arrow import table_of
-from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of, scatter
+from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
 from seqrecorder.dataset.examples_csv import csv_line
@@ -172,11 +171,7 @@ class LifeCycle:
                 record = self._take_snapshot(record)
                 loaded = self._call("load", position, record)
                 record = record if loaded is None else loaded
-            if not self._splits:
-                return collections.deque([record])
-            chunks = self._call("split", position, record)
-            self._check_chunks(position, chunks)
-            return collections.deque(map(self._take_snapshot, self._iterate_chunks(position, chunks)))
+            return self._call("split", position, record) if self._splits else collections.deque([record])
         except SkipRecord as skip:
             self._reasons.append(str(skip))
             return collections.deque()
@@ -188,15 +183,8 @@ class LifeCycle:
         except CannotWait:  # its values do not fit their fields: encoding raises the error
             return record
 
-    def _check_chunks(self, position: int, chunks: Any) -> None:
-        is_record = isinstance(chunks, self._schema.record_class)
-        if is_record or isinstance(chunks, (str, bytes)) or not hasattr(chunks, "__iter__"):
-            raise RecordError(
-                f"{self._schema.name}.split: expected records (yield them one by one), got {type(chunks).__name__}",
-                position=position,
-            )
-
     def _call(self, name: str, position: int, record: Any) -> Any:
+        """Call a hook; return what `load` returns, or snapshots of the records of `split`."""
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(
@@ -204,19 +192,20 @@ class LifeCycle:
                 position=position,
             )
         try:
-            return hook(**self._params[name])
+            result = hook(**self._params[name])
+            if name == "load":
+                return result
+            is_record = isinstance(result, (self._schema.record_class, str, bytes))
+            if not is_record and hasattr(result, "__iter__"):
+                return collections.deque(map(self._take_snapshot, result))
         except SkipRecord:
             raise
         except Exception as error:
             raise self._hook_error(name, position, error) from error
-
-    def _iterate_chunks(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
-        try:
-            yield from chunks
-        except SkipRecord:
-            raise
-        except Exception as error:
-            raise self._hook_error("split", position, error) from error
+        raise RecordError(
+            f"{self._schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
+            position=position,
+        )
 
     def _hook_error(self, name: str, position: int, error: Exception) -> RecordError:
         return RecordError(
@@ -624,7 +613,8 @@ class RecordIntake:
         self._lines = csv
         # Whether splits or CSV lines need more than the stored fields.
         self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
-        self._needs = list(dict.fromkeys([*(needs or ()), *placement.keys.needs]))
+        names = [*(needs or ()), *placement.keys.needs]
+        self._viewed = schema if self._whole else schema.select(names) if names else None
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)
         self.position = 0
 
@@ -779,7 +769,8 @@ class RecordIntake:
 
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
-            sources = self._number(self._views(part, count))
+            views = [None] * count if self._viewed is None else records_of(self._viewed, part)
+            sources = self._number(views)
             if self._router.cuts:
                 self._encode(sources, [split] * count)
                 continue
@@ -789,10 +780,9 @@ class RecordIntake:
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
         schema, size, messages = self._schema, positions.size, store.messages(positions)
-        views = list[Any]([None] * size)
-        if self._needs or self._whole:
-            decoder = RecordDecoder(schema if self._whole else schema.select(self._needs))
-            views = store.records(decoder, positions, messages)
+        views: list[Any] = [None] * size
+        if self._viewed is not None:
+            views = store.records(RecordDecoder(self._viewed), positions, messages)
         lengths = np.zeros((size, max(1, len(schema.groups))), np.int64)
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
@@ -815,42 +805,6 @@ class RecordIntake:
             splits[... if kept is None else kept] = placement.route(left, [split] * len(left.records)).splits
             for block in encode(attrs.evolve(sources, kept=kept, splits=splits)):
                 self._write(block)
-
-    def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
-        """Make views of the records, with the fields that decide splits, keys and CSV lines."""
-        if self._whole:
-            return records_of(self._schema, columns)
-        return views(self._schema, columns, size, self._needs)
-
-
-def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Sequence[str]) -> list[Any]:
-    """Make an object of each record with the values of a few fields; None for each if `names` is empty.
-
-    >>> import numpy as np, seqrecorder as sr
-    >>> @sr.record
-    ... class Point:
-    ...     x: int = sr.context("int64")
-    >>> [int(view.x) for view in views(sr.Schema.of(Point), {"x": sr.Column(np.array([3, 4]))}, 2, ["x"])]
-    [3, 4]
-
-    Args:
-        schema: the schema of the records.
-        columns: the columns of all fields.
-        size: number of records.
-        names: names of the fields to view.
-    """
-    if not names:
-        return [None] * size
-    values = [scatter(schema[name], columns[name]) for name in names]
-    return list(map(_view_class(tuple(names)), *values))
-
-
-@functools.lru_cache(maxsize=64)
-def _view_class(names: tuple[str, ...]) -> type:
-    """Make a class with these attributes, by position; its objects take a fifth of the time of a SimpleNamespace."""
-    # Names of fields need not be valid names of arguments.
-    attributes = {name: attrs.field(alias=f"value_{i}") for i, name in enumerate(names)}
-    return attrs.make_class("View", attributes, slots=True, eq=False)
 
 
 class Placement:
