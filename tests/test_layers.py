@@ -44,7 +44,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1850, 9),
     "wire": (940, 4),
-    "storage": (2770, 9),
+    "storage": (2780, 9),
     "codec": (3330, 13),
     "dataset": (4150, 15),
     "writing": (3110, 10),

@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -53,6 +54,7 @@ from seqrecorder.storage.tfrecord import (
     unreadable,
     walk_frames,
 )
+from seqrecorder.storage.threads import submit
 from seqrecorder.wire.byte_rows import ROOM, Messages, sizes
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 
 # GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
 _GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
+_MANY = 2048  # records from which framing is worth a thread
 _SHORT = 128  # mean bytes up to which numpy frames records as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
 _MOST_OPEN = 32  # shards; the others are opened to append, so that many shards stay below the limit of open files
@@ -114,6 +117,9 @@ class OpenShards:
 class FramedFile:
     """A shard file framed in numpy, which stays open, or is opened for each append.
 
+    Many records are framed and written in a thread, while the next are encoded. Errors of the thread are raised by the
+    next call.
+
     Args:
         path: of the file.
         compression: of the file.
@@ -123,6 +129,9 @@ class FramedFile:
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
+        # None for files that do not stay open: there may be many.
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
+        self._pending: Future[Any] | None = None
         self._stays_open = stays_open
         self._pause()
 
@@ -132,7 +141,11 @@ class FramedFile:
 
     def write(self, data: Sequence[bytes]) -> None:
         """Add serialized records."""
-        self._append(framed(data))
+        self._wait()
+        if self._pool is None or len(data) < _MANY:
+            self._append(framed(data))
+        else:
+            self._pending = submit(self._pool, self._append, framed(data))
 
     def _append(self, chunks: Iterable[Any]) -> None:
         if self._file.closed:
@@ -141,8 +154,14 @@ class FramedFile:
             self._file.write(octets if self._packer is None else self._packer.compress(octets))
         self._pause()
 
+    def _wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
     def flush(self) -> None:
         """Write out all buffers; no record can be added afterwards."""
+        self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
             self._append([packer.flush()])
@@ -151,6 +170,8 @@ class FramedFile:
 
     def close(self) -> None:
         """Close the file."""
+        if self._pool is not None:
+            self._pool.shutdown()
         self._file.close()
 
 

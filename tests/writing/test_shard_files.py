@@ -77,26 +77,35 @@ def test_every_failure_names_the_shard(tmp_path: Path, monkeypatch: pytest.Monke
     assert "free some space" in messages[0]
 
 
-@pytest.mark.parametrize("records", [1, 3000])
+@pytest.mark.parametrize("records", [1, shard_files._MANY])
+@pytest.mark.parametrize("last", [False, True])
 def test_a_disk_that_fills_while_short_records_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: int, last: bool
 ) -> None:
-    """The call fails; and closing the shard still succeeds."""
+    """Though many are written in a thread, the next call fails, or the end; and closing the shard still succeeds."""
     shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
     data, lengths = [b"abc"] * records, np.zeros((records, 1), np.int64)
+
+    def go_on() -> None:
+        shard.write(data, lengths)
+        if last:
+            shard.close()
+        else:
+            shard.write(data, lengths)
+
     shard.write(data, lengths)
     monkeypatch.setattr(shard_files, "framed", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(sr.ShardWriteError, match=r"x.tfrecord': No space left") as caught:
-        shard.write(data, lengths)
+        go_on()
     assert caught.value.errno == errno.ENOSPC
     shard.abandon()
 
 
 def test_short_records_of_any_number_are_read_in_their_order(tmp_path: Path) -> None:
-    """Whether few or many are written at once, all come back."""
+    """Whether they were written in a thread, or at once behind such, all come back."""
     shard = ShardWriter(tmp_path / "x.tfrecord", tmp_path / "x.lengths", None)
     written = []
-    for records in (1, 2048, 2, 6000, 2048, 1):
+    for records in (1, shard_files._MANY, 2, 3 * shard_files._MANY, shard_files._MANY, 1):
         data = [b"%d" % (len(written) + i) for i in range(records)]
         shard.write(data, np.arange(len(written), len(written) + records)[:, None])
         written += data
