@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.keys import UniqueKeys
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.dataset.record_store import RecordStore
-    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.threads import Progress
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
@@ -112,12 +111,8 @@ class LifeCycle:
         self.has_hooks = self._loads or self._splits
         self._size = sizer(schema)
         self._snapshot = snapshotter(schema)
-        stored = {field.name: field for field in schema.fields}
-        self._columns = [
-            attribute.name
-            for attribute in attrs.fields(record_class)
-            if attribute.name not in stored or _is_scalar(stored[attribute.name])
-        ]
+        wide = {f.name for f in schema.fields if f.is_list or f.shape or f.sparse is not None}
+        self._columns = [attribute.name for attribute in attrs.fields(record_class) if attribute.name not in wide]
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
 
     def encode(self, sources: Sources) -> Iterator[Block]:
@@ -279,10 +274,6 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
             position=position,
         )
-
-
-def _is_scalar(field: Field) -> bool:
-    return not (field.is_list or field.shape or field.sparse is not None)
 
 
 # Hooks may make records much larger. Chunks for workers begin with one source there, and grow while their results stay
@@ -679,18 +670,20 @@ class RecordIntake:
 
     def _fill_from(self, records: Iterator[Any], split: str | None) -> None:
         self._flush()
-        try:
+        with self._keeping_failure():
             self._fill(RecordStream(records if split is None else {split: records}))
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def _flush(self) -> None:
-        first, (records, named) = self.position, self._waiting.take()
-        self.position += len(records)
+        records, named = self._waiting.take()
+        sources = self._number(records)
+        with self._keeping_failure(), self._lock:
+            self._encode(sources, named)
+
+    @contextlib.contextmanager
+    def _keeping_failure(self) -> Iterator[None]:
+        """Keep an error, after which nothing more is taken."""
         try:
-            with self._lock:
-                self._encode(Sources(np.arange(first, self.position), records), named)
+            yield
         except BaseException as error:
             self._failure = error
             raise
@@ -721,15 +714,12 @@ class RecordIntake:
     def _go_through(self, batches: Iterable[Any], encode: Callable[[Any], None]) -> None:
         """Encode batches of a source behind all earlier records."""
         self._flush()
-        try:
+        with self._keeping_failure():
             with self._lock:
                 self._drain()
             for batch in batches:
                 with self._lock:
                     encode(batch)
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
         """Take the records of a source of columns; one by one if the class has hooks, which need records."""
@@ -790,10 +780,10 @@ class RecordIntake:
         block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
         self._write_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
-    def _number(self, views: list[Any]) -> Sources:
+    def _number(self, records: list[Any]) -> Sources:
         first = self.position
-        self.position += len(views)
-        return Sources(np.arange(first, self.position), views)
+        self.position += len(records)
+        return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
         """Encode and write sources, except for those with a duplicate key."""
