@@ -47,7 +47,7 @@ BUDGETS = {
     "storage": (2780, 9),
     "codec": (3330, 13),
     "dataset": (4150, 15),
-    "writing": (3100, 10),
+    "writing": (3090, 10),
     "reading": (4140, 22),
     "sources": (1860, 9),
     "analysis": (2660, 9),

@@ -581,6 +581,7 @@ class RecordIntake:
         lock: held while files are written, so that the end of the interpreter waits.
 
     Attributes:
+        placement: as above.
         position: number of records taken so far.
     """
 
@@ -596,7 +597,7 @@ class RecordIntake:
         progress: Progress,
         lock: threading.RLock,
     ) -> None:
-        self._schema, self._life_cycle, self._encoder, self._placement = schema, life_cycle, encoder, placement
+        self._schema, self._life_cycle, self._encoder, self.placement = schema, life_cycle, encoder, placement
         self._progress, self._lock = progress, lock
         self._failure: BaseException | None = None
         self._router = router = placement.router
@@ -613,21 +614,21 @@ class RecordIntake:
         """Take a record, with the split that the caller names for it, if any."""
         if self._failure is not None:
             raise self._failure
-        self._placement.check_split(split)
+        self.placement.check_split(split)
         self._waiting.add(record, split)
         if self._waiting.is_full:
             self._flush()
 
     def add_columns(self, columns: Any, split: str | None) -> None:
         """Take many records as columns."""
-        self._placement.check_split(split)
+        self.placement.check_split(split)
         self._go_through([columns], lambda batch: self._encode_columns(*self._check_columns(batch), split))
 
     def add_all(self, stream: RecordStream) -> None:
         """Take all records of a source, one by one, or in batches if it has columns."""
         for name in stream.splits:
-            self._placement.check_split(name)
-            self._placement.open(name)
+            self.placement.check_split(name)
+            self.placement.open(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
         try:
@@ -637,7 +638,7 @@ class RecordIntake:
                 self._add_source(rows, split)
                 self._fill(stream)
         finally:
-            self._placement.skip(stream.skipped, stream.reasons)
+            self.placement.skip(stream.skipped, stream.reasons)
         for split, source in stream.columns:
             if isinstance(source, Selection):
                 self._add_selection(source, split)
@@ -649,7 +650,7 @@ class RecordIntake:
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
-            routed = self._placement.require_open().route(sources, splits).splits
+            routed = self.placement.require_open().route(sources, splits).splits
             self._write(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
 
         self._go_through([data], write_rows)
@@ -689,7 +690,7 @@ class RecordIntake:
             raise
 
     def _encode(self, sources: Sources, named: list[str | None]) -> None:
-        placement = self._placement.require_open()
+        placement = self.placement.require_open()
         kept = placement.keep(sources)
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
@@ -707,7 +708,7 @@ class RecordIntake:
     def _write(self, block: Block) -> None:
         self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
         self._waiting.adapt(block)
-        self._placement.require_open().write(block)
+        self.placement.require_open().write(block)
 
     # Many at once ---------------------------------------------------------------------------------------------------
 
@@ -727,7 +728,7 @@ class RecordIntake:
             self._fill_from(iter(source), split)
         else:
             self._go_through(self._iterate_columns(source), lambda pair: self._encode_columns(pair[0], pair[1], split))
-        self._placement.skip(source.skipped, source.reasons)
+        self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records; copy their bytes if encoding them again would give the same."""
@@ -787,7 +788,7 @@ class RecordIntake:
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
         """Encode and write sources, except for those with a duplicate key."""
-        placement = self._placement.require_open()
+        placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
         if left.records:
