@@ -320,35 +320,31 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
 
     Raises:
         DamageError: a frame is damaged.
-        ShardReadError: the shard cannot be read.
+        zlib.error: the compressed stream is damaged.
+        OSError: the shard cannot be read.
     """
+    if block == ALONE and compression is None:
+        yield from _one_by_one(path)
+        return
     rest = b""
-    try:
-        if block == ALONE and compression is None:
-            yield from _one_by_one(path)
-            return
-        source = _Plain(path) if compression is None else _Packed(path)
-        while True:
-            before, wanted = len(rest), _missing(rest)
-            data, size = source.read(rest, max(block - before, wanted))
-            if size - before < wanted:
-                if not size:
-                    return
-                raise DamageError("the file ends inside a record")
-            messages, end = _cut(data, size)
-            rest = data[end:size].tobytes()
-            del data
-            whole = whole_records(messages) if check else len(messages)
-            if whole < len(messages):
-                yield messages.some(slice(whole))
-                raise DamageError("the CRC of a record or its length differs")
-            if whole:
-                yield messages
-            del messages  # they may be large, so free them before the next are read
-    except zlib.error as error:
-        raise DamageError(str(error)) from error
-    except OSError as error:
-        raise unreadable(path, error) from error
+    source = _Plain(path) if compression is None else _Packed(path)
+    while True:
+        before, wanted = len(rest), _missing(rest)
+        data, size = source.read(rest, max(block - before, wanted))
+        if size - before < wanted:
+            if not size:
+                return
+            raise DamageError("the file ends inside a record")
+        messages, end = _cut(data, size)
+        rest = data[end:size].tobytes()
+        del data
+        whole = whole_records(messages) if check else len(messages)
+        if whole < len(messages):
+            yield messages.some(slice(whole))
+            raise DamageError("the CRC of a record or its length differs")
+        if whole:
+            yield messages
+        del messages  # they may be large, so free them before the next are read
 
 
 def _one_by_one(path: Path) -> Iterator[Messages]:
@@ -668,8 +664,10 @@ class RecordReader:
                 done += len(messages)
                 yield messages
                 del messages  # free them before the next are read
-        except DamageError as error:
+        except (DamageError, zlib.error) as error:
             raise damage_error(self.path, self.compression, done, str(error)) from error
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
 
 def damage_error(path: Path, compression: Compression, done: int, message: str) -> ShardReadError:
@@ -681,9 +679,11 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
         done: number of records read before.
         message: the reason, if a second walk finds no damage.
     """
+    dataset = path.parent.parent
+    verified = dataset if (dataset / MANIFEST).exists() else path
     return ShardReadError(
         f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
-        f"`seqrecorder verify {_path_to_verify(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        f"`seqrecorder verify {verified}` lists all damage, `seqrecorder salvage` saves what is whole",
         path=path,
     )
 
@@ -698,12 +698,6 @@ def _first_loss(path: Path, compression: Compression) -> str:
         return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
     with open_stream(path, compression) as shard:
         return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
-
-
-def _path_to_verify(path: Path) -> Path:
-    """Return the path to verify: the dataset of a shard, or the shard alone."""
-    dataset = path.parent.parent
-    return dataset if (dataset / MANIFEST).exists() else path
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
