@@ -577,13 +577,13 @@ def arguments_of(fields: Sequence[Field]) -> list[str]:
         SchemaError: a stored name cannot be that of an attribute.
     """
     shortened = [field.name.lstrip("_") for field in fields]
-    counts = collections.Counter(shortened)
+    taken = {*keyword.kwlist, "self"}
+    doubled = collections.Counter(shortened) - collections.Counter(set(shortened))
     for field, argument in zip(fields, shortened, strict=True):
         if unicodedata.normalize("NFKC", field.name) != field.name:  # Python treats such names as equal
             raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
-        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
+        if not argument.isidentifier() or field.name in taken or "__" in field.name[:2]:
             raise SchemaError(f"{field.name!r} cannot be the name of a field")
     if len({field.name for field in fields}) < len(fields):
         raise SchemaError(f"two fields have one name: {', '.join(shortened)}")
-    reserved = {*keyword.kwlist, *(name for name, count in counts.items() if count > 1)}
-    return [field.name if name in reserved else name for field, name in zip(fields, shortened, strict=True)]
+    return [f.name if name in taken or name in doubled else name for f, name in zip(fields, shortened, strict=True)]
