@@ -42,12 +42,12 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1850, 9),
+    "schema": (1860, 9),
     "wire": (940, 4),
-    "storage": (2970, 10),
+    "storage": (2870, 10),
     "codec": (3330, 13),
     "dataset": (4160, 15),
-    "writing": (3130, 10),
+    "writing": (3090, 10),
     "reading": (4140, 22),
     "sources": (1880, 9),
     "analysis": (2710, 9),

@@ -318,10 +318,9 @@ def without_damage(
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     fingerprint = "" if schema is None else schema.fingerprint
     reading = _Reading(compression, shard, has_lengths, is_unique, fingerprint, schema)
-    state = FileState.of(path)
-    copy, losses = _copy_once(state, reading)
+    copy, losses = _copy_once(path, reading)
     if copy is not None and not copy[0].exists():  # systems may remove old temporary files
-        copy, losses = _copy(state, reading)
+        copy, losses = _copy(path, reading)
     if losses:
         _report(path, losses)
     return copy
@@ -333,12 +332,12 @@ def lengths_of_copy(copy: Path) -> Path:
 
 
 @remember(most=4096)
-def _copy_once(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
-    return _copy(state, reading)
+def _copy_once(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
+    return _copy(path, reading)
 
 
-def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
-    path, shard, compression = state.path, reading.shard, reading.compression
+def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
+    shard, compression = reading.shard, reading.compression
     is_sound = _is_intact(path, compression) if shard is None else _has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
@@ -358,7 +357,7 @@ def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None,
         )
         if shard is not None and not is_sound:
             is_same = done.records == shard.records and _has_digest(copy, shard.sha256)
-            if not is_same and not _may_be_ours(done, shard.records, written, state.size, compression):
+            if not is_same and not _may_be_ours(done, shard.records, written, path.stat().st_size, compression):
                 raise ShardReadError(
                     f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not "
                     f"those that were written; {advice(path)}",

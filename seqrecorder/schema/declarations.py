@@ -254,14 +254,14 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
     )
 
 
-def declare(field: Field) -> Any:
+def declare(field: Field, alias: str) -> Any:
     """Make the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
     options = {
         name: getattr(field, name)
         for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
     }
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
-    return _attribute(declaration, field.default, kw_only=True)
+    return _attribute(declaration, field.default, kw_only=True, alias=alias)
 
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import keyword
 import math
 import unicodedata
@@ -569,13 +570,20 @@ def _default_from_json(data: Any, field: Field) -> Any:
     return array[()] if array.ndim == 0 else array
 
 
-def check_arguments(fields: Sequence[Field]) -> None:
-    """Raise `SchemaError` for stored names that cannot be arguments of a rebuilt class."""
-    arguments = [field.name.lstrip("_") for field in fields]
-    for field, argument in zip(fields, arguments, strict=True):
+def arguments_of(fields: Sequence[Field]) -> list[str]:
+    """Name the argument of each field in a rebuilt class: as attrs does, unless two are one then, or a keyword.
+
+    Raises:
+        SchemaError: a stored name cannot be that of an attribute.
+    """
+    shortened = [field.name.lstrip("_") for field in fields]
+    taken = {*keyword.kwlist, "self"}
+    doubled = collections.Counter(shortened) - collections.Counter(set(shortened))
+    for field, argument in zip(fields, shortened, strict=True):
         if unicodedata.normalize("NFKC", field.name) != field.name:  # Python treats such names as equal
             raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
-        if not argument.isidentifier() or keyword.iskeyword(field.name) or argument == "self" or "__" in field.name[:2]:
+        if not argument.isidentifier() or field.name in taken or "__" in field.name[:2]:
             raise SchemaError(f"{field.name!r} cannot be the name of a field")
-    if len(set(arguments)) < len(arguments):
-        raise SchemaError(f"two fields have one name as arguments: {', '.join(arguments)}")
+    if len({field.name for field in fields}) < len(fields):
+        raise SchemaError(f"two fields have one name: {', '.join(shortened)}")
+    return [f.name if name in taken or name in doubled else name for f, name in zip(fields, shortened, strict=True)]

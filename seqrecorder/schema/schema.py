@@ -23,8 +23,8 @@ from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import (
     DEFAULT_GROUP,
     Field,
+    arguments_of,
     brief,
-    check_arguments,
     check_together,
     feature_names,
     field_from_dict,
@@ -176,7 +176,8 @@ class Schema:
         with _rebuilding:
             cls = _rebuilt.get((self.name, self.fields))
             if cls is None:
-                cls = attrs.make_class(self.name, {field.name: declare(field) for field in self.fields}, kw_only=True)
+                aliases = zip(self.fields, arguments_of(self.fields), strict=True)
+                cls = attrs.make_class(self.name, {f.name: declare(f, alias) for f, alias in aliases}, kw_only=True)
                 _rebuilt[self.name, self.fields] = shown_in_notebooks(cls, self.fields)
         return cls
 
@@ -295,7 +296,7 @@ class Schema:
             name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
             if not isinstance(name, str) or not name.isidentifier() or not fields:
                 raise SchemaError(f"expected a name and fields, got name {name!r} and {len(fields)} fields")
-            check_arguments(fields)
+            arguments_of(fields)
             check_together(name, fields)
         except _NO_SCHEMA as error:
             raise ManifestError(f"schema: not one that this version of seqrecorder reads: {error!r:.1000}") from None

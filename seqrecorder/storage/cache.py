@@ -115,7 +115,7 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
         raise ShardReadError(f"{directory} is gone from the cache; read {store.url} again", path=directory)
     root = cache_directory()
     with exclusive(root):  # so that a process that makes room sees all of them or none
-        reader = _Reader.of(root, os.getpid())
+        reader = _reader_of(root, os.getpid())
         reader.note(directory, files)
         missing = [file for file in files if not _is_touched(directory / file.name)]
     earlier = _latest(directory) if missing else []
@@ -178,26 +178,10 @@ class _Reader:
         self._lock = lock(directory, wait=False)  # lasts as long as the process
         self._append("")  # create the list, which others read
 
-    @classmethod
-    def of(cls, root: Path, process: int) -> _Reader:
-        """Return the reader of this process, also after a fork or the removal of the cache."""
-        reader = cls._of_process(root, process)
-        reader.begin_anew_if_gone()
-        return reader
-
-    @classmethod
-    @functools.cache
-    def _of_process(cls, root: Path, process: int) -> _Reader:
-        del process
-        return cls(root)
-
-    def begin_anew_if_gone(self) -> None:
-        """Create the list again if the cache was removed."""
-        if not self._list.exists():
-            self._begin()
-
     def note(self, directory: Path, files: Sequence[Wanted]) -> None:
         """Protect files from removal."""
+        if not self._list.exists():  # the cache was removed
+            self._begin()
         new = [file for file in files if directory / file.name not in self._noted]
         if new:
             self._noted.update(directory / file.name for file in new)
@@ -233,6 +217,12 @@ class _Reader:
                 else:
                     wanted[root / name] = int(size)
         return wanted
+
+
+@functools.cache
+def _reader_of(root: Path, process: int) -> _Reader:
+    del process  # a forked one has a list of its own
+    return _Reader(root)
 
 
 def fetch(

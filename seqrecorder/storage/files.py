@@ -116,7 +116,7 @@ def check_name(name: str, what: str) -> str:
     if not isinstance(name, str):
         raise OptionError(f"{what} {name!r}: expected a name as str, got {type(name).__name__}; write str(...) of it")
     # The name of a shard is longer than that of its split.
-    problem = _problem(name, _COMPONENT_BYTES if what == "shard" else _NAME_BYTES)
+    problem = next(_problems(name, _COMPONENT_BYTES if what == "shard" else _NAME_BYTES), None)
     if problem is None and name != name.strip():
         problem = "one that begins or ends with white space"
     if problem is None and what == "split" and name.casefold() in (ASSETS, MANIFEST):
@@ -300,7 +300,7 @@ def _escape(root: Path, relative: object) -> str | None:
     if not isinstance(relative, str):
         return f"a {type(relative).__name__}"
     for component in relative.split("/"):
-        problem = _problem(component, _COMPONENT_BYTES)
+        problem = next(_problems(component, _COMPONENT_BYTES), None)
         if problem is not None:
             return f"where {component!r} is {problem}"
     try:
@@ -313,13 +313,8 @@ def _escape(root: Path, relative: object) -> str | None:
     return None
 
 
-def _problem(name: str, limit: int) -> str | None:
-    """Describe why a name is not one plain component, in words that follow "got"; None if it is one."""
-    return next(_problems(name, limit), None)
-
-
 def _problems(name: str, limit: int) -> Iterator[str]:
-    # Only the first problem is used, so each check may rely on those before it.
+    """Yield why a name is not one plain component, in words that follow "got". Only the first of them may be used."""
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -778,10 +773,6 @@ class ReadAround(io.RawIOBase):
         self._offset = max(0, base + offset)
         return self._offset
 
-    def tell(self) -> int:
-        """Return the offset of the next byte."""
-        return self._offset
-
     def readable(self) -> bool:
         """Return True."""
         return True
@@ -810,20 +801,12 @@ class FileState:
 
     Attributes:
         path: of the file.
-        size: in bytes.
-        modified: time of the last change of the contents, in nanoseconds.
-        changed: time of the last change of contents, name or attributes (on Windows: of the contents), in nanoseconds.
-        inode: of the file.
-        device: that the inode is on.
+        status: its size, times of modification and change in nanoseconds, inode and device.
         is_settled: True if the last change is old enough that another one would get another time.
     """
 
     path: Path
-    size: int
-    modified: int
-    changed: int
-    inode: int
-    device: int
+    status: tuple[int, ...]
     is_settled: bool = attrs.field(eq=False)
 
     @classmethod
@@ -842,25 +825,18 @@ class FileState:
             raise ShardReadError(f"{path}: expected a file, got a {what}", path=path)
         # Windows calls the time of creation `st_ctime`.
         changed = status.st_mtime_ns if sys.platform == "win32" else status.st_ctime_ns
-        return cls(
-            path=path,
-            size=status.st_size,
-            modified=status.st_mtime_ns,
-            changed=changed,
-            inode=status.st_ino,
-            device=status.st_dev,
-            is_settled=time.time_ns() - changed > _SETTLED_NS,
-        )
+        compared = (status.st_size, status.st_mtime_ns, changed, status.st_ino, status.st_dev)
+        return cls(path, compared, time.time_ns() - changed > _SETTLED_NS)
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Return a decorator that caches a function of a `FileState`; a file that has just changed is not cached.
+    """Return a decorator that caches a function of a path by the state of the file, unless that has just changed.
 
     >>> import os, pathlib
     >>> @remember(most=16)
-    ... def count_bytes(state):
-    ...     return len(state.path.read_bytes())
-    >>> count_bytes(FileState.of(pathlib.Path(os.__file__))) > 1000
+    ... def count_bytes(path):
+    ...     return len(path.read_bytes())
+    >>> count_bytes(pathlib.Path(os.__file__)) > 1000
     True
 
     Args:
@@ -868,11 +844,14 @@ def remember(most: int) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        kept = functools.lru_cache(maxsize=most)(function)
+        @functools.lru_cache(maxsize=most)
+        def kept(state: FileState, *args: Any) -> Any:
+            return function(state.path, *args)
 
         @functools.wraps(function)
-        def ask(state: FileState, *args: Any) -> Any:
-            return (kept if state.is_settled else function)(state, *args)
+        def ask(path: Path, *args: Any) -> Any:
+            state = FileState.of(path)
+            return kept(state, *args) if state.is_settled else function(path, *args)
 
         return cast("F", ask)
 

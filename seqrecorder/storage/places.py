@@ -26,79 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SCHEME = "ram://"
-
-
-class TensorFlowFiles:
-    """TensorFlow's file systems with the methods of fsspec that `Place` calls; paths are whole URLs."""
-
-    protocol = "ram"
-
-    def __init__(self) -> None:
-        import tensorflow as tf
-
-        self._files, self._missing = tf.io.gfile, tf.errors.NotFoundError
-
-    def invalidate_cache(self) -> None:
-        """Do nothing: there is no cache."""
-
-    def find(self, root: str, *, detail: bool) -> dict[str, dict[str, Any]]:
-        """List the files under a root, by path."""
-        del detail
-        paths = [f"{directory}/{name}" for directory, _, names in self._files.walk(root) for name in names]
-        # TensorFlow lists the suffix of `ram://corpus2` as a file of `ram://corpus`.
-        return {path: self.info(path) for path in paths if self._files.exists(path)}
-
-    def info(self, path: str) -> dict[str, Any]:
-        """Return the size and type of a path; the time of writing is unknown."""
-        with self._errors():
-            return {
-                "size": self._files.stat(path).length,
-                "type": "directory" if self._files.isdir(path) else "file",
-            }
-
-    def cat_file(self, path: str) -> bytes:
-        """Read a file."""
-        with self._errors(), self._files.GFile(path, "rb") as file:
-            data: bytes = file.read()
-        return data
-
-    def get_file(self, path: str, target: str) -> None:
-        """Copy a file out."""
-        with self._errors():
-            self._files.copy(path, target, overwrite=True)
-
-    def put_file(self, source: str, path: str) -> None:
-        """Copy a file in, atomically."""
-        with self._replacing(path) as part:
-            self._files.copy(source, part)
-
-    def pipe_file(self, path: str, data: bytes) -> None:
-        """Write a file, atomically."""
-        with self._replacing(path) as part, self._files.GFile(part, "wb") as file:
-            file.write(data)
-
-    @contextlib.contextmanager
-    def _replacing(self, path: str) -> Iterator[str]:
-        """Yield a temporary path, and rename its file to `path`; TensorFlow would append to an existing file."""
-        self._files.makedirs(path.rpartition("/")[0])  # else its files are not listed
-        part = f"{path}.{secrets.token_hex(8)}"
-        yield part
-        self._files.rename(part, path, overwrite=True)
-
-    def rm_file(self, path: str) -> None:
-        """Remove a file."""
-        with self._errors():
-            self._files.remove(path)
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except self._missing as error:
-            raise FileNotFoundError(str(error)) from error
-
-
 _PUBLISHING = threading.Lock()  # for stores without conditional writes: excludes at least the threads of a process
 _VERSIONS = ("generation", "ETag", "etag")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
@@ -132,7 +59,7 @@ class Place:
 
     Attributes:
         url: without a trailing slash.
-        files: the file system of fsspec; TensorFlow's for `ram://`.
+        files: the file system of fsspec.
         root: the path in it.
     """
 
@@ -148,8 +75,6 @@ class Place:
             OptionError: fsspec does not know the scheme, or a package for it is not installed.
         """
         plain = url.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
-        if plain.startswith(SCHEME):
-            return cls(plain, TensorFlowFiles(), plain)
         try:
             from fsspec.core import url_to_fs
         except ImportError:

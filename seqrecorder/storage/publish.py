@@ -40,7 +40,7 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.locks import Held, exclusive, is_at, locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from types import TracebackType
     from typing import Literal
 
@@ -114,16 +114,6 @@ class PartsDirectory:
         begin = "" if self.only is None else _label(self.only)
         complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
         return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in complete]
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other commits out.
-
-        Raises:
-            DatasetNotFoundError: there is no such directory.
-        """
-        with exclusive(self.path):
-            yield
 
     def note(self, identity: str) -> None:
         """Record durably the identity of the dataset to be published, and its attempts.

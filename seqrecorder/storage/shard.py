@@ -26,7 +26,6 @@ from seqrecorder.storage import tfrecord
 from seqrecorder.storage.files import (
     MANIFEST,
     FileDigest,
-    FileState,
     PlacedFile,
     advice_on,
     error_at,
@@ -127,7 +126,7 @@ class FramedFile:
         stays_open: False to open it only for each append.
     """
 
-    def __init__(self, path: Path, compression: Compression = None, *, stays_open: bool = True) -> None:
+    def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
         # None for files that do not stay open: there may be many.
@@ -263,7 +262,7 @@ class _Packed:
     def __init__(self, path: Path) -> None:
         self._path, self._offset, self._unpacked = path, 0, 0
         self._tail = b""
-        self._unpacker = _new_unpacker()
+        self._unpacker = zlib.decompressobj(_WITH_HEADER)
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
@@ -280,7 +279,7 @@ class _Packed:
                 if self._unpacker.eof:
                     if not self._tail.startswith(GZIP_MAGIC):
                         break
-                    self._unpacker = _new_unpacker()
+                    self._unpacker = zlib.decompressobj(_WITH_HEADER)
                 piece = self._unpacker.decompress(self._tail, count)
                 self._tail = self._unpacker.unused_data if self._unpacker.eof else self._unpacker.unconsumed_tail
                 pieces.append(piece)
@@ -289,10 +288,6 @@ class _Packed:
                     raise zlib.error(f"it unpacks to more than {self._limit} bytes")
         size = sum(map(len, pieces))
         return np.frombuffer(b"".join([*pieces, bytes(ROOM)]), np.uint8), size
-
-
-def _new_unpacker() -> zlib._Decompress:
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 def block_for(mean: int) -> int:
@@ -325,35 +320,31 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
 
     Raises:
         DamageError: a frame is damaged.
-        ShardReadError: the shard cannot be read.
+        zlib.error: the compressed stream is damaged.
+        OSError: the shard cannot be read.
     """
+    if block == ALONE and compression is None:
+        yield from _one_by_one(path)
+        return
     rest = b""
-    try:
-        if block == ALONE and compression is None:
-            yield from _one_by_one(path)
-            return
-        source = _Plain(path) if compression is None else _Packed(path)
-        while True:
-            before, wanted = len(rest), _missing(rest)
-            data, size = source.read(rest, max(block - before, wanted))
-            if size - before < wanted:
-                if not size:
-                    return
-                raise DamageError("the file ends inside a record")
-            messages, end = _cut(data, size)
-            rest = data[end:size].tobytes()
-            del data
-            whole = whole_records(messages) if check else len(messages)
-            if whole < len(messages):
-                yield messages.some(slice(whole))
-                raise DamageError("the CRC of a record or its length differs")
-            if whole:
-                yield messages
-            del messages  # they may be large, so free them before the next are read
-    except zlib.error as error:
-        raise DamageError(str(error)) from error
-    except OSError as error:
-        raise unreadable(path, error) from error
+    source = _Plain(path) if compression is None else _Packed(path)
+    while True:
+        before, wanted = len(rest), _missing(rest)
+        data, size = source.read(rest, max(block - before, wanted))
+        if size - before < wanted:
+            if not size:
+                return
+            raise DamageError("the file ends inside a record")
+        messages, end = _cut(data, size)
+        rest = data[end:size].tobytes()
+        del data
+        whole = whole_records(messages) if check else len(messages)
+        if whole < len(messages):
+            yield messages.some(slice(whole))
+            raise DamageError("the CRC of a record or its length differs")
+        if whole:
+            yield messages
+        del messages  # they may be large, so free them before the next are read
 
 
 def _one_by_one(path: Path) -> Iterator[Messages]:
@@ -444,13 +435,12 @@ class ShardWriter:
         self._waiting: list[bytes] = []
         self._open_shards = open_shards or OpenShards()
         self._stays_open = self._open_shards.take_place()
-        self._file: FramedFile | TensorFlowFile | None = None
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._leave)
+            self._file: FramedFile | TensorFlowFile
             with self._writing("open", path):
-                self._file = FramedFile(path, compression, stays_open=self._stays_open)
-        except ShardWriteError:
-            self.abandon()
-            raise
+                self._file = stack.enter_context(contextlib.closing(FramedFile(path, compression, self._stays_open)))
+            stack.pop_all()
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
@@ -489,9 +479,9 @@ class ShardWriter:
     def _write_now(self, data: Sequence[bytes]) -> None:
         with self._writing("write", self.path):
             if not self.records and self._stays_open and self._compression is None and tensorflow_is_faster(data):
-                self._opened.close()
+                self._file.close()
                 self._file = TensorFlowFile(self.path)
-            self._opened.write(data)
+            self._file.write(data)
 
     def write_waiting(self) -> None:
         """Append the buffered records and their lengths.
@@ -504,12 +494,6 @@ class ShardWriter:
             self._write_now(data)
             self.digest.follow(self.payload)
             self._append_rows()
-
-    @property
-    def _opened(self) -> FramedFile | TensorFlowFile:
-        if self._file is None:  # pragma: no cover - nothing is written after the end
-            raise RuntimeError(f"{self.path} is closed")
-        return self._file
 
     def _append_rows(self) -> None:
         rows, self._rows, self._waiting_rows = self._rows, [], 0
@@ -529,11 +513,10 @@ class ShardWriter:
         """
         self.write_waiting()
         with self._writing("flush", self.path):
-            file, self._file = self._opened, None
             try:
-                file.flush()
+                self._file.flush()
             finally:
-                file.close()
+                self._file.close()
                 self._leave()
         self._append_rows()
         return read_lengths(self.lengths_path, groups, self.records)
@@ -543,11 +526,9 @@ class ShardWriter:
         self.digest.wait()
         self._waiting = []
         self._leave()
-        file, self._file = self._file, None
-        if file is not None:
-            # The staging directory is removed, with this file.
-            with contextlib.suppress(OSError):
-                file.close()
+        # The staging directory is removed, with this file, which may be closed already.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     def _leave(self) -> None:
         if self._stays_open:
@@ -561,12 +542,7 @@ def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
     """
-    if int(lengths.max(initial=0)) <= lengths.size:  # then counting is faster than sorting, and takes no more memory
-        every = np.bincount(lengths)
-        values = np.flatnonzero(every)
-        counts = every[values]
-    else:
-        values, counts = np.unique(lengths, return_counts=True)
+    values, counts = np.unique(lengths, return_counts=True)
     if values.size > _EXACT_BINS:
         # Bins that grow with the length: the upper five bits of each length, rounded up.
         shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
@@ -606,16 +582,14 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 def check_lengths(path: Path, digest: str) -> None:
     """Raise `ShardReadError` unless a lengths file has the given SHA-256, which is cached by the state of the file."""
     try:
-        actual = _digest(FileState.of(path))
+        actual = _digest(path)
     except ShardReadError as error:
         raise _lengths_error(path, f"the lengths of a shard: {error.message}") from error
     if actual != digest:
         raise _lengths_error(path, _NOT_AS_WRITTEN)
 
 
-@remember(most=1 << 16)
-def _digest(state: FileState) -> str:
-    return sha256(state.path)
+_digest = remember(most=1 << 16)(sha256)
 
 
 def _lengths_error(path: Path, message: str) -> ShardReadError:
@@ -690,8 +664,10 @@ class RecordReader:
                 done += len(messages)
                 yield messages
                 del messages  # free them before the next are read
-        except DamageError as error:
+        except (DamageError, zlib.error) as error:
             raise damage_error(self.path, self.compression, done, str(error)) from error
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
 
 def damage_error(path: Path, compression: Compression, done: int, message: str) -> ShardReadError:
@@ -703,9 +679,11 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
         done: number of records read before.
         message: the reason, if a second walk finds no damage.
     """
+    dataset = path.parent.parent
+    verified = dataset if (dataset / MANIFEST).exists() else path
     return ShardReadError(
         f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
-        f"`seqrecorder verify {_path_to_verify(path)}` lists all damage, `seqrecorder salvage` saves what is whole",
+        f"`seqrecorder verify {verified}` lists all damage, `seqrecorder salvage` saves what is whole",
         path=path,
     )
 
@@ -720,12 +698,6 @@ def _first_loss(path: Path, compression: Compression) -> str:
         return f"record {walk.lengths.size} at byte {walk.offset}: the file {walk.problem}"
     with open_stream(path, compression) as shard:
         return next(map(str, find_records(shard.file, shard.size, shard.problem).losses), "")
-
-
-def _path_to_verify(path: Path) -> Path:
-    """Return the path to verify: the dataset of a shard, or the shard alone."""
-    dataset = path.parent.parent
-    return dataset if (dataset / MANIFEST).exists() else path
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
@@ -744,8 +716,8 @@ _SHORT_STREAM = 1024
 
 
 @remember(most=4096)
-def _is_framed_at(state: FileState, start: int, stop: int) -> bool:
-    file = PlacedFile(state.path)
+def _is_framed_at(path: Path, start: int, stop: int) -> bool:
+    file = PlacedFile(path)
     # Bytes that the disk cannot read raise an error here; under a map they end the process by a signal.
     for offset in range(start, stop, _READ_FIRST):
         file.read_at(offset, min(_READ_FIRST, stop - offset))
@@ -800,7 +772,7 @@ class SoughtShard:
         if stop - start >= _MAPPED and self.path.exists():  # it may be removed meanwhile
             check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file crashes
             with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading says so
-                if _is_framed_at(FileState.of(self.path), start, stop):
+                if _is_framed_at(self.path, start, stop):
                     return self._file.map(start, stop - start)[HEADER:-FOOTER]
         frame = self._bytes(start, stop - start)
         if not is_framed(frame):

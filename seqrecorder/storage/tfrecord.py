@@ -24,7 +24,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError, ShardReadError
-from seqrecorder.storage.files import FileState, ReadAround, faults_around, open_source, reason_at, remember, writing
+from seqrecorder.storage.files import ReadAround, faults_around, open_source, reason_at, remember, writing
 from seqrecorder.wire.byte_rows import interleave, of_list, of_matrix, sizes
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 
@@ -58,13 +57,12 @@ _FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
 minus each of the others."""
 _LEAST_SCALE = 2
 _LONG = 4096  # bytes; longer spans are folded
-_BLOCKS = (64, 32)  # bytes; the latter for spans of at most _SHORT bytes and a mean below _SMALL
-_BLOCK, _SHORT, _SMALL = _BLOCKS[0], 1024, 96
+_BLOCK = 32  # bytes of a short span that are looked up together
 _GROUP_BYTES = 1 << 20  # folded together, so that they stay in the cache
 _PIECE_BYTES = 1 << 22  # of one span, folded at a time: longer pieces need fewer operations per byte
 _SPREAD = 1.25  # longest over shortest span of a group
 _LOOKED_UP = 1 << 19  # bytes looked up at once, so that they stay in the cache
-_LEAST_TABLE = 512
+_TABLE_WIDTH = 512  # bytes; folding leaves fewer
 _ROW = 256  # bytes of one span per row of a lookup, so that the table stays in the cache
 _MOST_OF_ONE = 1 << 15
 
@@ -147,7 +145,7 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     rows[-size:][:_START] ^= np.uint8(_OCTETS - 1)
     entries = rows.reshape(count, _ROW) + _descending()
     first: int
-    first, *rest = np.bitwise_xor.reduce(_table(_ROW).take(entries), axis=1).tolist()
+    first, *rest = np.bitwise_xor.reduce(_table().take(entries), axis=1).tolist()
     one, two, three, four = _behind_row()
     for row in rest:  # advance the register over the zeros of a row
         first = row ^ one[first & 255] ^ two[first >> 8 & 255] ^ three[first >> 16 & 255] ^ four[first >> 24]
@@ -167,8 +165,7 @@ def register_over(octets: NDArray[np.uint8]) -> int:
     if _extend is not None:
         return int(_extend(_ONES, octets)) ^ _ONES
     rest = _folded(octets[None])[0]
-    table = _table(_width(rest.size))
-    return int(np.bitwise_xor.reduce(table.take(rest + _OCTETS * np.arange(rest.size)[::-1])))
+    return int(np.bitwise_xor.reduce(_table().take(rest + _OCTETS * np.arange(rest.size)[::-1])))
 
 
 def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -190,7 +187,7 @@ def _descending() -> NDArray[np.int64]:
 @functools.cache
 def _behind_row() -> list[list[int]]:
     """Return a table per byte of a register, lowest first: its value after a row of zeros."""
-    table = _table(_ROW).reshape(-1, _OCTETS)
+    table = _table().reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
 
@@ -213,13 +210,13 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 
 
 def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the register after each span."""
+    """Return the register after each span of less than _LONG bytes."""
     out = np.empty(lengths.size, np.uint32)
     group_of = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
     cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
     for first, last in itertools.pairwise([0, *cuts, lengths.size]):
         out[first:last] = _looked_up(data, starts[first:last], lengths[first:last])
-    return out ^ _after_ones(_width(int(lengths.max())))[lengths]
+    return out ^ _after_ones()[lengths]
 
 
 def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -227,28 +224,24 @@ def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDAr
 
     A span is cut into blocks from its end; the first block is padded with leading zeros, which change nothing.
     """
-    longest = int(lengths.max(initial=0))
-    block = _BLOCKS[longest <= _SHORT and int(lengths.sum()) < _SMALL * lengths.size]
-    counts = np.maximum((lengths + (block - 1)) // block, 1)
+    counts = np.maximum((lengths + (_BLOCK - 1)) // _BLOCK, 1)
     ends = np.cumsum(counts)
     behind = np.repeat(ends - 1, counts) - np.arange(int(ends[-1]))  # blocks
-    places = np.repeat(starts + lengths, counts) - block * (behind + 1)
+    places = np.repeat(starts + lengths, counts) - _BLOCK * (behind + 1)
     if int(places[0]) < 0 or int(places.min()) < 0:
         low, high = max(0, int(starts.min())), int((starts + lengths).max())
-        data = np.concatenate([np.zeros(block, np.uint8), data[low:high]])
-        places += block - low
-    items: NDArray[np.void] = np.ndarray((data.size - block + 1,), f"V{block}", data.data, strides=(1,))
+        data = np.concatenate([np.zeros(_BLOCK, np.uint8), data[low:high]])
+        places += _BLOCK - low
+    items: NDArray[np.void] = np.ndarray((data.size - _BLOCK + 1,), f"V{_BLOCK}", data.data, strides=(1,))
     blocks = items[places]
     firsts = ends - counts
-    kept = _after_zeros(block).take(counts * block - lengths)
+    kept = _after_zeros().take(counts * _BLOCK - lengths)
     blocks[firsts] = (blocks[firsts].view("<u8") & kept.view("<u8")).view(blocks.dtype)
-    registers = _of_rows(blocks.view("<u4").reshape(-1, block // 4))
-    if longest <= block:
-        return registers
+    registers = _of_rows(blocks.view("<u4").reshape(-1, _BLOCK // 4))
     more = np.flatnonzero(behind)
     octets = registers[more].view(np.uint8).reshape(-1, _START)
     places = behind[more] * (_START * _OCTETS)
-    table, moved = _moved(block), np.zeros(more.size, np.uint32)
+    table, moved = _moved(), np.zeros(more.size, np.uint32)
     for number in range(_START):
         moved ^= table.take(places + (octets[:, number] + np.int64(number * _OCTETS)))
     registers[more] = moved
@@ -279,12 +272,12 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 
 @functools.cache
-def _moved(block: int) -> NDArray[np.uint32]:
+def _moved() -> NDArray[np.uint32]:
     """Return the value of each byte of a register after up to N blocks of zeros: `(blocks, 4, 256)`, flat."""
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
-    table[1] = _with_zeros(table[0], block)
+    table[1] = _with_zeros(table[0], _BLOCK)
     for number in range(2, len(table)):
         before = table[number - 1]
         table[number] = 0
@@ -294,31 +287,27 @@ def _moved(block: int) -> NDArray[np.uint32]:
 
 
 @functools.cache
-def _after_zeros(block: int) -> NDArray[np.void]:
+def _after_zeros() -> NDArray[np.void]:
     """Return masks of a block by the number of leading bytes that they clear."""
-    masks = np.where(np.arange(block) < np.arange(block + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
-    return masks.view(f"V{block}")[:, 0]
+    masks = np.where(np.arange(_BLOCK) < np.arange(_BLOCK + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
+    return masks.view(f"V{_BLOCK}")[:, 0]
 
 
 @functools.cache
-def _after_ones(width: int) -> NDArray[np.uint32]:
-    """Return the registers after 0 to `width` zeros, starting from ones."""
+def _after_ones() -> NDArray[np.uint32]:
+    """Return the registers after 0 to _LONG zeros, starting from ones."""
     table, registers = OCTET_TABLE.tolist(), [_ONES]
-    for _ in range(width):
+    for _ in range(_LONG):
         registers.append(table[registers[-1] & 0xFF] ^ (registers[-1] >> 8))
     return np.array(registers, np.uint32)
 
 
-def _width(longest: int) -> int:
-    return max(_LEAST_TABLE, 1 << (longest - 1).bit_length() if longest else 0)
-
-
 @functools.cache
-def _table(width: int) -> NDArray[np.uint32]:
-    """Return the registers of each byte followed by 0 to `width - 1` zeros."""
-    table = np.empty((width, _OCTETS), np.uint32)
+def _table() -> NDArray[np.uint32]:
+    """Return the registers of each byte followed by 0, 1, ... zeros."""
+    table = np.empty((_TABLE_WIDTH, _OCTETS), np.uint32)
     table[0] = OCTET_TABLE
-    for zeros in range(1, width):
+    for zeros in range(1, _TABLE_WIDTH):
         table[zeros] = _with_zeros(table[zeros - 1], 1)
     return table.reshape(-1)
 
@@ -356,7 +345,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
                 row[before + start - first :][:_START] ^= np.uint8(_OCTETS - 1)
         rest = _folded(rows)
     entries = rest + _OCTETS * np.arange(rest.shape[1], dtype=np.int32)[::-1]
-    registers: NDArray[np.uint32] = np.bitwise_xor.reduce(_table(_width(rest.shape[1])).take(entries), axis=1)
+    registers: NDArray[np.uint32] = np.bitwise_xor.reduce(_table().take(entries), axis=1)
     return registers
 
 
@@ -742,7 +731,6 @@ def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 _TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte
 _COMPILED_FROM = 4096  # mean bytes above which compiled code is faster frame by frame than on a copy of all
-_ALL_ONES = np.uint32(0xFFFFFFFF)
 
 
 def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
@@ -778,7 +766,7 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
     for crcs in (starts - FOOTER, stops):
         words[crcs] = unmasked(words[crcs])
     for begins in (starts - HEADER, starts):  # the register starts with ones at each
-        words[begins] ^= _ALL_ONES
+        words[begins] ^= np.uint32(_ONES)
     return not register_over(octets)
 
 
@@ -825,17 +813,17 @@ def check_frames(path: Path, compression: Compression, hint: Path | str) -> None
         compression: of the shard.
         hint: the path that the error advises to verify.
     """
-    if compression is None and not _lengths_lead_to_end(FileState.of(path)):
+    if compression is None and not _lengths_lead_to_end(path):
         check_walk(path, compression, -1, hint)
         raise ShardReadError(f"{path}: changes while it is read; {advice(hint)}", path=path)
 
 
 @remember(most=1 << 16)
-def _lengths_lead_to_end(state: FileState) -> bool:
+def _lengths_lead_to_end(path: Path) -> bool:
     try:
-        return frame_starts(state.path) is not None
+        return frame_starts(path) is not None
     except OSError as error:
-        raise unreadable(state.path, error) from error
+        raise unreadable(path, error) from error
 
 
 def check_walk(path: Path, compression: Compression, records: int, hint: Path | str) -> Walk:
@@ -858,18 +846,14 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
     return walk
 
 
+@remember(most=1 << 16)
 def count_records(path: Path, compression: Compression) -> int:
     """Count the records of a bare shard by a walk over its frames, cached by the state of the file.
 
     Raises:
         ShardReadError: it is damaged.
     """
-    return _count(FileState.of(path), compression)
-
-
-@remember(most=1 << 16)
-def _count(state: FileState, compression: Compression) -> int:
-    return check_walk(state.path, compression, -1, state.path).lengths.size
+    return check_walk(path, compression, -1, path).lengths.size
 
 
 UNKNOWN = -1

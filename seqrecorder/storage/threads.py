@@ -257,11 +257,6 @@ def _remove_left_over() -> None:
                 remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))
 
 
-def _is_seen() -> bool:
-    """Check whether stderr is a terminal, or the output of a notebook cell."""
-    return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
-
-
 class Progress:
     """Progress bar on stderr, through tqdm.
 
@@ -284,7 +279,9 @@ class Progress:
         self._bar: Any = None
         # A program without a console has no stderr at all.
         usable = sys.stderr is not None and not sys.stderr.closed
-        if installed and usable and (_is_seen() if show is None else show):
+        if usable and show is None:
+            show = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
+        if installed and usable and show:
             from tqdm.auto import tqdm  # a widget in notebooks
 
             with contextlib.suppress(OSError, ValueError):

@@ -218,7 +218,7 @@ def _commit_in_directory(
 ) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
-        with cleanup_when_terminated(), source.locked():
+        with cleanup_when_terminated(), exclusive(source.path):  # other commits wait
             if not _is_done(source, late=may_be_done):
                 try:
                     _commit(source, wanted, options)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sized
@@ -14,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.arrow import table_of
-from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of, scatter
+from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
 from seqrecorder.dataset.examples_csv import csv_line
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.keys import UniqueKeys
     from seqrecorder.dataset.manifest import SplitInfo
     from seqrecorder.dataset.record_store import RecordStore
-    from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.threads import Progress
     from seqrecorder.writing.splits import EarlyUploads, ShardOptions
@@ -113,12 +111,8 @@ class LifeCycle:
         self.has_hooks = self._loads or self._splits
         self._size = sizer(schema)
         self._snapshot = snapshotter(schema)
-        stored = {field.name: field for field in schema.fields}
-        self._columns = [
-            attribute.name
-            for attribute in attrs.fields(record_class)
-            if attribute.name not in stored or _is_scalar(stored[attribute.name])
-        ]
+        wide = {f.name for f in schema.fields if f.is_list or f.shape or f.sparse is not None}
+        self._columns = [attribute.name for attribute in attrs.fields(record_class) if attribute.name not in wide]
         self._has_row = callable(getattr(record_class, "to_csv_row", None))
 
     def encode(self, sources: Sources) -> Iterator[Block]:
@@ -172,11 +166,7 @@ class LifeCycle:
                 record = self._take_snapshot(record)
                 loaded = self._call("load", position, record)
                 record = record if loaded is None else loaded
-            if not self._splits:
-                return collections.deque([record])
-            chunks = self._call("split", position, record)
-            self._check_chunks(position, chunks)
-            return collections.deque(map(self._take_snapshot, self._iterate_chunks(position, chunks)))
+            return self._call("split", position, record) if self._splits else collections.deque([record])
         except SkipRecord as skip:
             self._reasons.append(str(skip))
             return collections.deque()
@@ -188,15 +178,8 @@ class LifeCycle:
         except CannotWait:  # its values do not fit their fields: encoding raises the error
             return record
 
-    def _check_chunks(self, position: int, chunks: Any) -> None:
-        is_record = isinstance(chunks, self._schema.record_class)
-        if is_record or isinstance(chunks, (str, bytes)) or not hasattr(chunks, "__iter__"):
-            raise RecordError(
-                f"{self._schema.name}.split: expected records (yield them one by one), got {type(chunks).__name__}",
-                position=position,
-            )
-
     def _call(self, name: str, position: int, record: Any) -> Any:
+        """Call a hook; return what `load` returns, or snapshots of the records of `split`."""
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(
@@ -204,19 +187,20 @@ class LifeCycle:
                 position=position,
             )
         try:
-            return hook(**self._params[name])
+            result = hook(**self._params[name])
+            if name == "load":
+                return result
+            is_record = isinstance(result, (self._schema.record_class, str, bytes))
+            if not is_record and hasattr(result, "__iter__"):
+                return collections.deque(map(self._take_snapshot, result))
         except SkipRecord:
             raise
         except Exception as error:
             raise self._hook_error(name, position, error) from error
-
-    def _iterate_chunks(self, position: int, chunks: Iterable[Any]) -> Iterator[Any]:
-        try:
-            yield from chunks
-        except SkipRecord:
-            raise
-        except Exception as error:
-            raise self._hook_error("split", position, error) from error
+        raise RecordError(
+            f"{self._schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
+            position=position,
+        )
 
     def _hook_error(self, name: str, position: int, error: Exception) -> RecordError:
         return RecordError(
@@ -290,10 +274,6 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
             position=position,
         )
-
-
-def _is_scalar(field: Field) -> bool:
-    return not (field.is_list or field.shape or field.sparse is not None)
 
 
 # Hooks may make records much larger. Chunks for workers begin with one source there, and grow while their results stay
@@ -601,6 +581,7 @@ class RecordIntake:
         lock: held while files are written, so that the end of the interpreter waits.
 
     Attributes:
+        placement: as above.
         position: number of records taken so far.
     """
 
@@ -616,7 +597,7 @@ class RecordIntake:
         progress: Progress,
         lock: threading.RLock,
     ) -> None:
-        self._schema, self._life_cycle, self._encoder, self._placement = schema, life_cycle, encoder, placement
+        self._schema, self._life_cycle, self._encoder, self.placement = schema, life_cycle, encoder, placement
         self._progress, self._lock = progress, lock
         self._failure: BaseException | None = None
         self._router = router = placement.router
@@ -624,7 +605,8 @@ class RecordIntake:
         self._lines = csv
         # Whether splits or CSV lines need more than the stored fields.
         self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
-        self._needs = list(dict.fromkeys([*(needs or ()), *placement.keys.needs]))
+        names = [*(needs or ()), *placement.keys.needs]
+        self._viewed = schema if self._whole else schema.select(names) if names else None
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)
         self.position = 0
 
@@ -632,21 +614,21 @@ class RecordIntake:
         """Take a record, with the split that the caller names for it, if any."""
         if self._failure is not None:
             raise self._failure
-        self._placement.check_split(split)
+        self.placement.check_split(split)
         self._waiting.add(record, split)
         if self._waiting.is_full:
             self._flush()
 
     def add_columns(self, columns: Any, split: str | None) -> None:
         """Take many records as columns."""
-        self._placement.check_split(split)
+        self.placement.check_split(split)
         self._go_through([columns], lambda batch: self._encode_columns(*self._check_columns(batch), split))
 
     def add_all(self, stream: RecordStream) -> None:
         """Take all records of a source, one by one, or in batches if it has columns."""
         for name in stream.splits:
-            self._placement.check_split(name)
-            self._placement.open(name)
+            self.placement.check_split(name)
+            self.placement.open(name)
         if stream.size is not None:
             self._progress.expect(stream.size)
         try:
@@ -656,7 +638,7 @@ class RecordIntake:
                 self._add_source(rows, split)
                 self._fill(stream)
         finally:
-            self._placement.skip(stream.skipped, stream.reasons)
+            self.placement.skip(stream.skipped, stream.reasons)
         for split, source in stream.columns:
             if isinstance(source, Selection):
                 self._add_selection(source, split)
@@ -668,7 +650,7 @@ class RecordIntake:
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
-            routed = self._placement.require_open().route(sources, splits).splits
+            routed = self.placement.require_open().route(sources, splits).splits
             self._write(Block(data, lengths, sources.positions, routed, None, None, [], (), len(data)))
 
         self._go_through([data], write_rows)
@@ -689,24 +671,26 @@ class RecordIntake:
 
     def _fill_from(self, records: Iterator[Any], split: str | None) -> None:
         self._flush()
-        try:
+        with self._keeping_failure():
             self._fill(RecordStream(records if split is None else {split: records}))
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def _flush(self) -> None:
-        first, (records, named) = self.position, self._waiting.take()
-        self.position += len(records)
+        records, named = self._waiting.take()
+        sources = self._number(records)
+        with self._keeping_failure(), self._lock:
+            self._encode(sources, named)
+
+    @contextlib.contextmanager
+    def _keeping_failure(self) -> Iterator[None]:
+        """Keep an error, after which nothing more is taken."""
         try:
-            with self._lock:
-                self._encode(Sources(np.arange(first, self.position), records), named)
+            yield
         except BaseException as error:
             self._failure = error
             raise
 
     def _encode(self, sources: Sources, named: list[str | None]) -> None:
-        placement = self._placement.require_open()
+        placement = self.placement.require_open()
         kept = placement.keep(sources)
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
@@ -724,22 +708,19 @@ class RecordIntake:
     def _write(self, block: Block) -> None:
         self._progress.reach(max([*block.sources[-1:].tolist(), *block.skipped[-1:]]) + 1)
         self._waiting.adapt(block)
-        self._placement.require_open().write(block)
+        self.placement.require_open().write(block)
 
     # Many at once ---------------------------------------------------------------------------------------------------
 
     def _go_through(self, batches: Iterable[Any], encode: Callable[[Any], None]) -> None:
         """Encode batches of a source behind all earlier records."""
         self._flush()
-        try:
+        with self._keeping_failure():
             with self._lock:
                 self._drain()
             for batch in batches:
                 with self._lock:
                     encode(batch)
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
         """Take the records of a source of columns; one by one if the class has hooks, which need records."""
@@ -747,7 +728,7 @@ class RecordIntake:
             self._fill_from(iter(source), split)
         else:
             self._go_through(self._iterate_columns(source), lambda pair: self._encode_columns(pair[0], pair[1], split))
-        self._placement.skip(source.skipped, source.reasons)
+        self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
         """Take selected records; copy their bytes if encoding them again would give the same."""
@@ -779,7 +760,8 @@ class RecordIntake:
 
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):
-            sources = self._number(self._views(part, count))
+            views = [None] * count if self._viewed is None else records_of(self._viewed, part)
+            sources = self._number(views)
             if self._router.cuts:
                 self._encode(sources, [split] * count)
                 continue
@@ -789,10 +771,9 @@ class RecordIntake:
 
     def _copy(self, store: RecordStore, positions: NDArray[np.int64], split: str | None) -> None:
         schema, size, messages = self._schema, positions.size, store.messages(positions)
-        views = list[Any]([None] * size)
-        if self._needs or self._whole:
-            decoder = RecordDecoder(schema if self._whole else schema.select(self._needs))
-            views = store.records(decoder, positions, messages)
+        views: list[Any] = [None] * size
+        if self._viewed is not None:
+            views = store.records(RecordDecoder(self._viewed), positions, messages)
         lengths = np.zeros((size, max(1, len(schema.groups))), np.int64)
         for column, group in enumerate(schema.groups):
             lengths[:, column] = store.lengths(positions, group)
@@ -800,14 +781,14 @@ class RecordIntake:
         block = Block(messages.rows(), lengths, sources.positions, sources.splits, None, None, [], (), size)
         self._write_kept(sources, split, lambda to: [attrs.evolve(block, splits=to.splits).only(to.kept)])
 
-    def _number(self, views: list[Any]) -> Sources:
+    def _number(self, records: list[Any]) -> Sources:
         first = self.position
-        self.position += len(views)
-        return Sources(np.arange(first, self.position), views)
+        self.position += len(records)
+        return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
         """Encode and write sources, except for those with a duplicate key."""
-        placement = self._placement.require_open()
+        placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
         if left.records:
@@ -815,42 +796,6 @@ class RecordIntake:
             splits[... if kept is None else kept] = placement.route(left, [split] * len(left.records)).splits
             for block in encode(attrs.evolve(sources, kept=kept, splits=splits)):
                 self._write(block)
-
-    def _views(self, columns: dict[str, Column], size: int) -> list[Any]:
-        """Make views of the records, with the fields that decide splits, keys and CSV lines."""
-        if self._whole:
-            return records_of(self._schema, columns)
-        return views(self._schema, columns, size, self._needs)
-
-
-def views(schema: Schema, columns: Mapping[str, Column], size: int, names: Sequence[str]) -> list[Any]:
-    """Make an object of each record with the values of a few fields; None for each if `names` is empty.
-
-    >>> import numpy as np, seqrecorder as sr
-    >>> @sr.record
-    ... class Point:
-    ...     x: int = sr.context("int64")
-    >>> [int(view.x) for view in views(sr.Schema.of(Point), {"x": sr.Column(np.array([3, 4]))}, 2, ["x"])]
-    [3, 4]
-
-    Args:
-        schema: the schema of the records.
-        columns: the columns of all fields.
-        size: number of records.
-        names: names of the fields to view.
-    """
-    if not names:
-        return [None] * size
-    values = [scatter(schema[name], columns[name]) for name in names]
-    return list(map(_view_class(tuple(names)), *values))
-
-
-@functools.lru_cache(maxsize=64)
-def _view_class(names: tuple[str, ...]) -> type:
-    """Make a class with these attributes, by position; its objects take a fifth of the time of a SimpleNamespace."""
-    # Names of fields need not be valid names of arguments.
-    attributes = {name: attrs.field(alias=f"value_{i}") for i, name in enumerate(names)}
-    return attrs.make_class("View", attributes, slots=True, eq=False)
 
 
 class Placement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import struct
 from array import array
@@ -124,7 +123,9 @@ class SortedSpill:
         inner = SortedSpill(bucket.path.with_name(f"{bucket.path.name}-"), memory_bytes=memory, bits=bits)
         for tag, item in _read(bucket):
             inner.add(tag, item)
-        _remove(bucket.path)
+        # A file that cannot be removed now is removed with the directory at the end.
+        with contextlib.suppress(OSError), faults_around("remove", bucket.path):
+            bucket.path.unlink()
         yield from inner.drain()
 
     def close(self) -> None:
@@ -211,9 +212,3 @@ def _read_exactly(file: IO[bytes], size: int) -> bytes:
             path=file.name,
         )
     return data
-
-
-def _remove(path: Path) -> None:
-    # A file that cannot be removed now is removed with the directory at the end.
-    with contextlib.suppress(OSError), faults_around("remove", path):
-        os.unlink(path)  # noqa: PTH108 - one of very many

@@ -375,14 +375,10 @@ class Writer(Generic[R]):
             seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
         )
         self._splitting: Splitting | None = None
-        self._placement: Placement | None = None
         self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
         self._lock = threading.RLock()  # against the end of the interpreter
-        self._finalizer: weakref.finalize[..., Self] | None = None
-        self._staging: Staging | None = None
-        self._cleanup = contextlib.ExitStack()
 
     def _url_of(self, destination: Any) -> Destination | None:
         """Open the destination at a URL; return None for a directory."""
@@ -433,7 +429,6 @@ class Writer(Generic[R]):
                 self._keys.register(self._old, self._standing.text or b"")
             for name in self._router.names:
                 placement.open(name)
-            self._placement = placement
             self._open_intake = RecordIntake(
                 self.schema,
                 self._life_cycle,
@@ -457,10 +452,10 @@ class Writer(Generic[R]):
 
     @property
     def _intake(self) -> RecordIntake:
-        if self._placement is None or self._open_intake is None:
+        if self._open_intake is None:
             raise OptionError("a Writer writes inside its `with` block")
         self._check_process()
-        self._placement.require_open()
+        self._open_intake.placement.require_open()
         return self._open_intake
 
     def _check_process(self) -> None:
@@ -475,7 +470,7 @@ class Writer(Generic[R]):
     ) -> None:
         """Publish the dataset, or remove every trace of it after an error; a forked child does neither."""
         if self._process != os.getpid():
-            self._placement = None
+            self._open_intake = None
             if kind is None:
                 self._check_process()
             return
@@ -489,9 +484,8 @@ class Writer(Generic[R]):
                 raise
             _LOG.warning("%s is written, but the cleanup after that failed: %r", self.destination, failure)
         finally:
-            if self._finalizer is not None:
-                self._finalizer.detach()
-            self._placement = None  # later records would be lost
+            self._finalizer.detach()
+            self._open_intake = None  # later records would be lost
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -575,11 +569,7 @@ class Writer(Generic[R]):
     # The end --------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if self._staging is None:  # pragma: no cover - called inside the block only
-            raise RuntimeError("no staging directory")
-        intake, placement = self._intake, self._placement
-        if placement is None:  # pragma: no cover - called inside the block only
-            raise RuntimeError("no placement")
+        intake, placement = self._intake, self._intake.placement
         intake.finish()
         # Of a dataset in parts, only all parts together know whether there is a split.
         if placement.is_empty and self._part is None and not self.options.append:

@@ -182,33 +182,6 @@ def test_readers_beside_overwriters():
     writer.join()
 
 
-def test_places_in_the_memory_of_tensorflow(tmp_path, request):
-    """`ram://` is a place, too: TensorFlow reads there what was written, and has what others have of it."""
-    tf, url = pytest.importorskip("tensorflow"), "ram://places/corpus"
-    for place in (Place.of(url), Place.of(f"{url}2")):  # which are the process's
-        request.addfinalizer(lambda place=place: place.remove(place.items()))
-    sr.write(items(3), f"{url}2")  # whose name begins alike
-    sr.write(OLD, url, shards=2)
-    sr.write(NEW, url, append=True)
-    with pytest.raises(sr.DatasetExistsError):
-        sr.write(NEW, url)
-    shards = tf.io.gfile.glob(f"{url}/train/*.tfrecord")
-    assert sum(1 for _ in tf.data.TFRecordDataset(shards)) == len(OLD + NEW) == sr.info(url).records
-    batches = sr.read(url, batch=sr.Pad(3))
-    assert sorted(key.decode() for batch in batches for key in batch["key"].numpy()) == new_keys("append")
-    assert sr.verify(url).ok
-    assert sr.pull(url, tmp_path / "back").records == len(OLD + NEW)
-    sr.write(NEW, url, overwrite=True)
-    assert keys(url) == [record.key for record in NEW]
-    assert sr.clean(url, older_than=0).keys() == {name for path in shards for name in files_of(path, url)}
-    assert sr.verify(f"{url}2").ok
-
-
-def files_of(path, url):
-    name = path.removeprefix(f"{url}/")
-    return name, name.replace(".tfrecord", ".lengths")
-
-
 def test_eight_writers_race(bucket):
     """Of several that write to one URL at once, through the server's own conditions, one wins and the rest are told."""
     url, results = f"{bucket}/race", []

@@ -21,7 +21,7 @@ def look():
     made = []
 
     @remember(most=2)
-    def look(_state):
+    def look(_path):
         found = Found()
         made.append(weakref.ref(found))
         return found
@@ -36,20 +36,25 @@ def state(tmp_path):
     return FileState.of(tmp_path / "file")
 
 
-def test_a_settled_file_is_looked_at_once(look, state):
+def test_a_settled_file_is_looked_at_once(look, state, monkeypatch):
     """What was found of a file is given again while its state is equal, and looked for again when it is not."""
     settled = attrs.evolve(state, is_settled=True)
-    assert look(settled) is look(attrs.evolve(settled))
+    states = [settled, attrs.evolve(settled)]
+    for at in range(5):  # size, times of modification and change, inode, device
+        other = tuple(value + (i == at) for i, value in enumerate(settled.status))
+        states += [attrs.evolve(settled, status=other), settled]
+    monkeypatch.setattr(FileState, "of", lambda _: states.pop(0))
+    assert look(state.path) is look(state.path)
     assert len(look.made) == 1
-    for name in ("size", "modified", "changed", "inode", "device"):
-        assert look(attrs.evolve(settled, **{name: getattr(settled, name) + 1})) is not look(settled)
+    for _ in range(5):
+        assert look(state.path) is not look(state.path)
 
 
 def test_nothing_is_kept_of_a_file_that_changed_just_now(look, state):
     """It is looked at each time, and what was found goes when nobody holds it."""
     assert not state.is_settled
     for _ in range(5):
-        look(state)
+        look(state.path)
     gc.collect()
     assert [reference() for reference in look.made] == [None] * 5
 

@@ -37,9 +37,9 @@ def put(place, name, data):
 
 def let_go():
     """End the reading of this process, as its end would; return the directory with what it had asked for."""
-    made = object_cache._Reader.of(paths.cache_directory(), os.getpid())
+    made = object_cache._reader_of(paths.cache_directory(), os.getpid())
     unlock(made._lock)
-    object_cache._Reader._of_process.__func__.cache_clear()
+    object_cache._reader_of.cache_clear()
     return made._list.parent
 
 
@@ -171,7 +171,7 @@ def test_the_cache_may_be_removed(place, tmp_path):
         directory = cached(place, b"{}")
         fetch_cached(place, directory, [file])
         assert (directory / "train/a").read_bytes() == b"abc"
-        assert str(directory.name) in (object_cache._Reader.of(tmp_path / "cache", os.getpid())._list).read_text()
+        assert str(directory.name) in (object_cache._reader_of(tmp_path / "cache", os.getpid())._list).read_text()
         shutil.rmtree(tmp_path / "cache")
     with pytest.raises(sr.ShardReadError, match="gone from the cache; read"):
         fetch_cached(place, directory, [file])

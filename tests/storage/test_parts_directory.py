@@ -11,6 +11,7 @@ from faults import FailAt, names
 from seqrecorder.errors import DatasetNotFoundError, ShardWriteError
 from seqrecorder.storage import files
 from seqrecorder.storage.files import link_file, on_fault_point
+from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.publish import PartsDirectory
 
 
@@ -33,7 +34,7 @@ def test_attempts(tmp_path: Path) -> None:
 def test_removal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Attempts that were noted go, and those that go on; what was completed since waits, and the user's own stays."""
     place = PartsDirectory.of(tmp_path / "corpus")
-    with pytest.raises(DatasetNotFoundError), place.locked():
+    with pytest.raises(DatasetNotFoundError), exclusive(place.path):
         pass
     for name in ("00001-x", ".00002-y.incomplete-0123456789abcdef", "mine"):
         (place.path / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Views of columns: what their records would have, for a few fields."""
+"""Records of a few fields of columns: what decides splits and keys while columns are written."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec.columns import gather
-from seqrecorder.writing.intake import views
+from seqrecorder.codec.columns import gather, records_of
 
 
 @sr.record
@@ -25,14 +24,8 @@ RECORDS = [Mixed("a", [1, 2], 0.5), Mixed("b", []), Mixed("c", [3], None, 7)]
 def test_views_have_what_their_records_have(names: list[str]) -> None:
     """The values of each field that is asked for, whatever its kind and name; and nothing else."""
     schema = sr.Schema.of(Mixed)
-    made = views(schema, gather(schema, RECORDS), 3, names)
+    made = records_of(schema.select(names), gather(schema, RECORDS))
     for view, record in zip(made, RECORDS, strict=True):
         assert {name for name in ("key", "ids", "maybe", "value_0") if hasattr(view, name)} == set(names)
         for name in names:
             assert np.array_equal(getattr(view, name), getattr(record, name))
-
-
-def test_views_of_no_fields() -> None:
-    """Where nothing is asked, there is no object."""
-    schema = sr.Schema.of(Mixed)
-    assert views(schema, gather(schema, RECORDS), 3, []) == [None] * 3
