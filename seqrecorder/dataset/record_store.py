@@ -17,7 +17,6 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import (
-    column,
     dataset_at,
     explaining_replacement,
     manifest_bytes,
@@ -56,15 +55,16 @@ T = TypeVar("T")
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
     """Return the files of a split in groups: each is a file of its own, or files among which records were dealt."""
-    firsts = _first_of_groups([file.start for file in files], [file.step for file in files])
+    firsts = _first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
 
-def _first_of_groups(starts: Sequence[int], steps: Sequence[int]) -> list[int]:
+def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
     """Return the numbers of the files that are the first of a group (see `in_written_order`)."""
     firsts: list[int] = []
-    for number, (start, step) in enumerate(zip(starts, steps, strict=True)):
-        is_dealt = step > 1 and firsts and step == steps[firsts[-1]] and 0 < start - starts[firsts[-1]] < step
+    for number, file in enumerate(files):
+        first = files[firsts[-1]] if firsts else file
+        is_dealt = file.step > 1 and file.step == first.step and 0 < file.start - first.start < file.step
         if not is_dealt:
             firsts.append(number)
     return firsts
@@ -80,9 +80,9 @@ class WrittenOrder:
     def __init__(self, splits: Sequence[Sequence[ShardInfo]]) -> None:
         firsts, files = list[int](), 0
         for split in splits:
-            firsts += [files + first for first in _first_of_groups(column(split, "start"), column(split, "step"))]
+            firsts += [files + first for first in _first_of_groups(split)]
             files += len(split)
-        self._records = np.array([count for split in splits for count in column(split, "records")], np.int64)
+        self._records = np.array([shard.records for split in splits for shard in split], np.int64)
         self._first_files = np.array(firsts, np.int64)
         self._sizes = np.diff(self._first_files, append=files)  # of the groups, in files
         self._starts = np.concatenate([[0], np.cumsum(self._records)])[np.append(self._first_files, files)]
@@ -252,7 +252,7 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
         runs = _runs(store, files[edges[:-1]], rows[edges[:-1]], np.diff(edges))
         is_there = not store.is_sought or (store.pieces and path.exists())
         size = path.stat().st_size if is_there else int(np.diff(runs.table[:, 3:]).sum())
-        file = ShardFile(path, lengths_path if groups else None, stop - start, size, start)
+        file = ShardFile(directory, path.name, lengths_path.name if groups else None, stop - start, size, start)
         out.append(attrs.evolve(file, runs=runs) if in_place else file)
     return out
 

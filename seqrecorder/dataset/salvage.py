@@ -16,7 +16,7 @@ import numpy as np
 
 from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest, shards_of
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, bins_text, dataset_at, read_manifest, shards_of
 from seqrecorder.dataset.recovery import recover_shard, written_lengths
 from seqrecorder.errors import (
     DatasetError,
@@ -287,7 +287,7 @@ def _salvage_shard(
         bytes=target.stat().st_size,
         sha256=sha256(target),
         lengths_sha256=sha256(lengths_target),
-        histogram=tuple(histogram(steps)),
+        bins=bins_text(histogram(steps)),
     )
     return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info, left
 
@@ -331,7 +331,7 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
         check_names([inner.name], "split")
         # All shards of a dataset have the same compression; a GZIP file without its first bytes seems plain.
         compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
-        infos = [ShardInfo(path.name, 0, 0, 0, "", "", (), 0, 1) for path in paths]
+        infos = [ShardInfo(path.name, 0, 0, 0, "", "", "", 0, 1) for path in paths]
         splits[inner.name] = SplitInfo(inner.name, tuple(infos))
     if not splits:
         raise DatasetNotFoundError(f"{directory} has no directory with {_PATTERN} files", path=directory)

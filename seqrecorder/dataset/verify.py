@@ -14,7 +14,7 @@ import numpy as np
 
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
-from seqrecorder.dataset.manifest import bins_of, is_as_written, read_manifest, read_statistics, shards_of, was_replaced
+from seqrecorder.dataset.manifest import is_as_written, read_manifest, read_statistics, shards_of, was_replaced
 from seqrecorder.dataset.shard_set import Origin, resolve
 from seqrecorder.errors import (
     DatasetError,
@@ -237,7 +237,7 @@ def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
     for name, split in manifest.splits.items():
-        if bins_of(tuple(split.shards)) != bins_of(split.shards):
+        if split.sum_bins() != split.bins:
             yield Problem(MANIFEST, f"the histogram of all shards of {name!r} is not the sum of theirs")
     if schema is not None:
         try:

@@ -12,7 +12,6 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
-from seqrecorder.dataset.manifest import column
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
@@ -93,7 +92,9 @@ class Feed:
     def _has_lengths(self, group: str) -> bool:
         manifest = self.origin.manifest
         return (
-            manifest is not None and group in manifest.schema.groups and all(column(self.origin.files, "lengths_path"))
+            manifest is not None
+            and group in manifest.schema.groups
+            and all(file.lengths_name for file in self.origin.files)
         )
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:

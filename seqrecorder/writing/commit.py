@@ -21,7 +21,6 @@ from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,
     SplitInfo,
-    column,
     combine,
     first_reasons,
     read_manifest,
@@ -489,7 +488,7 @@ def _identity(manifest: Manifest, generation: int) -> str:
 
 def _digests(manifest: Manifest) -> dict[str, list[str]]:
     """Return the SHA-256 of the shards of each split."""
-    return {name: column(split.shards, "sha256") for name, split in manifest.splits.items()}
+    return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
 
 
 def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:

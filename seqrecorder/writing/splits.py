@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.examples_csv import csv_line
-from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting
+from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text
 from seqrecorder.dataset.remote import unique_name
 from seqrecorder.dataset.splits import (
     DROPPED,
@@ -561,7 +561,7 @@ class SplitWriter:
     def _close_first(self) -> None:
         """Close the first open shard, so that only files that are being written stay open."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
-        self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", tuple(histogram(steps)), 0, 1))
+        self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
         """Close all files, and describe the split for the manifest.
