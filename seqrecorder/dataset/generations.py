@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import re
 import secrets
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from seqrecorder.dataset.manifest import FORMAT, files_of, manifest_bytes, parse_manifest
+from seqrecorder.dataset.manifest import files_of, manifest_bytes, parse_manifest
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -38,7 +37,6 @@ from seqrecorder.storage.files import (
     MANIFEST,
     examples_name,
     generation_of,
-    lengths_name,
     sync_tree,
     write_file,
     writing,
@@ -63,24 +61,7 @@ ASSET_GENERATION = re.compile("g([0-9]{4,})")
 """Name of a directory of assets that were added by a later generation."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
-_RECORDS, _LENGTHS, _CSV = ".tfrecord", ".lengths", ".csv"
-
-
-def is_manifest_of_ours(data: bytes, locked: Held) -> bool:
-    """Check whether a `manifest.json` belongs to a dataset, even to a damaged one.
-
-    It does if it says `"format": "seqrecorder"`. If it is not valid JSON, it does if there are shards with their files
-    of lengths beside it, which no other program writes.
-
-    Args:
-        data: its bytes.
-        locked: the directory.
-    """
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return f'"format": "{FORMAT}"'.encode() in data or bool(by_names(locked))
-    return isinstance(content, dict) and content.get("format") == FORMAT
+_CSV = ".csv"
 
 
 def named(manifest: Manifest) -> set[str]:
@@ -126,27 +107,6 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
 def strays(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the leftovers of killed writers in a dataset."""
     return belongings(locked, manifest) - named(manifest) - _listings(locked, manifest)
-
-
-def by_names(locked: Held) -> set[str]:
-    """List by name the paths of the files of a dataset whose manifest cannot be read.
-
-    These are shards in a directory with the name of their split, if they have a file of lengths or a later generation,
-    the listings beside them, the index of the keys, and the statistics.
-    """
-    ours: set[str] = locked.entries().keys() & BESIDE_MANIFEST
-    for split, kind in locked.entries().items():
-        if kind != "directory" or split == ASSETS or split.startswith("."):
-            continue
-        names = _owned(locked, split)
-        shards = {
-            name
-            for name, generation in names.items()
-            if name.endswith(_LENGTHS) or (name.endswith(_RECORDS) and (generation or lengths_name(name) in names))
-        }
-        listings = {name for name in names if shards and name.endswith(_CSV)}
-        ours |= {f"{split}/{name}" for name in shards | listings}
-    return ours
 
 
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
@@ -217,7 +177,7 @@ class Standing:
 
     Attributes:
         text: text of its manifest; None if there was no dataset.
-        manifest: the parsed manifest; None if there was none, or it cannot be read.
+        manifest: the parsed manifest; None if there was none.
         generation: generation of the files to write.
     """
 
@@ -269,7 +229,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the destination is no dataset, and cannot be overwritten.
+        DatasetExistsError: the manifest there is damaged or not of a dataset, and nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has another compression.
         SchemaMismatchError: the fields differ by more than new ones that records may lack.
@@ -293,32 +253,17 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
             )
         return Standing(text, old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():
-        with exclusive(dataset) as locked:
-            return _overwritable(locked)
+        text = manifest_bytes(dataset)
+        try:
+            old = parse_manifest(text, dataset)
+        except ManifestError as error:
+            raise DatasetExistsError(
+                f"{dataset} cannot be overwritten, since its {MANIFEST} is damaged or not of seqrecorder, so that its "
+                f"files are unknown; remove the directory, or choose another destination ({error})",
+                path=dataset,
+            ) from error
+        return Standing(text, old, old.generation + 1)
     return NOTHING
-
-
-def _overwritable(locked: Held) -> Standing:
-    data = locked.read(MANIFEST)
-    if data is None:
-        return NOTHING
-    # A damaged manifest may be overwritten as well.
-    with contextlib.suppress(DatasetError):
-        old = parse_manifest(data, locked.path)
-        return Standing(data, old, old.generation + 1)
-    if not is_manifest_of_ours(data, locked):
-        raise DatasetExistsError(
-            f"{locked.path} holds a {MANIFEST} that is not of seqrecorder, so it is no dataset to overwrite; choose "
-            "another destination",
-            path=locked.path,
-        )
-    return Standing(data, None, next_generation(locked))
-
-
-def next_generation(locked: Held) -> int:
-    """Find a generation that no file in a directory has, if there is no manifest to tell."""
-    splits = [name for name, kind in locked.entries().items() if kind == "directory"]
-    return max((generation for split in splits for generation in _owned(locked, split).values()), default=-1) + 1
 
 
 def clean_destination(destination: Path) -> None:
@@ -357,7 +302,7 @@ def publish(
     def find_replaced(locked: Held) -> set[str] | None:
         _check_unchanged(locked, old)
         clean_up(locked, old.manifest)
-        ours = _all_of(locked, old)
+        ours = belongings(locked, old.manifest) if old.manifest is not None else set()
         return None if others(locked, ours) else ours
 
     if not keep and staging.publish(find_replaced):
@@ -412,14 +357,16 @@ def merge_into(
     with exclusive(dataset, outer) as locked:
         _check_unchanged(locked, old)
         clean_up(locked, old.manifest)
-        replaced = set() if keep else _all_of(locked, old)
+        replaced = set[str]()
         if old.manifest is not None:
             if keep:
                 _check_complete(locked, old.manifest)
+            else:
+                replaced = belongings(locked, old.manifest)
             locked.remove(strays(locked, old.manifest))
         _check_room(locked, staging)
         # An overwrite notes its old files as well: if it is killed before it removes them, only the note lists them.
-        notes = {note_name(): noted for noted in (text, old.manifest and not keep and old.text) if noted}
+        notes = {note_name(): noted for noted in (text, old.text if not keep else None) if noted}
         moved, created = list[str](), list[str]()
         try:
             for name, noted in notes.items():
@@ -440,12 +387,6 @@ def merge_into(
             _LOG.warning("%s was overwritten, but old files of it could not be removed: %s", dataset, ", ".join(left))
         locked.remove(notes)
     return new
-
-
-def _all_of(locked: Held, old: Standing) -> set[str]:
-    if old.text is None:
-        return set()
-    return by_names(locked) if old.manifest is None else belongings(locked, old.manifest)
 
 
 def _restore(locked: Held, text: bytes | None) -> None:

@@ -20,7 +20,6 @@ import attrs
 
 from seqrecorder.dataset.generations import ASSET_GENERATION, NOTHING, Standing, named, publish, standing
 from seqrecorder.dataset.manifest import (
-    FORMAT,
     Manifest,
     SplitInfo,
     dataset_at,
@@ -184,13 +183,13 @@ class Destination:
                 path=self.place.url,
             )
         old = self.manifest
-        if old is None and f'"format": "{FORMAT}"'.encode() not in self.text:
+        if old is None:
             raise DatasetExistsError(
-                f"{self.place.at(MANIFEST)} is not of seqrecorder, so there is no dataset to overwrite; choose another "
-                "destination",
+                f"{self.place.at(MANIFEST)} is damaged or not of seqrecorder, so there is no dataset to overwrite; "
+                "choose another destination",
                 path=self.place.url,
             )
-        return Standing(self.text, old, 0 if old is None else old.generation + 1)
+        return Standing(self.text, old, old.generation + 1)
 
     def publish(
         self,

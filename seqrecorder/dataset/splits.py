@@ -214,16 +214,13 @@ class Ratios:
 
 
 def _check_sum(shares: Mapping[str, float]) -> None:
-    try:
-        total = math.fsum(shares.values())
-    except OverflowError:
-        total = math.inf
+    total = sum(shares.values())  # infinite where they are huge
     if abs(total - 1) <= _SUM_TOLERANCE:
         return
     advice = "give at least one split a share"
     if total > 0:
         largest = max(shares.values())  # dividing by it first keeps huge and tiny sums in range
-        scale = math.fsum(share / largest for share in shares.values())
+        scale = sum(share / largest for share in shares.values())
         advice = f"use { ({name: share / largest / scale for name, share in shares.items()})!r}"
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
 
@@ -603,12 +600,18 @@ class SplitsInTime:
             for record, edges in zip(records, every, strict=True)
         ]
 
+    def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
+        """Return the first step of each split in each record, and the number of its steps: int64 `(n, splits + 1)`.
+
+        Takes and raises what `steps_before` does.
+        """
+        before = steps_before(times, steps, self.bounds, self._time.name, positions)
+        return np.column_stack([np.zeros_like(steps), before, steps])
+
     def _edges(self, times: Sequence[NDArray[Any]], positions: NDArray[np.int64] | None) -> list[list[int]]:
-        """Return the first step of each split in each record, and the number of its steps."""
         steps = np.array(list(map(len, times)), np.int64)
         every = np.concatenate([np.empty(0, self._time.element.numpy), *times])
-        before = steps_before(every, steps, self.bounds, self._time.name, positions)
-        edges: list[list[int]] = np.column_stack([np.zeros_like(steps), before, steps]).tolist()
+        edges: list[list[int]] = self.edges(every, steps, positions).tolist()
         return edges
 
     def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:
