@@ -188,12 +188,6 @@ def _joined(field: Field, parts: Sequence[Column]) -> Column:
 
     present = None
     if any(part.present is not None for part in parts):
-        present = np.concatenate([_presence(part) for part in parts])
+        masks = (np.ones(part.records, bool) if part.present is None else part.present for part in parts)
+        present = np.concatenate(list(masks))
     return Column(joined("values"), joined("steps"), joined("counts"), joined("indices"), present)
-
-
-def _presence(column: Column) -> Any:
-    if column.present is not None:
-        return column.present
-    lengths = next((part for part in (column.steps, column.counts) if part is not None), column.values)
-    return np.ones(len(lengths), bool)

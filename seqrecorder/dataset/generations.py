@@ -131,16 +131,10 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 # Notes ------------------------------------------------------------------------------------------------------------
 
 
-def note_name() -> str:
-    """Make a name for a note: a copy of a manifest beside the dataset's own while its files are added or removed.
-
-    If their writer is killed meanwhile, the note tells which files to remove.
-    """
-    return f".{MANIFEST}.files-{secrets.token_hex(8)}"
-
-
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
     """Remove the leftovers of a writer that was killed during a publication, by its notes.
+
+    A note is a copy of a manifest beside the dataset's own while its files are added or removed.
 
     Args:
         locked: the directory.
@@ -160,11 +154,6 @@ def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[
     """List the paths of the files of a noted manifest that the current one does not name."""
     first = noted.generation if manifest is not None and noted.generation > manifest.generation else 0
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)
-
-
-def has_notes(directory: Path) -> bool:
-    """Check whether a writer was killed during a publication here."""
-    return any(_NOTE.fullmatch(path.name) for path in directory.glob(f".{MANIFEST}.files-*"))
 
 
 class ChangedError(DatasetError):
@@ -268,10 +257,13 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
 
 def clean_destination(destination: Path) -> None:
     """Remove the leftovers of a writer that was killed during a publication, if any."""
-    if not has_notes(destination):
+    if not any(_NOTE.fullmatch(path.name) for path in destination.glob(f".{MANIFEST}.files-*")):
         return
     with contextlib.suppress(DatasetNotFoundError), exclusive(destination) as locked:
-        clean_up(locked, _manifest(locked))
+        manifest = None
+        with contextlib.suppress(DatasetError):
+            manifest = parse_manifest(locked.read(MANIFEST) or b"", locked.path)
+        clean_up(locked, manifest)
 
 
 def publish(
@@ -364,13 +356,13 @@ def merge_into(
             else:
                 replaced = belongings(locked, old.manifest)
             locked.remove(strays(locked, old.manifest))
-        _check_room(locked, staging)
         # An overwrite notes its old files as well: if it is killed before it removes them, only the note lists them.
-        notes = {note_name(): noted for noted in (text, old.text if not keep else None) if noted}
+        noted = [text] if keep else [text, old.text]
+        notes = {f".{MANIFEST}.files-{secrets.token_hex(8)}": manifest for manifest in noted if manifest is not None}
         moved, created = list[str](), list[str]()
         try:
-            for name, noted in notes.items():
-                locked.replace(name, noted, like=MANIFEST)
+            for name, manifest in notes.items():
+                locked.replace(name, manifest, like=MANIFEST)
             _move(locked, staging, moved, created)
             if text is not None:
                 locked.replace(MANIFEST, text)
@@ -399,12 +391,6 @@ def _restore(locked: Held, text: bytes | None) -> None:
         locked.replace(MANIFEST, text)
 
 
-def _manifest(locked: Held) -> Manifest | None:
-    with contextlib.suppress(DatasetError):
-        return parse_manifest(locked.read(MANIFEST) or b"", locked.path)
-    return None
-
-
 def _check_unchanged(locked: Held, old: Standing) -> None:
     if locked.read(MANIFEST) != old.text or not locked.is_in_place:
         old.raise_changed(locked.path)
@@ -421,30 +407,6 @@ def _check_complete(locked: Held, manifest: Manifest) -> None:
             f"`seqrecorder verify {locked.path}` lists what is wrong",
             path=locked.path,
         )
-
-
-def _check_room(locked: Held, staging: Path) -> None:
-    """Raise `DatasetExistsError` if a file of the user has a name that we need, or one that differs only in case."""
-    there = locked.entries()
-    for path in sorted(staging.iterdir()):
-        name, taken = path.name, ""
-        if name == MANIFEST:
-            continue
-        if name not in there and locked.finds(name):
-            alike = [one for one in there if one.casefold() == name.casefold()]
-            taken = f"{', '.join(alike)!r}, which is the same name on this file system"
-        elif name in there and (there[name] != "directory" or not path.is_dir()):
-            taken = f"a {there[name]} {name!r}"
-        elif name in there:
-            known = locked.entries(name)
-            double = [one.name for one in sorted(path.iterdir()) if one.name in known and not one.is_dir()]
-            taken = f"a file {name}/{double[0]}, which is not of this dataset" if double else ""
-        if taken:
-            raise DatasetExistsError(
-                f"{locked.path} cannot get {name!r}, since it has {taken}; it is left as it is: rename one of them, or "
-                "write elsewhere",
-                path=locked.path,
-            )
 
 
 def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
@@ -465,14 +427,28 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files but the manifest; list each file in `moved`, and each new directory in `created`, beforehand."""
+    """Move all files but the manifest; list each file in `moved`, and each new directory in `created`, beforehand.
+
+    Raises:
+        DatasetExistsError: a file of the user has one of the names, or one that differs only in case.
+    """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()
-        if path.is_dir():
-            if path.name not in locked.entries(relative.rpartition("/")[0]):
-                created.append(relative)
-                locked.make(relative)
-        elif relative != MANIFEST:
+        is_directory = path.is_dir()
+        if relative == MANIFEST or (
+            is_directory and locked.entries(relative.rpartition("/")[0]).get(path.name) == "directory"
+        ):
+            continue
+        if locked.finds(relative):
+            raise DatasetExistsError(
+                f"{locked.path} cannot get {relative!r}, since something of that name is there, or of one that differs "
+                "only in case, and is not of this dataset; it is left as it is: rename one of them, or write elsewhere",
+                path=locked.path,
+            )
+        if is_directory:
+            created.append(relative)
+            locked.make(relative)
+        else:
             moved.append(relative)
             locked.take(path, relative)
     parents = {path.rpartition("/")[0] for path in moved}

@@ -85,22 +85,12 @@ class KeyRegistry:
         positions = first_position
         if not isinstance(positions, np.ndarray):
             positions = positions + np.arange(len(hashes), dtype=np.int64)
-        earlier = np.full(len(hashes), -1, np.int64)
-        if not len(hashes):
-            return earlier
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        is_first = np.ones(len(order), np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-        firsts = order[is_first]
-        distinct = ordered[is_first]
+        distinct, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = self._lookup(distinct)
         is_new = known < 0
-        if len(firsts) < len(order) or not is_new.all():
-            # A later occurrence gets the known position of its key, else that of the first one in this block.
-            original = np.where(is_new, positions[firsts], known)
-            earlier[order] = original[np.cumsum(is_first) - 1]
-            earlier[firsts] = known
+        # A later occurrence gets the known position of its key, else that of the first one in this block.
+        earlier: NDArray[np.int64] = np.where(is_new, positions[firsts], known)[inverse]
+        earlier[firsts] = known
         self._append(distinct[is_new], positions[firsts[is_new]])
         return earlier
 

@@ -804,26 +804,20 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
     """Parse the data of `Splitting.to_dict`; raise `ValueError` if it is damaged."""
-    seed, shares, by = data["seed"], data["shares"], data["by"]
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
+    seed, by, stratify = data["seed"], data["by"], data.get("stratify")
+    if type(seed) is not int or not isinstance(by, (str, NoneType)) or not isinstance(stratify, (str, NoneType)):
+        raise ValueError(f"expected a seed and names of attributes, got {seed!r:.80}, {by!r:.80} and {stratify!r:.80}")
+    shares, groups, strata, rule = data["shares"], data.get("groups"), data.get("strata"), data.get("time")
     if shares is not None:
         shares = dict(Ratios(shares).shares)
-    if not isinstance(by, (str, NoneType)):
-        raise ValueError(f"expected the name of the hashed attribute, got {by!r}")  # noqa: TRY004 - as above
-    groups = data.get("groups")
     if groups is not None:
         groups = {str(name): _hashes(text) for name, text in groups.items()}
-        if shares is None or set(groups) - set(shares):
-            raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
-    stratify, strata = data.get("stratify"), data.get("strata")
-    if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
-        raise ValueError(f"expected strata and the name of their attribute, got {stratify!r}")
+    if set(groups or ()) - set(shares or ()) or (strata is not None and shares is None):
+        raise ValueError("expected shares of the splits that have groups or strata")
+    if (stratify is None) != (strata is None):
+        raise ValueError(f"expected strata and the name of their attribute, got {stratify!r:.80}")
     if strata is not None:
-        if shares is None:
-            raise ValueError("expected shares beside strata")
         strata = {_hash(value): _stratum(name, counts, len(shares)) for value, name, counts in strata}
-    rule = data.get("time")
     if rule is not None:
         TimeRule(**rule)
     return Splitting(seed, shares, by, _count(data["sources"]), groups, stratify, strata, rule)

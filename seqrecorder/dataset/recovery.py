@@ -253,19 +253,6 @@ def _number(
     return numbered
 
 
-def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int64] | None:
-    """Read the lengths of a shard's records from the file beside it; return None if that is damaged.
-
-    Args:
-        path: path of the shard.
-        shard: its entry in the manifest.
-        groups: number of columns of the lengths.
-    """
-    with contextlib.suppress(ShardReadError):
-        return read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
-    return None
-
-
 @attrs.frozen
 class _Reading:
     """Key of the cache of copies, beside the state of the file: equal ones give equal copies."""
@@ -330,8 +317,11 @@ def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None,
     is_sound = _is_intact(path, compression) if shard is None else _has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
-    groups = 1 if reading.schema is None else max(1, len(reading.schema.groups))
-    written = None if shard is None else written_lengths(path, shard, groups)
+    written = None
+    if shard is not None and reading.schema is not None:
+        groups = max(1, len(reading.schema.groups))
+        with contextlib.suppress(ShardReadError):  # damaged, too
+            written = read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
     copy = scratch() / path.name
     try:
         done = recover_shard(

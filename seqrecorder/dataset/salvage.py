@@ -15,7 +15,7 @@ import attrs
 
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
 from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, bins_text, dataset_at, read_manifest, shards_of
-from seqrecorder.dataset.recovery import recover_shard, written_lengths
+from seqrecorder.dataset.recovery import recover_shard
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -43,7 +43,7 @@ from seqrecorder.storage.files import (
 )
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.shard import histogram
+from seqrecorder.storage.shard import histogram, read_lengths
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
 from seqrecorder.storage.threads import ahead, cleanup_when_terminated
 
@@ -226,9 +226,12 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard has its digest in the manifest."""
+    """Check whether a shard and its lengths have their digests in the manifest, and as many lengths as records."""
+    split, shard = job
     try:
-        return bool(job[1].sha256) and sha256(manifest.shard_path(*job)) == job[1].sha256
+        lengths = inside(manifest.path, f"{split}/{shard.lengths_name}")
+        read_lengths(lengths, max(1, len(manifest.schema.groups)), shard.records, shard.lengths_sha256)
+        return sha256(manifest.shard_path(split, shard)) == shard.sha256
     except DatasetError:
         return False
 
@@ -252,8 +255,7 @@ def _salvage_shard(
         gone = error.message
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
-    written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None
-    if written is not None and intact.result():
+    if intact.result():
         with writing("copy shard", target), faults_around("write", target):
             shutil.copyfile(source, target)
             shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
