@@ -145,7 +145,7 @@ def _deal(
                 f"by: {len(names)} groups for {np.count_nonzero(targets)} parts, of which each needs one or more"
             )
         part = _deal_groups(targets, groups, strata, ranks)[groups] if names else groups
-    counts = np.zeros((max(1, len(kinds)), targets.size), np.int64)
+    counts = np.zeros((len(kinds), targets.size), np.int64)
     np.add.at(counts, (strata, part), 1)
     got = shares_of(shares, counts.sum(0).tolist())
     each = (
@@ -345,6 +345,8 @@ def folds_in_time(
     With groups (`by`), each fold holds out some of them, as far as they are of its time, and fits on the others.
     """
     count = _check_folds(count)
+    if not len(rows):
+        raise OptionError(f"folds: {count} folds in time need {count + 1} records or more, there are 0")
     part = None
     if by is not None:
         part, _ = _deal(rows, {f"fold {number}": 1 / count for number in range(count)}, by, None, seed)
