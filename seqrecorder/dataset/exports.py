@@ -119,17 +119,12 @@ def _within_milliseconds(reader: Any) -> Any:
     """Check, batch by batch, that seconds can be counted in milliseconds."""
     pa = pyarrow()
 
-    def units(kind: Any) -> Any:
-        while pa.types.is_nested(kind):
-            kind = kind.value_type
-        return getattr(kind, "unit", None)
-
     def checked(batch: Any) -> Any:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            if units(array.type) != "s":
-                continue
             while pa.types.is_nested(array.type):
                 array = array.flatten()  # noqa: PLW2901 - what is inside
+            if getattr(array.type, "unit", None) != "s":
+                continue
             seconds = array.drop_null().view(pa.int64()).to_numpy()
             if seconds.size and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
                 raise OptionError(

@@ -261,8 +261,7 @@ class _Reading:
     shard: ShardInfo | None
     has_lengths: bool
     is_unique: bool
-    fingerprint: str
-    schema: Schema | None = attrs.field(eq=False)
+    schema: Schema | None
 
 
 def without_damage(
@@ -291,8 +290,7 @@ def without_damage(
         ShardWriteError: the disk is too full for the copy.
     """
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
-    fingerprint = "" if schema is None else schema.fingerprint
-    reading = _Reading(compression, shard, has_lengths, is_unique, fingerprint, schema)
+    reading = _Reading(compression, shard, has_lengths, is_unique, schema)
     state = FileState.of(path)
     copy, losses = _copy_once(state, reading)
     if copy is not None and not copy[0].exists():  # systems may remove old temporary files
@@ -305,11 +303,6 @@ def without_damage(
 def lengths_of_copy(copy: Path) -> Path:
     """Build the path of the lengths of a copy of a damaged shard."""
     return copy.with_name(f"{copy.name}.lengths")
-
-
-@remember(most=4096)
-def _copy_once(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
-    return _copy(state, reading)
 
 
 def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
@@ -345,6 +338,9 @@ def _copy(state: FileState, reading: _Reading) -> tuple[tuple[Path, int] | None,
         shutil.rmtree(copy.parent, ignore_errors=True)
         raise
     return (copy, done.records), done.losses
+
+
+_copy_once = remember(most=4096)(_copy)
 
 
 def _may_be_ours(
