@@ -46,7 +46,7 @@ BUDGETS = {
     "wire": (940, 4),
     "storage": (2880, 9),
     "codec": (3330, 13),
-    "dataset": (3800, 14),
+    "dataset": (3790, 14),
     "writing": (3130, 10),
     "reading": (4140, 22),
     "sources": (1860, 9),

@@ -534,7 +534,13 @@ class Manifest:
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
-        return manifest_text(data, self.splits)
+        items = [
+            f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split)}\n  }}'
+            for name, split in self.splits.items()
+        ]
+        text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
+        end = "\n " if items else ""
+        return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
@@ -606,22 +612,6 @@ _SEAL = ',\n "checksum": "'
 
 MOST_ROWS = 1000
 """Up to this many shards, each is a JSON object on a line, for people; more are a table, which is parsed faster."""
-
-
-def manifest_text(data: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
-    """Format the text of a manifest.
-
-    Args:
-        data: the items before the splits.
-        splits: `SplitInfo` by name.
-    """
-    items = [
-        f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split)}\n  }}'
-        for name, split in splits.items()
-    ]
-    text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
-    end = "\n " if items else ""
-    return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
 
 
 def is_as_written(text: str) -> bool:

@@ -518,18 +518,12 @@ def _resolve_bare(
         files.append(ShardFile(shard.parent, shard.name, None, records, size, start, is_damaged=is_damaged))
         start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    samples: list[bytes] = []
-    for file in files:
-        samples = peek(file.path, compression, PEEKED)
-        if samples:
-            break
+    samples = next(filter(None, (peek(file.path, compression, PEEKED) for file in files)), [])
     detected: Any = layout
-    if samples and layout == "auto":
-        detected = detect_layout(samples, target, where)
+    if layout == "auto":
+        detected = detect_layout(samples, target, where) if samples else "steps"
     elif samples:
         check_layout(samples, target, detected, where)
-    elif layout == "auto":
-        detected = "steps"
     return Origin(where, target, detected, compression, tuple(files))
 
 
@@ -555,13 +549,11 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted
+    why, advised = "as asked for", "leave `compression` out to detect it"
+    if wanted is None:
+        why, advised = f"as {paths[0]} has", "read the two kinds apart"
     for path, kind in kinds.items():
         if kind != first:
-            raise ShardReadError(
-                f"{path}: expected compression {first!r}"
-                + (", as asked for" if wanted is not None else f", as {paths[0]} has")
-                + f", got a file with {kind!r}; "
-                + ("leave `compression` out to detect it" if wanted is not None else "read the two kinds apart"),
-                path=path,
-            )
+            text = f"{path}: expected compression {first!r}, {why}, got a file with {kind!r}; {advised}"
+            raise ShardReadError(text, path=path)
     return first
