@@ -170,7 +170,7 @@ class Feed:
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
         """Return how many records of an epoch have each length; takes what `lengths` does.
 
-        Of thousands of shards the manifest says so, where all of the lengths of all records count.
+        The manifest says so, where all of the lengths of all records count.
         """
         options, bins = self.options, self.origin.bins
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
