@@ -434,15 +434,14 @@ def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> 
     """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()
-        is_directory = path.is_dir()
-        if relative == MANIFEST or (
-            is_directory and locked.entries(relative.rpartition("/")[0]).get(path.name) == "directory"
-        ):
+        parent, is_directory = relative.rpartition("/")[0], path.is_dir()
+        if relative == MANIFEST or (is_directory and locked.entries(parent).get(path.name) == "directory"):
             continue
         if locked.finds(relative):
+            alike = [repr(name) for name in locked.entries(parent) if name.casefold() == path.name.casefold()]
             raise DatasetExistsError(
-                f"{locked.path} cannot get {relative!r}, since something of that name is there, or of one that differs "
-                "only in case, and is not of this dataset; it is left as it is: rename one of them, or write elsewhere",
+                f"{locked.path} cannot get {relative!r}, since it has {', '.join(alike) or 'it'}, which is the same "
+                "name here, and not of this dataset; it is left as it is: rename one of them, or write elsewhere",
                 path=locked.path,
             )
         if is_directory:
