@@ -44,9 +44,9 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1860, 9),
     "wire": (940, 4),
-    "storage": (2870, 10),
+    "storage": (2860, 10),
     "codec": (3330, 13),
-    "dataset": (4160, 15),
+    "dataset": (3800, 14),
     "writing": (3090, 10),
     "reading": (4140, 22),
     "sources": (1880, 9),

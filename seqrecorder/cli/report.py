@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.manifest import FORMAT_VERSION, bins_of
+from seqrecorder.dataset.manifest import FORMAT_VERSION, SplitInfo
 from seqrecorder.errors import SeqrecorderError, printable
 from seqrecorder.schema.conversion import SparseVector
 from seqrecorder.schema.display import bytes_text, columns_of, cut, fit, number_of, text_table
@@ -124,7 +124,7 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
                 "steps": split.steps,
                 "bytes": split.bytes,
                 "shards": len(split.shards),
-                "lengths": _lengths(bins_of(split.shards)),
+                "lengths": _lengths(split.bins),
                 **({"lengths_by_group": groups[name]} if groups else {}),
             }
             for name, split in manifest.splits.items()
@@ -206,20 +206,19 @@ def manifest_text(manifest: Manifest) -> str:
 
 
 def _splits(manifest: Manifest) -> str:
-    totals = [(name, split.records, split.steps, split.bytes, split.shards) for name, split in manifest.splits.items()]
-    if len(totals) > 1:
-        shards = tuple(shard for split in manifest.splits.values() for shard in split.shards)
-        totals.append(("all", manifest.records, manifest.steps, manifest.bytes, shards))
+    splits = list(manifest.splits.values())
+    if len(splits) > 1:
+        splits.append(SplitInfo("all", tuple(shard for split in splits for shard in split.shards)))
     rows = [
         (
-            name,
-            f"{records:,}",
-            f"{steps:,}",
-            bytes_text(size),
-            f"{len(shards):,}",
-            *_shown_lengths(_lengths(bins_of(shards))),
+            split.name,
+            f"{split.records:,}",
+            f"{split.steps:,}",
+            bytes_text(split.bytes),
+            f"{len(split.shards):,}",
+            *_shown_lengths(_lengths(split.bins)),
         )
-        for name, records, steps, size, shards in totals
+        for split in splits
     ]
     header = ("split", "records", "steps", "size", "shards", "shortest", "median", "longest")
     return table(header, rows, right=header[1:])

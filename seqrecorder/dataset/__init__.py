@@ -1,7 +1,6 @@
 """Datasets: manifest, splits, generations and shards; checked by verify, recovered by salvage."""
 
 __all__ = [
-    "examples_csv",
     "exports",
     "generations",
     "keys",

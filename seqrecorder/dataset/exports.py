@@ -119,17 +119,12 @@ def _within_milliseconds(reader: Any) -> Any:
     """Check, batch by batch, that seconds can be counted in milliseconds."""
     pa = pyarrow()
 
-    def units(kind: Any) -> Any:
-        while pa.types.is_nested(kind):
-            kind = kind.value_type
-        return getattr(kind, "unit", None)
-
     def checked(batch: Any) -> Any:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
-            if units(array.type) != "s":
-                continue
             while pa.types.is_nested(array.type):
                 array = array.flatten()  # noqa: PLW2901 - what is inside
+            if getattr(array.type, "unit", None) != "s":
+                continue
             seconds = array.drop_null().view(pa.int64()).to_numpy()
             if seconds.size and not -_MOST_SECONDS <= seconds.min() <= seconds.max() <= _MOST_SECONDS:
                 raise OptionError(
@@ -188,12 +183,6 @@ def _joined(field: Field, parts: Sequence[Column]) -> Column:
 
     present = None
     if any(part.present is not None for part in parts):
-        present = np.concatenate([_presence(part) for part in parts])
+        masks = (np.ones(part.records, bool) if part.present is None else part.present for part in parts)
+        present = np.concatenate(list(masks))
     return Column(joined("values"), joined("steps"), joined("counts"), joined("indices"), present)
-
-
-def _presence(column: Column) -> Any:
-    if column.present is not None:
-        return column.present
-    lengths = next((part for part in (column.steps, column.counts) if part is not None), column.values)
-    return np.ones(len(lengths), bool)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import re
 import secrets
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 
-from seqrecorder.dataset.manifest import FORMAT, files_of, manifest_bytes, parse_manifest
+from seqrecorder.dataset.manifest import files_of, manifest_bytes, parse_manifest
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -38,7 +37,6 @@ from seqrecorder.storage.files import (
     MANIFEST,
     examples_name,
     generation_of,
-    lengths_name,
     sync_tree,
     write_file,
     writing,
@@ -63,24 +61,7 @@ ASSET_GENERATION = re.compile("g([0-9]{4,})")
 """Name of a directory of assets that were added by a later generation."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
-_RECORDS, _LENGTHS, _CSV = ".tfrecord", ".lengths", ".csv"
-
-
-def is_manifest_of_ours(data: bytes, locked: Held) -> bool:
-    """Check whether a `manifest.json` belongs to a dataset, even to a damaged one.
-
-    It does if it says `"format": "seqrecorder"`. If it is not valid JSON, it does if there are shards with their files
-    of lengths beside it, which no other program writes.
-
-    Args:
-        data: its bytes.
-        locked: the directory.
-    """
-    try:
-        content = json.loads(data)
-    except (ValueError, RecursionError):
-        return f'"format": "{FORMAT}"'.encode() in data or bool(by_names(locked))
-    return isinstance(content, dict) and content.get("format") == FORMAT
+_CSV = ".csv"
 
 
 def named(manifest: Manifest) -> set[str]:
@@ -128,27 +109,6 @@ def strays(locked: Held, manifest: Manifest) -> set[str]:
     return belongings(locked, manifest) - named(manifest) - _listings(locked, manifest)
 
 
-def by_names(locked: Held) -> set[str]:
-    """List by name the paths of the files of a dataset whose manifest cannot be read.
-
-    These are shards in a directory with the name of their split, if they have a file of lengths or a later generation,
-    the listings beside them, the index of the keys, and the statistics.
-    """
-    ours: set[str] = locked.entries().keys() & BESIDE_MANIFEST
-    for split, kind in locked.entries().items():
-        if kind != "directory" or split == ASSETS or split.startswith("."):
-            continue
-        names = _owned(locked, split)
-        shards = {
-            name
-            for name, generation in names.items()
-            if name.endswith(_LENGTHS) or (name.endswith(_RECORDS) and (generation or lengths_name(name) in names))
-        }
-        listings = {name for name in names if shards and name.endswith(_CSV)}
-        ours |= {f"{split}/{name}" for name in shards | listings}
-    return ours
-
-
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
     """List the paths in a directory besides the files `ours`, their directories and the manifest."""
     files = {*ours, MANIFEST}
@@ -171,16 +131,10 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 # Notes ------------------------------------------------------------------------------------------------------------
 
 
-def note_name() -> str:
-    """Make a name for a note: a copy of a manifest beside the dataset's own while its files are added or removed.
-
-    If their writer is killed meanwhile, the note tells which files to remove.
-    """
-    return f".{MANIFEST}.files-{secrets.token_hex(8)}"
-
-
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
     """Remove the leftovers of a writer that was killed during a publication, by its notes.
+
+    A note is a copy of a manifest beside the dataset's own while its files are added or removed.
 
     Args:
         locked: the directory.
@@ -202,11 +156,6 @@ def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[
     return named(noted) - (set() if manifest is None else named(manifest)) | _listings(locked, noted, first)
 
 
-def has_notes(directory: Path) -> bool:
-    """Check whether a writer was killed during a publication here."""
-    return any(_NOTE.fullmatch(path.name) for path in directory.glob(f".{MANIFEST}.files-*"))
-
-
 class ChangedError(DatasetError):
     """The destination was changed by another writer; it is left as it is."""
 
@@ -217,7 +166,7 @@ class Standing:
 
     Attributes:
         text: text of its manifest; None if there was no dataset.
-        manifest: the parsed manifest; None if there was none, or it cannot be read.
+        manifest: the parsed manifest; None if there was none.
         generation: generation of the files to write.
     """
 
@@ -269,7 +218,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the destination is no dataset, and cannot be overwritten.
+        DatasetExistsError: the manifest there is damaged or not of a dataset, and nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has another compression.
         SchemaMismatchError: the fields differ by more than new ones that records may lack.
@@ -293,40 +242,28 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
             )
         return Standing(text, old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():
-        with exclusive(dataset) as locked:
-            return _overwritable(locked)
+        text = manifest_bytes(dataset)
+        try:
+            old = parse_manifest(text, dataset)
+        except ManifestError as error:
+            raise DatasetExistsError(
+                f"{dataset} cannot be overwritten, since its {MANIFEST} is damaged or not of seqrecorder, so that its "
+                f"files are unknown; remove the directory, or choose another destination ({error})",
+                path=dataset,
+            ) from error
+        return Standing(text, old, old.generation + 1)
     return NOTHING
-
-
-def _overwritable(locked: Held) -> Standing:
-    data = locked.read(MANIFEST)
-    if data is None:
-        return NOTHING
-    # A damaged manifest may be overwritten as well.
-    with contextlib.suppress(DatasetError):
-        old = parse_manifest(data, locked.path)
-        return Standing(data, old, old.generation + 1)
-    if not is_manifest_of_ours(data, locked):
-        raise DatasetExistsError(
-            f"{locked.path} holds a {MANIFEST} that is not of seqrecorder, so it is no dataset to overwrite; choose "
-            "another destination",
-            path=locked.path,
-        )
-    return Standing(data, None, next_generation(locked))
-
-
-def next_generation(locked: Held) -> int:
-    """Find a generation that no file in a directory has, if there is no manifest to tell."""
-    splits = [name for name, kind in locked.entries().items() if kind == "directory"]
-    return max((generation for split in splits for generation in _owned(locked, split).values()), default=-1) + 1
 
 
 def clean_destination(destination: Path) -> None:
     """Remove the leftovers of a writer that was killed during a publication, if any."""
-    if not has_notes(destination):
+    if not any(_NOTE.fullmatch(path.name) for path in destination.glob(f".{MANIFEST}.files-*")):
         return
     with contextlib.suppress(DatasetNotFoundError), exclusive(destination) as locked:
-        clean_up(locked, _manifest(locked))
+        manifest = None
+        with contextlib.suppress(DatasetError):
+            manifest = parse_manifest(locked.read(MANIFEST) or b"", locked.path)
+        clean_up(locked, manifest)
 
 
 def publish(
@@ -357,7 +294,7 @@ def publish(
     def find_replaced(locked: Held) -> set[str] | None:
         _check_unchanged(locked, old)
         clean_up(locked, old.manifest)
-        ours = _all_of(locked, old)
+        ours = belongings(locked, old.manifest) if old.manifest is not None else set()
         return None if others(locked, ours) else ours
 
     if not keep and staging.publish(find_replaced):
@@ -412,18 +349,20 @@ def merge_into(
     with exclusive(dataset, outer) as locked:
         _check_unchanged(locked, old)
         clean_up(locked, old.manifest)
-        replaced = set() if keep else _all_of(locked, old)
+        replaced = set[str]()
         if old.manifest is not None:
             if keep:
                 _check_complete(locked, old.manifest)
+            else:
+                replaced = belongings(locked, old.manifest)
             locked.remove(strays(locked, old.manifest))
-        _check_room(locked, staging)
         # An overwrite notes its old files as well: if it is killed before it removes them, only the note lists them.
-        notes = {note_name(): noted for noted in (text, old.manifest and not keep and old.text) if noted}
+        noted = [text] if keep else [text, old.text]
+        notes = {f".{MANIFEST}.files-{secrets.token_hex(8)}": manifest for manifest in noted if manifest is not None}
         moved, created = list[str](), list[str]()
         try:
-            for name, noted in notes.items():
-                locked.replace(name, noted, like=MANIFEST)
+            for name, manifest in notes.items():
+                locked.replace(name, manifest, like=MANIFEST)
             _move(locked, staging, moved, created)
             if text is not None:
                 locked.replace(MANIFEST, text)
@@ -442,12 +381,6 @@ def merge_into(
     return new
 
 
-def _all_of(locked: Held, old: Standing) -> set[str]:
-    if old.text is None:
-        return set()
-    return by_names(locked) if old.manifest is None else belongings(locked, old.manifest)
-
-
 def _restore(locked: Held, text: bytes | None) -> None:
     """Restore the old manifest of a directory, if it was replaced."""
     if locked.read(MANIFEST) == text:
@@ -456,12 +389,6 @@ def _restore(locked: Held, text: bytes | None) -> None:
         locked.remove([MANIFEST])
     else:
         locked.replace(MANIFEST, text)
-
-
-def _manifest(locked: Held) -> Manifest | None:
-    with contextlib.suppress(DatasetError):
-        return parse_manifest(locked.read(MANIFEST) or b"", locked.path)
-    return None
 
 
 def _check_unchanged(locked: Held, old: Standing) -> None:
@@ -482,30 +409,6 @@ def _check_complete(locked: Held, manifest: Manifest) -> None:
         )
 
 
-def _check_room(locked: Held, staging: Path) -> None:
-    """Raise `DatasetExistsError` if a file of the user has a name that we need, or one that differs only in case."""
-    there = locked.entries()
-    for path in sorted(staging.iterdir()):
-        name, taken = path.name, ""
-        if name == MANIFEST:
-            continue
-        if name not in there and locked.finds(name):
-            alike = [one for one in there if one.casefold() == name.casefold()]
-            taken = f"{', '.join(alike)!r}, which is the same name on this file system"
-        elif name in there and (there[name] != "directory" or not path.is_dir()):
-            taken = f"a {there[name]} {name!r}"
-        elif name in there:
-            known = locked.entries(name)
-            double = [one.name for one in sorted(path.iterdir()) if one.name in known and not one.is_dir()]
-            taken = f"a file {name}/{double[0]}, which is not of this dataset" if double else ""
-        if taken:
-            raise DatasetExistsError(
-                f"{locked.path} cannot get {name!r}, since it has {taken}; it is left as it is: rename one of them, or "
-                "write elsewhere",
-                path=locked.path,
-            )
-
-
 def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
     """Add the generation to names that lack it, so that they replace no file of the old dataset."""
     generation = manifest.generation
@@ -524,14 +427,27 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files but the manifest; list each file in `moved`, and each new directory in `created`, beforehand."""
+    """Move all files but the manifest; list each file in `moved`, and each new directory in `created`, beforehand.
+
+    Raises:
+        DatasetExistsError: a file of the user has one of the names, or one that differs only in case.
+    """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()
-        if path.is_dir():
-            if path.name not in locked.entries(relative.rpartition("/")[0]):
-                created.append(relative)
-                locked.make(relative)
-        elif relative != MANIFEST:
+        parent, is_directory = relative.rpartition("/")[0], path.is_dir()
+        if relative == MANIFEST or (is_directory and locked.entries(parent).get(path.name) == "directory"):
+            continue
+        if locked.finds(relative):
+            alike = [repr(name) for name in locked.entries(parent) if name.casefold() == path.name.casefold()]
+            raise DatasetExistsError(
+                f"{locked.path} cannot get {relative!r}, since it has {', '.join(alike) or 'it'}, which is the same "
+                "name here, and not of this dataset; it is left as it is: rename one of them, or write elsewhere",
+                path=locked.path,
+            )
+        if is_directory:
+            created.append(relative)
+            locked.make(relative)
+        else:
             moved.append(relative)
             locked.take(path, relative)
     parents = {path.rpartition("/")[0] for path in moved}

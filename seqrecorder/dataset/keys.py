@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import shutil
 import zlib
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +20,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import explaining_replacement
 from seqrecorder.dataset.splits import key_hashes
 from seqrecorder.errors import DuplicateKeyError, ShardReadError
-from seqrecorder.storage.files import KEY_INDEX, MANIFEST, writing
+from seqrecorder.storage.files import KEY_INDEX, MANIFEST
 from seqrecorder.storage.locks import exclusive
 from seqrecorder.storage.shard import RecordReader
 from seqrecorder.storage.tfrecord import check_frames
@@ -86,22 +85,12 @@ class KeyRegistry:
         positions = first_position
         if not isinstance(positions, np.ndarray):
             positions = positions + np.arange(len(hashes), dtype=np.int64)
-        earlier = np.full(len(hashes), -1, np.int64)
-        if not len(hashes):
-            return earlier
-        order = np.argsort(hashes, kind="stable")
-        ordered = hashes[order]
-        is_first = np.ones(len(order), np.bool_)
-        np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-        firsts = order[is_first]
-        distinct = ordered[is_first]
+        distinct, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = self._lookup(distinct)
         is_new = known < 0
-        if len(firsts) < len(order) or not is_new.all():
-            # A later occurrence gets the known position of its key, else that of the first one in this block.
-            original = np.where(is_new, positions[firsts], known)
-            earlier[order] = original[np.cumsum(is_first) - 1]
-            earlier[firsts] = known
+        # A later occurrence gets the known position of its key, else that of the first one in this block.
+        earlier: NDArray[np.int64] = np.where(is_new, positions[firsts], known)[inverse]
+        earlier[firsts] = known
         self._append(distinct[is_new], positions[firsts[is_new]])
         return earlier
 
@@ -147,6 +136,8 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
 
 _MEMORY_BYTES = 512 << 20
 _HASH_BYTES = 8
+MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
+"""Keys whose hashes are sorted in memory at a time; no index of more is kept by `commit`."""
 
 
 class SortedHashes:
@@ -257,7 +248,9 @@ def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> Sorted
     return None if head != _head(text, names, check) or size % 8 else SortedHashes(path, _HEAD)
 
 
-def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64]) -> None:
+def write_key_index(
+    directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64], outer: Held | None = None
+) -> None:
     """Write the index of a dataset's keys, unless the dataset has changed meanwhile.
 
     Args:
@@ -265,58 +258,21 @@ def write_key_index(directory: Path, text: bytes, names: Sequence[str], hashes: 
         text: text of the published manifest.
         names: names of the fields that identify a record.
         hashes: uint64, ascending.
+        outer: the directory, if the caller has locked it.
 
     Raises:
         DatasetNotFoundError: the dataset was removed.
         ShardWriteError: the file could not be written.
     """
-    data = hashes.astype("<u8", copy=False).tobytes()
-    with exclusive(directory) as locked:
+    data = hashes.astype("<u8", copy=False).data
+    with exclusive(directory, outer) as locked:
         if locked.read(MANIFEST) == text:
-            locked.replace(KEY_INDEX, _head(text, names, zlib.crc32(data)) + data, like=MANIFEST)
-
-
-class KeyIndexFile:
-    """Writer of an index piece by piece, which is then moved beside its manifest.
-
-    Args:
-        path: path of a temporary file on the file system of the dataset.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._check = 0
-        with writing("write", path):
-            path.write_bytes(bytes(_HEAD))
-
-    def add(self, hashes: NDArray[np.uint64]) -> None:
-        """Append hashes, which must ascend from call to call.
-
-        Raises:
-            ShardWriteError: the disk is full, or failed.
-        """
-        data = hashes.astype("<u8", copy=False).data
-        self._check = zlib.crc32(data, self._check)
-        with writing("write", self.path), self.path.open("ab") as file:
-            file.write(data)
-
-    def move(self, directory: Path, text: bytes, names: Sequence[str], outer: Held | None = None) -> None:
-        """Move the index beside the published manifest; see `write_key_index` for arguments and errors."""
-        with writing("write", self.path):
-            with self.path.open("r+b") as file:
-                file.write(_head(text, names, self._check))
-            shutil.copymode(directory / MANIFEST, self.path)
-        with exclusive(directory, outer) as locked:
-            if locked.read(MANIFEST) == text:
-                locked.take(self.path, KEY_INDEX)
+            locked.replace(KEY_INDEX, b"".join([_head(text, names, zlib.crc32(data)), data]), like=MANIFEST)
 
 
 def _head(text: bytes, names: Sequence[str], check: int) -> bytes:
     owner = hashlib.sha256(b"\0".join([*(name.encode() for name in names), text])).digest()
     return _MAGIC + owner + check.to_bytes(4, "little")
-
-
-_DECODED, _DECODED_BYTES = 1024, 8 << 20  # records whose keys are decoded together: a call alone takes a millisecond
 
 
 class UniqueKeys:
@@ -415,10 +371,14 @@ class UniqueKeys:
             ShardReadError: a shard is damaged.
         """
         codec = RecordDecoder(manifest.schema.select(self.needs))
+        shards = [(name, shard) for name, split in splits.items() for shard in split.shards]
+        manifest.fetch(shards)
         with explaining_replacement(manifest):
-            for data in _read_messages(manifest, splits):
-                known = self._identities(codec.decode_batch(data))
-                yield [identity for identity in known if identity is not None]
+            for path in itertools.starmap(manifest.shard_path, shards):
+                check_frames(path, manifest.compression, manifest.path)
+                for data in RecordReader(path, manifest.compression):
+                    known = self._identities(codec.decode_batch(data))
+                    yield [identity for identity in known if identity is not None]
 
     def _stored_hashes(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[NDArray[np.uint64]]:
         return map(key_hashes, self.stored(manifest, splits))
@@ -469,24 +429,3 @@ class UniqueKeys:
         if not isinstance(value, (str, bytes, int, float, np.generic)):
             return None
         return value if self._chunk is None else (value, getattr(record, self._chunk.name, None))
-
-
-def _read_messages(manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[bytes]]:
-    """Yield the serialized records of splits, many at a time; small shards are joined.
-
-    Many appends leave many small shards. Decoding each by itself would take a millisecond.
-    """
-    waiting: list[bytes] = []
-    size = 0
-    shards = [(name, shard) for name, split in splits.items() for shard in split.shards]
-    manifest.fetch(shards)
-    for path in itertools.starmap(manifest.shard_path, shards):
-        check_frames(path, manifest.compression, manifest.path)
-        for block in RecordReader(path, manifest.compression):
-            waiting += block
-            size += sum(map(len, block))
-            if len(waiting) >= _DECODED or size >= _DECODED_BYTES:
-                yield waiting
-                waiting, size = [], 0
-    if waiting:
-        yield waiting

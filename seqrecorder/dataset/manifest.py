@@ -6,15 +6,15 @@ data give equal manifests. When read, it is data of unknown origin: every name i
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import hashlib
 import itertools
 import json
 import re
-from collections.abc import Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -46,7 +46,7 @@ from seqrecorder.storage.tfrecord import check_compression
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -130,7 +130,7 @@ class ShardInfo:
         bytes: size of the file.
         sha256: digest of the file, in hex.
         lengths_sha256: digest of the lengths file beside it, in hex.
-        histogram: `(largest length, records)` of each bin of lengths, ascending.
+        bins: histogram of the lengths as text (see `bins_text`), which is parsed on demand: there may be a million.
         start: position in the split of the shard's first record, in written order.
         step: distance in positions between two records of the shard.
     """
@@ -141,9 +141,18 @@ class ShardInfo:
     bytes: int
     sha256: str = attrs.field(repr=False)
     lengths_sha256: str = attrs.field(repr=False)
-    histogram: tuple[tuple[int, int], ...] = attrs.field(repr=False)
+    bins: str = attrs.field(repr=False)
     start: int = attrs.field(repr=False)
     step: int = attrs.field(repr=False)
+
+    @property
+    def histogram(self) -> tuple[tuple[int, int], ...]:
+        """`(largest length, records)` of each bin of lengths, ascending.
+
+        Raises:
+            ManifestError: the text of the histogram is invalid.
+        """
+        return _bins(self.bins)
 
     @property
     def lengths_name(self) -> str:
@@ -156,142 +165,8 @@ class ShardInfo:
         return [Wanted(f"{split}/{self.name}", self.sha256, self.bytes), lengths]
 
 
-COLUMNS = tuple(each.name for each in attrs.fields(ShardInfo))
-
-
-@attrs.frozen(eq=False, repr=False)
-class ShardTable(Sequence[ShardInfo]):
-    """The shards of a split as a table: a column for each attribute of `ShardInfo`, an item for each shard.
-
-    Attributes:
-        name: names of the files.
-        records: numbers of records, int64 `(n,)`.
-        steps: sums of the lengths, int64 `(n,)`.
-        bytes: sizes of the files, int64 `(n,)`.
-        sha256: digests of the files, in hex.
-        lengths_sha256: digests of the lengths files, in hex.
-        histogram: histograms as text, such as `3:2 5:1`.
-        start: positions of the first records, int64 `(n,)`.
-        step: distances between records, int64 `(n,)`.
-        together: the histogram of all shards, as text.
-    """
-
-    name: list[str]
-    records: NDArray[np.int64]
-    steps: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    sha256: list[str]
-    lengths_sha256: list[str]
-    histogram: list[str]
-    start: NDArray[np.int64]
-    step: NDArray[np.int64]
-    together: str
-
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> ShardTable:
-        """Parse a table from data of unknown origin: a mapping from the names of the attributes to columns.
-
-        Raises:
-            ValueError: a value is invalid, or a name is no plain file name.
-            KeyError: a column is missing.
-            OverflowError: a count is too large.
-        """
-        values: dict[str, Any] = {name: data[name] for name in COLUMNS}
-        names, histograms, together = data["name"], data["histogram"], data["together"]
-        if set(map(type, values.values())) - {list} or len(set(map(len, values.values()))) != 1:
-            raise ValueError("expected columns of shards, lists of one length")
-        check_names(names, "shard")
-        for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
-            lengths_name(name)  # raises unless it is the name of a shard
-        for each in ("sha256", "lengths_sha256"):
-            _check_digests(values[each])
-        for each in _COUNTS:
-            values[each] = _counts(values[each])
-        values["step"] = np.maximum(values["step"], 1)
-        if set(map(type, histograms)) - {str} or not _only("".join(histograms), _NO_BINS):
-            raise ValueError(f"expected histograms, pairs of counts, got {histograms!r:.100}")
-        _numbers(together)
-        return cls(**values, together=together)
-
-    @classmethod
-    def of(cls, shards: Sequence[ShardInfo]) -> ShardTable:
-        """Make a table of shards; return a table as it is."""
-        if isinstance(shards, ShardTable):
-            return shards
-        values: dict[str, Any] = {name: [getattr(shard, name) for shard in shards] for name in COLUMNS}
-        values["histogram"] = list(map(bins_text, values["histogram"]))
-        values |= {name: np.array(values[name], np.int64) for name in _COUNTS}
-        return cls(**values, together=bins_text(bins_of(shards)))
-
-    def columns(self) -> dict[str, Any]:
-        """Return the columns as lists, in the order of `COLUMNS`."""
-        values = {name: getattr(self, name) for name in COLUMNS}
-        return values | {name: values[name].tolist() for name in _COUNTS}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON data, for `parse`."""
-        return {**self.columns(), "together": self.together}
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    @overload
-    def __getitem__(self, index: int) -> ShardInfo: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[ShardInfo, ...]: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        item: dict[str, Any] = {name: getattr(self, name)[index] for name in COLUMNS}
-        item |= {name: int(item[name]) for name in _COUNTS} | {"histogram": _bins(item["histogram"])}
-        return ShardInfo(**item)
-
-    def __iter__(self) -> Iterator[ShardInfo]:
-        """Yield the shards.
-
-        Raises:
-            ManifestError: the text of a histogram is invalid.
-        """
-        columns = self.columns()
-        columns["histogram"] = map(_bins, self.histogram)
-        yield from map(ShardInfo, *columns.values())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.sha256))
-
-
-def column(shards: Sequence[Any], name: str) -> list[Any]:
-    """List an attribute of shards or of their files; for a table, without making an object of each."""
-    values = getattr(shards, name, None)
-    if values is None:
-        return [getattr(shard, name) for shard in shards]
-    return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def bins_of(shards: Sequence[ShardInfo]) -> list[tuple[int, int]]:
-    """Sum the histograms of shards: `(largest length, records)` of each bin, ascending.
-
-    Raises:
-        ManifestError: the text of a histogram is invalid.
-    """
-    if isinstance(shards, ShardTable):
-        return list(_bins(shards.together))
-    pairs = [pair for shard in shards for pair in shard.histogram]
-    lengths, records = np.array(pairs, np.int64).reshape(-1, 2).T
-    values, indices = np.unique(lengths, return_inverse=True)
-    counts = np.zeros(values.size, np.int64)
-    np.add.at(counts, indices, records)
-    return list(zip(values.tolist(), counts.tolist(), strict=True))
-
-
-def longest_of(shards: Sequence[ShardInfo]) -> int:
-    """Estimate the largest number of steps of a record, in the first alignment group."""
-    bins = bins_of(shards) if isinstance(shards, ShardTable) else [pair for shard in shards for pair in shard.histogram]
-    return max((length for length, _ in bins), default=0)
+COLUMNS = ("name", "records", "steps", "bytes", "sha256", "lengths_sha256", "histogram", "start", "step")
+"""What a manifest says of a shard, in the order of the fields of `ShardInfo`."""
 
 
 def bins_text(bins: Any) -> str:
@@ -303,25 +178,16 @@ def bins_text(bins: Any) -> str:
     return " ".join(f"{length!r}:{records!r}" for length, records in bins)
 
 
-def _bins(text: str) -> tuple[tuple[int, int], ...]:
-    numbers = iter(_numbers(text))
-    return tuple(zip(numbers, numbers, strict=True))
+_HISTOGRAM = re.compile(r"(?:[0-9]{1,19}:[0-9]{1,19}(?: +|$))*")
 
 
-def _numbers(text: str) -> list[int]:
-    """Parse the numbers of a histogram, in the order of the text.
-
-    Raises:
-        ManifestError: the text is no histogram.
-    """
-    try:
-        pairs = [tuple(map(int, pair.split(":"))) for pair in text.split()]
-    except (ValueError, AttributeError):
-        pairs = [()]
-    numbers = [number for pair in pairs for number in pair]
-    if {*map(len, pairs)} - {2} or min(numbers, default=0) < 0 or max(numbers, default=0) >> 63:
+def _bins(text: Any) -> tuple[tuple[int, int], ...]:
+    """Parse the text of a histogram; raise `ManifestError` if it is none."""
+    is_one = isinstance(text, str) and _HISTOGRAM.fullmatch(text)
+    numbers = list(map(int, text.replace(":", " ").split())) if is_one else [-1]
+    if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 1 << 63:
         raise ManifestError(f"expected a histogram, pairs of counts such as '3:2 5:1', got {text!r:.100}")
-    return numbers
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _only(text: str, others: bytes) -> bool:
@@ -335,11 +201,34 @@ def _check_digests(values: list[Any]) -> None:
         raise ValueError(f"expected SHA-256s in hex, got {(wrong or values)[0]!r:.100}")
 
 
-def _counts(values: list[Any]) -> NDArray[np.int64]:
+def _check_counts(values: list[Any]) -> None:
     if set(map(type, values)) - {int} or not 0 <= min(values, default=0) <= max(values, default=0) < 1 << 63:
         wrong = [value for value in values if type(value) is not int or not 0 <= value < 1 << 63]
         raise ValueError(f"expected a count, got {wrong[0]!r:.100}")
-    return np.array(values, np.int64)
+
+
+def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
+    """Parse the shards of a split from columns of unknown origin, with histograms as text.
+
+    Raises:
+        ValueError: a value is invalid, or a name is no plain file name.
+        KeyError: a column is missing.
+    """
+    columns = [data[name] for name in COLUMNS]
+    if set(map(type, columns)) - {list} or len(set(map(len, columns))) != 1:
+        raise ValueError("expected columns of shards, lists of one length")
+    names, histograms = data["name"], data["histogram"]
+    check_names(names, "shard")
+    for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
+        lengths_name(name)  # raises unless it is the name of a shard
+    for each in ("sha256", "lengths_sha256"):
+        _check_digests(data[each])
+    for each in _COUNTS:
+        _check_counts(data[each])
+    if set(map(type, histograms)) - {str} or not _only("".join(histograms), _NO_BINS):
+        raise ValueError(f"expected histograms, pairs of counts, got {histograms!r:.100}")
+    columns[-1] = [max(step, 1) for step in data["step"]]
+    return tuple(map(ShardInfo, *columns))
 
 
 FORMAT = "seqrecorder"
@@ -354,11 +243,13 @@ class SplitInfo:
 
     Attributes:
         name: name of the split, and of its directory.
-        shards: the shards in order: a tuple, or a table if there are thousands.
+        shards: the shards in order.
+        together: the histogram of all shards as text, if the manifest has it; else None.
     """
 
     name: str
-    shards: Sequence[ShardInfo]
+    shards: tuple[ShardInfo, ...]
+    together: str | None = attrs.field(default=None, eq=False)
 
     def __repr__(self) -> str:
         counts = f"records={self.records}, steps={self.steps}, bytes={self.bytes}, shards={len(self.shards)}"
@@ -367,17 +258,34 @@ class SplitInfo:
     @functools.cached_property
     def records(self) -> int:
         """Number of records."""
-        return sum(column(self.shards, "records"))
+        return sum(shard.records for shard in self.shards)
 
     @functools.cached_property
     def steps(self) -> int:
         """Sum of the records' lengths in the first alignment group."""
-        return sum(column(self.shards, "steps"))
+        return sum(shard.steps for shard in self.shards)
 
     @functools.cached_property
     def bytes(self) -> int:
         """Size of all shards."""
-        return sum(column(self.shards, "bytes"))
+        return sum(shard.bytes for shard in self.shards)
+
+    @functools.cached_property
+    def bins(self) -> list[tuple[int, int]]:
+        """`(largest length, records)` of each bin of the lengths of all records, ascending.
+
+        Raises:
+            ManifestError: the text of a histogram is invalid.
+        """
+        return self.sum_bins() if self.together is None else list(_bins(self.together))
+
+    def sum_bins(self) -> list[tuple[int, int]]:
+        """Sum the histograms of the shards."""
+        total = collections.Counter[int]()
+        for shard in self.shards:
+            for length, records in shard.histogram:
+                total[length] += records
+        return sorted(total.items())
 
 
 @attrs.frozen
@@ -485,16 +393,15 @@ class Manifest:
         """URL or directory of the dataset, for messages."""
         return self.url or str(self.path)
 
-    def _histograms(self) -> dict[str, list[tuple[int, int]]]:
-        return {name: bins_of(split.shards) for name, split in self.splits.items()}
-
     def _repr_html_(self) -> str:
         rows = [
             (name, f"{s.records:,}", f"{s.steps:,}", bytes_text(s.bytes), len(s.shards))
             for name, s in self.splits.items()
         ]
         heads = ("split", "records", "steps", "size", "shards")
-        return html_table(repr(self)[1:-1], heads, rows) + lengths_picture(self._histograms())
+        return html_table(repr(self)[1:-1], heads, rows) + lengths_picture(
+            {name: split.bins for name, split in self.splits.items()}
+        )
 
     @property
     def records(self) -> int:
@@ -627,7 +534,13 @@ class Manifest:
             "metadata": self.metadata,
             "assets": {name: attrs.asdict(info) for name, info in self.asset_infos.items()},
         }
-        return manifest_text(data, self.splits)
+        items = [
+            f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split)}\n  }}'
+            for name, split in self.splits.items()
+        ]
+        text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
+        end = "\n " if items else ""
+        return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
@@ -679,22 +592,18 @@ def combine(old: Manifest, new: Manifest) -> Manifest:
     )
 
 
-def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield the values of metadata level by level, at most one level more than `DEEPEST`."""
-    level = [value]
-    for _ in range(DEEPEST + 2):
-        if level:
-            yield level
-        level = [
-            inner
-            for item in level
-            for inner in (item.values() if isinstance(item, dict) else item if isinstance(item, (list, tuple)) else ())
-        ]
-
-
-def _is_too_deep(value: Any) -> bool:
-    """Check whether metadata has more than `DEEPEST` levels, too deep for recursive functions."""
-    return sum(1 for _ in _levels(value)) > DEEPEST + 1
+def _check_tree(value: Any, left: int = DEEPEST) -> None:
+    """Raise `ValueError` for metadata too deep for recursive functions, or with keys that JSON would change."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+    if inner is None:
+        return
+    if not left:
+        raise ValueError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise ValueError(f"metadata: keys of JSON are text, which would change {key!r}; write it as text")  # noqa: TRY004 - all damage is one error
+    for item in inner:
+        _check_tree(item, left - 1)
 
 
 # Its text -------------------------------------------------------------------------------------------------------------
@@ -703,22 +612,6 @@ _SEAL = ',\n "checksum": "'
 
 MOST_ROWS = 1000
 """Up to this many shards, each is a JSON object on a line, for people; more are a table, which is parsed faster."""
-
-
-def manifest_text(data: Mapping[str, Any], splits: Mapping[str, Any]) -> str:
-    """Format the text of a manifest.
-
-    Args:
-        data: the items before the splits.
-        splits: `SplitInfo` by name.
-    """
-    items = [
-        f'\n  {json.dumps(name, ensure_ascii=False)}: {{\n   "shards": {_shards_text(split.shards)}\n  }}'
-        for name, split in splits.items()
-    ]
-    text = json.dumps(data, indent=1, ensure_ascii=False).removesuffix("\n}")
-    end = "\n " if items else ""
-    return _seal(f'{text},\n "splits": {{{",".join(items)}{end}}}\n}}')
 
 
 def is_as_written(text: str) -> bool:
@@ -730,13 +623,14 @@ def is_as_written(text: str) -> bool:
     return text == _seal(f"{unsealed}\n}}")
 
 
-def _shards_text(shards: Any) -> str:
+def _shards_text(split: SplitInfo) -> str:
     """Format the shards of a split as JSON: a line for each shard, or for many of them a line for each column."""
-    if len(shards) <= MOST_ROWS:
-        rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in shards)
+    if len(split.shards) <= MOST_ROWS:
+        rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
         return f"[\n{lines}\n   ]" if lines else "[]"
-    columns = ShardTable.of(shards).to_dict()
+    columns: dict[str, Any] = {name: [getattr(shard, name) for shard in split.shards] for name in COLUMNS}
+    columns |= {"histogram": [shard.bins for shard in split.shards], "together": bins_text(split.bins)}
     lines = ",\n".join(f'    "{name}": {json.dumps(values, ensure_ascii=False)}' for name, values in columns.items())
     return f"{{\n{lines}\n   }}"
 
@@ -833,10 +727,7 @@ def was_replaced(manifest: Manifest) -> bool:
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
     """List the split, name and digest of each shard; equal records that are written again have other names."""
-    columns = (
-        (name, column(split.shards, "name"), column(split.shards, "sha256")) for name, split in manifest.splits.items()
-    )
-    return {(name, *shard) for name, *both in columns for shard in zip(*both, strict=True)}
+    return {(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)}
 
 
 def parse_manifest(text: str | bytes, path: Path) -> Manifest:
@@ -869,6 +760,7 @@ def _manifest(text: str, path: Path) -> Manifest:
     check_names(data["splits"], "split")
     check_names(data["assets"], "asset")
     _check_digests([info["sha256"] for info in data["assets"].values()])
+    _check_tree(data["metadata"])
     return Manifest(
         path=path,
         schema=schema,
@@ -878,7 +770,7 @@ def _manifest(text: str, path: Path) -> Manifest:
         skipped=_count(data["skipped"]),
         skip_reasons=first_reasons(map(str, data.get("skip_reasons", ()))),
         splitting=_splitting(data["splitting"]),
-        metadata=_metadata(data["metadata"]),
+        metadata=data["metadata"],
         asset_infos={
             name: AssetInfo(info["sha256"], _count(info["generation"])) for name, info in data["assets"].items()
         },
@@ -890,43 +782,32 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not valid JSON")
 
 
-def _metadata(value: Any) -> Any:
-    if _is_too_deep(value):
-        raise ValueError(f"metadata of more than {DEEPEST} levels")
-    return value
-
-
 def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
     shards = data["shards"]
     if isinstance(shards, dict):
-        return SplitInfo(name, ShardTable.parse(shards))
+        _bins(shards["together"])
+        return SplitInfo(name, _parse_shards(shards), shards["together"])
     columns = {column: [shard[column] for shard in shards] for column in COLUMNS}
     columns["histogram"] = list(map(bins_text, columns["histogram"]))
-    return SplitInfo(name, tuple(ShardTable.parse(columns | {"together": ""})))
+    return SplitInfo(name, _parse_shards(columns))
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
     """Parse the data of `Splitting.to_dict`; raise `ValueError` if it is damaged."""
-    seed, shares, by = data["seed"], data["shares"], data["by"]
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ValueError(f"expected a seed, got {seed!r}")  # noqa: TRY004 - all damage is one error
+    seed, by, stratify = data["seed"], data["by"], data.get("stratify")
+    if type(seed) is not int or not isinstance(by, (str, NoneType)) or not isinstance(stratify, (str, NoneType)):
+        raise ValueError(f"expected a seed and names of attributes, got {seed!r:.80}, {by!r:.80} and {stratify!r:.80}")
+    shares, groups, strata, rule = data["shares"], data.get("groups"), data.get("strata"), data.get("time")
     if shares is not None:
         shares = dict(Ratios(shares).shares)
-    if not isinstance(by, (str, NoneType)):
-        raise ValueError(f"expected the name of the hashed attribute, got {by!r}")  # noqa: TRY004 - as above
-    groups = data.get("groups")
     if groups is not None:
         groups = {str(name): _hashes(text) for name, text in groups.items()}
-        if shares is None or set(groups) - set(shares):
-            raise ValueError(f"expected groups of the splits that have shares, got those of {sorted(groups)}")
-    stratify, strata = data.get("stratify"), data.get("strata")
-    if not isinstance(stratify, (str, NoneType)) or (stratify is None) != (strata is None):
-        raise ValueError(f"expected strata and the name of their attribute, got {stratify!r}")
+    if set(groups or ()) - set(shares or ()) or (strata is not None and shares is None):
+        raise ValueError("expected shares of the splits that have groups or strata")
+    if (stratify is None) != (strata is None):
+        raise ValueError(f"expected strata and the name of their attribute, got {stratify!r:.80}")
     if strata is not None:
-        if shares is None:
-            raise ValueError("expected shares beside strata")
         strata = {_hash(value): _stratum(name, counts, len(shares)) for value, name, counts in strata}
-    rule = data.get("time")
     if rule is not None:
         TimeRule(**rule)
     return Splitting(seed, shares, by, _count(data["sources"]), groups, stratify, strata, rule)
@@ -950,7 +831,8 @@ def _hashes(text: Any) -> tuple[int, ...]:
 
 
 def _count(value: Any) -> int:
-    return int(_counts([value])[0])
+    _check_counts([value])
+    return int(value)
 
 
 def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> dict[str, AssetInfo]:
@@ -992,9 +874,7 @@ def check_metadata(value: Any) -> None:
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(f"metadata: expected JSON data, got {error}") from error
-    if _is_too_deep(value):
-        raise OptionError(f"metadata: expected at most {DEEPEST} levels; write deeper ones as text, or as an asset")
-    keys = (key for level in _levels(value) for item in level if isinstance(item, dict) for key in item)
-    strange = next((key for key in keys if not isinstance(key, str)), None)
-    if strange is not None:
-        raise OptionError(f"metadata: keys of JSON are text, which would change {strange!r}; write it as text")
+    try:
+        _check_tree(value)
+    except ValueError as error:
+        raise OptionError(str(error)) from None

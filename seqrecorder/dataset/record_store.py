@@ -17,12 +17,12 @@ import numpy as np
 
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import (
-    column,
     dataset_at,
     explaining_replacement,
     manifest_bytes,
     parse_manifest,
     schema_to_read,
+    shards_of,
 )
 from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_dataset
 from seqrecorder.errors import DatasetError, OptionError, RecordError
@@ -56,15 +56,16 @@ T = TypeVar("T")
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
     """Return the files of a split in groups: each is a file of its own, or files among which records were dealt."""
-    firsts = _first_of_groups([file.start for file in files], [file.step for file in files])
+    firsts = _first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
 
-def _first_of_groups(starts: Sequence[int], steps: Sequence[int]) -> list[int]:
+def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
     """Return the numbers of the files that are the first of a group (see `in_written_order`)."""
     firsts: list[int] = []
-    for number, (start, step) in enumerate(zip(starts, steps, strict=True)):
-        is_dealt = step > 1 and firsts and step == steps[firsts[-1]] and 0 < start - starts[firsts[-1]] < step
+    for number, file in enumerate(files):
+        first = files[firsts[-1]] if firsts else file
+        is_dealt = file.step > 1 and file.step == first.step and 0 < file.start - first.start < file.step
         if not is_dealt:
             firsts.append(number)
     return firsts
@@ -80,9 +81,9 @@ class WrittenOrder:
     def __init__(self, splits: Sequence[Sequence[ShardInfo]]) -> None:
         firsts, files = list[int](), 0
         for split in splits:
-            firsts += [files + first for first in _first_of_groups(column(split, "start"), column(split, "step"))]
+            firsts += [files + first for first in _first_of_groups(split)]
             files += len(split)
-        self._records = np.array([count for split in splits for count in column(split, "records")], np.int64)
+        self._records = np.array([shard.records for split in splits for shard in split], np.int64)
         self._first_files = np.array(firsts, np.int64)
         self._sizes = np.diff(self._first_files, append=files)  # of the groups, in files
         self._starts = np.concatenate([[0], np.cumsum(self._records)])[np.append(self._first_files, files)]
@@ -148,87 +149,6 @@ _FILE_BYTES = 1 << 26
 _MOST_FILES = 16
 
 
-def resolve_selection(
-    store: RecordStore,
-    positions: range | NDArray[np.int64],
-    *,
-    schema: object,
-    check: Check,
-    on_corrupt: OnCorrupt,
-    lengths_only: bool,
-) -> Origin:
-    """Find the files and runs of records to read for a selection.
-
-    Args:
-        store: the records of the dataset.
-        positions: of those that are selected.
-        schema: class or schema to read as; None for the selection's own.
-        check: see `seqrecorder.dataset.shard_set.resolve`.
-        on_corrupt: likewise; damage is only left out of whole splits.
-        lengths_only: whether only lengths are asked for, so that no record is copied.
-
-    Raises:
-        ShardReadError: a shard is missing, or a record that is selected is damaged.
-        ShardWriteError: the place of temporary files is full.
-        SchemaMismatchError: the data cannot be read as the schema.
-        OptionError: damage is to be left out of a part of a split.
-    """
-    manifest = store.manifest
-    wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
-    where = f"{manifest.where}, a selection of {len(positions)} records"
-    names = whole_splits(store, positions)
-    if names is None and on_corrupt == "skip":
-        raise OptionError(
-            "on_corrupt='skip' leaves damage out of whole splits, not out of selected records; salvage the dataset, "
-            "and select from what is recovered"
-        )
-    if names is None or check == "full":
-        touched = names if names is not None else touched_splits(store, positions)
-        for name in touched if check == "full" else ():
-            resolve_dataset(manifest, name, None, "full", "error")
-    if names is None:
-        files = _selected(store, np.ascontiguousarray(positions, np.int64), lengths_only=lengths_only)
-        for piece in store.pieces:
-            if piece.split != next(iter(piece.rule.starts)):  # what came before was cut off
-                cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
-                manifest = attrs.evolve(manifest, splitting=cut)
-        return Origin(where, wanted, "steps", None, tuple(files), manifest, check)
-    if len(names) == 1:
-        return attrs.evolve(resolve_dataset(manifest, names[0], None, check, on_corrupt), schema=wanted)
-    shards: list[ShardFile] = []
-    start = 0
-    for name in names:
-        part = resolve_dataset(manifest, name, None, check, on_corrupt)
-        shards += [attrs.evolve(file, start=file.start + start) for file in part.files]
-        start += manifest.splits[name].records
-    return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
-
-
-def whole_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> list[str] | None:
-    """Return the splits of which a selection holds all records, in written order, one after the other; else None."""
-    if store.pieces:
-        return None
-    by_start = {split.start: (name, split) for name, split in store.splits.items() if split}
-    names: list[str] = []
-    done = 0
-    while done < len(positions):
-        name, split = by_start.get(int(positions[done]), ("", range(0)))
-        part = positions[done : done + len(split)]
-        if not split or (part != split if isinstance(part, range) else not np.array_equal(part, split)):
-            return None
-        names.append(name)
-        done += len(split)
-    return names
-
-
-def touched_splits(store: RecordStore, positions: range | NDArray[np.int64]) -> list[str]:
-    """Return the splits of which a selection holds records."""
-    edges = np.array([split.stop for split in store.splits.values()])
-    places = np.unique(np.searchsorted(edges, np.asarray(positions), side="right"))
-    names = list(store.splits)
-    return [names[index] for index in places.tolist()]
-
-
 def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
     """Return the files of some records, which are read one after the other."""
     files, rows = store.order.find(positions)
@@ -252,14 +172,14 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
         runs = _runs(store, files[edges[:-1]], rows[edges[:-1]], np.diff(edges))
         is_there = not store.is_sought or (store.pieces and path.exists())
         size = path.stat().st_size if is_there else int(np.diff(runs.table[:, 3:]).sum())
-        file = ShardFile(path, lengths_path if groups else None, stop - start, size, start)
+        file = ShardFile(directory, path.name, lengths_path.name if groups else None, stop - start, size, start)
         out.append(attrs.evolve(file, runs=runs) if in_place else file)
     return out
 
 
 def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> Runs:
     numbers, places = np.unique(files, return_inverse=True)
-    paths = tuple(store.manifest.shard_path(*each) for each in store.shard_infos(numbers.tolist()))
+    paths = tuple(store.manifest.shard_path(*store.shards[number]) for number in numbers.tolist())
     return Runs(paths, np.stack([places, rows, counts, *store.spans(files, rows, counts).T], 1))
 
 
@@ -349,19 +269,10 @@ class RecordStore:
             start += split.records
         return out
 
-    def shard_infos(self, numbers: Iterable[int]) -> list[tuple[str, ShardInfo]]:
-        """Return some shards, counted through all splits, with the names of these."""
-        names, stops = list(self.manifest.splits), self._stops
-        infos = []
-        for number in numbers:
-            index = bisect.bisect_right(stops, number)
-            shards = self.manifest.splits[names[index]].shards
-            infos.append((names[index], shards[number - stops[index] + len(shards)]))
-        return infos
-
     @functools.cached_property
-    def _stops(self) -> list[int]:
-        return list(itertools.accumulate(len(split.shards) for split in self.manifest.splits.values()))
+    def shards(self) -> list[tuple[str, ShardInfo]]:
+        """All shards, split by split, with the names of these."""
+        return shards_of(self.manifest)
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
@@ -388,11 +299,11 @@ class RecordStore:
         return shard
 
     def _opened(self, number: int) -> Shard:
-        [(split, info)] = self.shard_infos([number])
+        split, info = self.shards[number]
         if self.manifest.url is not None and number not in self._fetched:
             # Of shards that are asked for one after the other, the next ones are fetched, too.
             self._fetched = range(number, number + (_AHEAD if number == self._fetched.stop else 1))
-            self.manifest.fetch(self.shard_infos(range(number, min(self._fetched.stop, self._stops[-1]))))
+            self.manifest.fetch(self.shards[number : self._fetched.stop])
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
         if self.is_sought:
             return SoughtShard(path, info.records, info.bytes, dataset)
@@ -525,7 +436,7 @@ class RecordStore:
 
     def _lengths(self, number: int) -> NDArray[np.int64]:
         with explaining_replacement(self.manifest):
-            return self.manifest.lengths(*self.shard_infos([number])[0])
+            return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
         """Return the number of records to hold at once: at most `most`, and no more than about 4 MiB."""
@@ -594,7 +505,7 @@ class RecordStore:
         except RecordError as error:
             bad = error.position or 0
             files, rows = self.order.find(positions[bad : bad + 1])
-            path = self.manifest.shard_path(*self.shard_infos(files.tolist())[0])
+            path = self.manifest.shard_path(*self.shards[int(files[0])])
             raise RecordError(
                 f"{path}, record {int(rows[0])}: {error.message}; {advice(self.manifest.where)}",
                 position=bad,
@@ -662,10 +573,21 @@ class Rows:
         """
         return Rows(self.store.reading(schema), self.positions)
 
-    @property
-    def are_whole_splits(self) -> bool:
-        """Check whether these are all records of some splits in written order, one split after the other."""
-        return whole_splits(self.store, self.positions) is not None
+    def whole_splits(self) -> list[str] | None:
+        """Return the splits of which these are all records, in written order, one after the other; else None."""
+        if self.store.pieces:
+            return None
+        by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}
+        names: list[str] = []
+        done = 0
+        while done < len(self):
+            name, split = by_start.get(int(self.positions[done]), ("", range(0)))
+            part = self.positions[done : done + len(split)]
+            if not split or (part != split if isinstance(part, range) else not np.array_equal(part, split)):
+                return None
+            names.append(name)
+            done += len(split)
+        return names
 
     def touches(self, split: range) -> bool:
         """Check whether a record lies in the range of a split (by the ends alone where the positions are a range)."""
@@ -693,9 +615,49 @@ class Rows:
             return positions[[position in self.positions for position in positions.tolist()]]
         return self.positions[np.isin(self.positions, positions)] if positions.size else positions
 
-    def resolve(self, **options: Any) -> Origin:
-        """Return the shards that `read` reads; takes the options of `resolve_selection`."""
-        return resolve_selection(self.store, self.positions, **options)
+    def resolve(self, *, schema: object, check: Check, on_corrupt: OnCorrupt, lengths_only: bool) -> Origin:
+        """Find the files and runs of records to read.
+
+        Args:
+            schema: class or schema to read as; None for that of these rows.
+            check: see `seqrecorder.dataset.shard_set.resolve`.
+            on_corrupt: likewise; damage is only left out of whole splits.
+            lengths_only: whether only lengths are asked for, so that no record is copied.
+
+        Raises:
+            ShardReadError: a shard is missing, or one of these records is damaged.
+            ShardWriteError: the place of temporary files is full.
+            SchemaMismatchError: the data cannot be read as the schema.
+            OptionError: damage is to be left out of a part of a split.
+        """
+        store, manifest = self.store, self.store.manifest
+        wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
+        where = f"{manifest.where}, a selection of {len(self)} records"
+        names = self.whole_splits()
+        if names is None:
+            if on_corrupt == "skip":
+                raise OptionError(
+                    "on_corrupt='skip' leaves damage out of whole splits, not out of selected records; salvage the "
+                    "dataset, and select from what is recovered"
+                )
+            for name, split in store.splits.items() if check == "full" else ():
+                if self.touches(split):
+                    resolve_dataset(manifest, name, None, "full", "error")
+            selected = _selected(store, self.array(), lengths_only=lengths_only)
+            for piece in store.pieces:
+                if piece.split != next(iter(piece.rule.starts)):  # what came before was cut off
+                    cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
+                    manifest = attrs.evolve(manifest, splitting=cut)
+            return Origin(where, wanted, "steps", None, tuple(selected), manifest, check)
+        if len(names) == 1:
+            return attrs.evolve(resolve_dataset(manifest, names[0], None, check, on_corrupt), schema=wanted)
+        files: list[ShardFile] = []
+        start = 0
+        for name in names:
+            part = resolve_dataset(manifest, name, None, check, on_corrupt)
+            files += [attrs.evolve(file, start=file.start + start) for file in part.files]
+            start += manifest.splits[name].records
+        return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
 
     # Their values ------------------------------------------------------------------------------------------------
 

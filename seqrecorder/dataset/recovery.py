@@ -57,7 +57,6 @@ class Recovered:
         records: number of recovered records.
         lengths: lengths of the recovered records, int64 (records, groups); zeros if no schema is known.
         losses: the losses, in the order of the file.
-        positions: positions of the recovered records among the written ones, ascending; None if they are unknown.
         is_damaged: whether the shard is damaged; a cut one may be intact otherwise.
         layout: layout of sequences in its messages; None if it was to be detected, and there is no record.
     """
@@ -65,7 +64,6 @@ class Recovered:
     records: int
     lengths: NDArray[np.int64] = attrs.field(eq=False)
     losses: tuple[Loss, ...]
-    positions: NDArray[np.int64] | None = attrs.field(eq=False)
     is_damaged: bool
     layout: Layout | None
 
@@ -79,7 +77,6 @@ def recover_shard(
     schema: Schema | None = None,
     layout: Layout | None = "steps",
     records: int = UNKNOWN,
-    written: NDArray[np.int64] | None = None,
     is_unique: bool = False,
 ) -> Recovered:
     """Copy the intact records of a shard to another file, in their order.
@@ -92,7 +89,6 @@ def recover_shard(
         schema: schema of its records; without one, every record with a right CRC counts as intact.
         layout: layout of sequences in the messages; None detects it.
         records: number of records that were written; `UNKNOWN` (-1) if it is unknown.
-        written: their lengths, int64 (records, groups); None if they are unknown.
         is_unique: whether no record was written twice, so that all duplicates are copies; see `_find_copies`.
 
     Raises:
@@ -119,11 +115,9 @@ def recover_shard(
         finally:
             writer.abandon()
         losses = [*findings.losses, *_list_rejects(findings, slots, reasons), *_list_copies(findings, slots, copies)]
-        numbered, positions = _number(losses, slots, copies, kept, records=records, size=shard.size)
-        if positions is not None and written is not None:
-            positions = positions if np.array_equal(table, written[positions]) else None
+        numbered = _number(losses, slots, copies, records=records, size=shard.size)
         losses = [_add_bad_bytes(loss, shard.unreadable, compression) for loss in numbered]
-    return Recovered(len(table), table, tuple(losses), positions, bool(findings.losses), layout)
+    return Recovered(len(table), table, tuple(losses), bool(findings.losses), layout)
 
 
 def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
@@ -233,12 +227,11 @@ def _number(
     losses: Sequence[Loss],
     slots: NDArray[np.int64],
     copies: NDArray[np.int64],
-    kept: NDArray[np.int64],
     *,
     records: int,
     size: int,
-) -> tuple[list[Loss], NDArray[np.int64] | None]:
-    """Assign losses and kept records their positions in the written shard, as far as the counts allow.
+) -> list[Loss]:
+    """Assign losses their positions in the written shard, as far as the counts allow.
 
     A slot is the index of a record among those that were read or lost singly. The records of a hole have no slots.
     Their number is known if there is only one hole, and the number of written records is known.
@@ -257,25 +250,7 @@ def _number(
         shift += max(0, count) if is_hole else 0
     if lacking and not holes:
         numbered.append(Loss(size, size, total, lacking, "the shard ends too early"))
-    if count == UNKNOWN or (records != UNKNOWN and total > records):
-        return numbered, None
-    positions = slots[kept] - np.searchsorted(copied, slots[kept])
-    if holes:
-        positions += count * (slots[kept] >= holes[0])
-    return numbered, positions
-
-
-def written_lengths(path: Path, shard: ShardInfo, groups: int) -> NDArray[np.int64] | None:
-    """Read the lengths of a shard's records from the file beside it; return None if that is damaged.
-
-    Args:
-        path: path of the shard.
-        shard: its entry in the manifest.
-        groups: number of columns of the lengths.
-    """
-    with contextlib.suppress(ShardReadError):
-        return read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
-    return None
+    return numbered
 
 
 @attrs.frozen
@@ -286,8 +261,7 @@ class _Reading:
     shard: ShardInfo | None
     has_lengths: bool
     is_unique: bool
-    fingerprint: str
-    schema: Schema | None = attrs.field(eq=False)
+    schema: Schema | None
 
 
 def without_damage(
@@ -316,8 +290,7 @@ def without_damage(
         ShardWriteError: the disk is too full for the copy.
     """
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
-    fingerprint = "" if schema is None else schema.fingerprint
-    reading = _Reading(compression, shard, has_lengths, is_unique, fingerprint, schema)
+    reading = _Reading(compression, shard, has_lengths, is_unique, schema)
     copy, losses = _copy_once(path, reading)
     if copy is not None and not copy[0].exists():  # systems may remove old temporary files
         copy, losses = _copy(path, reading)
@@ -331,18 +304,16 @@ def lengths_of_copy(copy: Path) -> Path:
     return copy.with_name(f"{copy.name}.lengths")
 
 
-@remember(most=4096)
-def _copy_once(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
-    return _copy(path, reading)
-
-
 def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple[Loss, ...]]:
     shard, compression = reading.shard, reading.compression
     is_sound = _is_intact(path, compression) if shard is None else _has_digest(path, shard.sha256)
     if reading.has_lengths and is_sound:
         return None, ()
-    groups = 1 if reading.schema is None else max(1, len(reading.schema.groups))
-    written = None if shard is None else written_lengths(path, shard, groups)
+    written = None
+    if shard is not None and reading.schema is not None:
+        groups = max(1, len(reading.schema.groups))
+        with contextlib.suppress(ShardReadError):  # damaged, too
+            written = read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
     copy = scratch() / path.name
     try:
         done = recover_shard(
@@ -352,7 +323,6 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
             compression=compression,
             schema=reading.schema,
             records=UNKNOWN if shard is None else shard.records,
-            written=written,
             is_unique=reading.is_unique,
         )
         if shard is not None and not is_sound:
@@ -367,6 +337,9 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
         shutil.rmtree(copy.parent, ignore_errors=True)
         raise
     return (copy, done.records), done.losses
+
+
+_copy_once = remember(most=4096)(_copy)
 
 
 def _may_be_ours(

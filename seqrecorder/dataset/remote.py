@@ -7,7 +7,6 @@ conditional put, which publishes the dataset.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import hashlib
 import re
@@ -20,7 +19,6 @@ import attrs
 
 from seqrecorder.dataset.generations import ASSET_GENERATION, NOTHING, Standing, named, publish, standing
 from seqrecorder.dataset.manifest import (
-    FORMAT,
     Manifest,
     SplitInfo,
     dataset_at,
@@ -162,13 +160,6 @@ class Destination:
         version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
         return cls(remote, version, None if version is None else remote.read(MANIFEST))
 
-    @property
-    def manifest(self) -> Manifest | None:
-        """The manifest at the begin of the write; None if there was none, or it cannot be read."""
-        with contextlib.suppress(ManifestError):
-            return None if self.text is None else parse_manifest(self.text, Path(self.place.url))
-        return None
-
     def standing(
         self, schema: Schema, *, append: bool = False, overwrite: bool = False, compression: Compression = None
     ) -> Standing:
@@ -183,14 +174,15 @@ class Destination:
                 f"there is a dataset at {self.place.url}; choose another destination, or pass overwrite=True",
                 path=self.place.url,
             )
-        old = self.manifest
-        if old is None and f'"format": "{FORMAT}"'.encode() not in self.text:
+        try:
+            old = parse_manifest(self.text, Path(self.place.url))
+        except ManifestError as error:
             raise DatasetExistsError(
-                f"{self.place.at(MANIFEST)} is not of seqrecorder, so there is no dataset to overwrite; choose another "
-                "destination",
+                f"{self.place.at(MANIFEST)} is damaged or not of seqrecorder, so there is no dataset to overwrite; "
+                f"choose another destination ({error})",
                 path=self.place.url,
-            )
-        return Standing(self.text, old, 0 if old is None else old.generation + 1)
+            ) from error
+        return Standing(self.text, old, old.generation + 1)
 
     def publish(
         self,

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import numpy as np
 
-from seqrecorder.dataset.examples_csv import copy_listing
 from seqrecorder.dataset.generations import clean_destination, publish, publish_files
-from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, dataset_at, read_manifest, shards_of
-from seqrecorder.dataset.recovery import recover_shard, written_lengths
+from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo, bins_text, dataset_at, read_manifest, shards_of
+from seqrecorder.dataset.recovery import recover_shard
 from seqrecorder.errors import (
     DatasetError,
     DatasetExistsError,
@@ -39,22 +37,19 @@ from seqrecorder.storage.files import (
     inside,
     local_path,
     sha256,
-    shard_index,
     sync_directory,
     sync_file,
     writing,
 )
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.shard import histogram
+from seqrecorder.storage.shard import histogram, read_lengths
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
 from seqrecorder.storage.threads import ahead, cleanup_when_terminated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
-
-    from numpy.typing import NDArray
 
     from seqrecorder.codec.layouts import Layout
     from seqrecorder.storage.tfrecord import Compression
@@ -175,7 +170,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
 
     Returns:
         The recovered records, and the byte ranges and records that were lost. The new dataset has the splits, shards,
-        metadata and assets of the old one, and each `examples.csv` with the lines of the remaining records.
+        metadata and assets of the old one, and each `examples.csv` whose split lost nothing.
 
     Raises:
         DatasetNotFoundError: there is nothing to salvage.
@@ -212,7 +207,6 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
         problems.append(f"{MANIFEST}: rebuilt, since the old one cannot be read")
     known = problems == []
     shards: list[SalvagedShard] = []
-    kept: dict[str, dict[str, NDArray[np.int64] | None]] = {}
     if directory.resolve() in destination.resolve().parents:
         raise OptionError(f"destination {destination} is inside {directory}, which a salvage does not change")
     with Staging(destination) as staging:
@@ -220,12 +214,11 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
             (staging.path / split.name).mkdir()
         infos: dict[str, list[ShardInfo]] = {name: [] for name in manifest.splits}
         for (name, shard), intact in ahead(functools.partial(_is_intact, manifest), shards_of(manifest)):
-            done, info, left = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=known)
+            done, info = _salvage_shard(manifest, (name, shard), staging.path, infos[name], intact, known=known)
             shards.append(done)
             infos[name].append(info)
-            kept.setdefault(name, {})[shard.name] = left
         splits = {name: SplitInfo(name, tuple(shard_infos)) for name, shard_infos in infos.items()}
-        problems += _copy_listings(directory, staging.path, kept)
+        problems += _copy_listings(directory, staging.path, shards)
         assets = dict(_copy_assets(manifest, staging.path, problems))
         salvaged = attrs.evolve(manifest, path=destination, splits=splits, asset_infos=assets)
         publish(staging, salvaged)
@@ -233,9 +226,12 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard has its digest in the manifest."""
+    """Check whether a shard and its lengths have their digests in the manifest, and as many lengths as records."""
+    split, shard = job
     try:
-        return bool(job[1].sha256) and sha256(manifest.shard_path(*job)) == job[1].sha256
+        lengths = inside(manifest.path, f"{split}/{shard.lengths_name}")
+        read_lengths(lengths, max(1, len(manifest.schema.groups)), shard.records, shard.lengths_sha256)
+        return sha256(manifest.shard_path(split, shard)) == shard.sha256
     except DatasetError:
         return False
 
@@ -248,8 +244,8 @@ def _salvage_shard(
     intact: Future[bool],
     *,
     known: bool,
-) -> tuple[SalvagedShard, ShardInfo, NDArray[np.int64] | None]:
-    """Salvage one shard; return its result, its entry in the manifest and the positions of recovered records."""
+) -> tuple[SalvagedShard, ShardInfo]:
+    """Salvage one shard; return its result and its entry in the manifest."""
     split, shard = job
     target, source, gone = directory / split / shard.name, Path(os.devnull), ""
     try:
@@ -259,13 +255,12 @@ def _salvage_shard(
         gone = error.message
     lengths_target = target.with_name(shard.lengths_name)
     expected = shard.records if known else UNKNOWN
-    written = written_lengths(source, shard, max(1, len(manifest.schema.groups))) if known else None
-    if written is not None and intact.result():
+    if intact.result():
         with writing("copy shard", target), faults_around("write", target):
             shutil.copyfile(source, target)
             shutil.copyfile(source.with_name(shard.lengths_name), lengths_target)
         done = SalvagedShard(f"{split}/{shard.name}", shard.records, expected, ())
-        return done, _shift_start(shard, before), np.arange(shard.records)
+        return done, _shift_start(shard, before)
     recovered = recover_shard(
         source,
         target,
@@ -273,12 +268,9 @@ def _salvage_shard(
         compression=manifest.compression,
         schema=manifest.schema,
         records=expected,
-        written=written,
         is_unique=manifest.schema.key_field is not None,
     )
-    losses, left = recovered.losses, recovered.positions
-    if gone:
-        losses, left = (Loss(0, shard.bytes, 0, expected, gone),), np.empty(0, np.int64)
+    losses = (Loss(0, shard.bytes, 0, expected, gone),) if gone else recovered.losses
     steps = recovered.lengths[:, 0]
     info = attrs.evolve(
         _shift_start(shard, before),
@@ -287,9 +279,9 @@ def _salvage_shard(
         bytes=target.stat().st_size,
         sha256=sha256(target),
         lengths_sha256=sha256(lengths_target),
-        histogram=tuple(histogram(steps)),
+        bins=bins_text(histogram(steps)),
     )
-    return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info, left
+    return SalvagedShard(f"{split}/{shard.name}", recovered.records, expected, losses), info
 
 
 def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
@@ -299,25 +291,25 @@ def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
-def _copy_listings(
-    directory: Path, staging: Path, kept: Mapping[str, Mapping[str, NDArray[np.int64] | None]]
-) -> Iterator[str]:
-    """Copy the remaining lines of each `examples.csv`, and yield their problems."""
-    for split, shards in kept.items():
+def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShard]) -> Iterator[str]:
+    """Copy each `examples.csv` of a split that lost nothing, and yield why the others are left out."""
+    damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
+    for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
         for listing in sorted((directory / split).glob("examples*.csv")):
-            generation = generation_of(split, listing.name)
-            if generation is None:
-                continue
             relative = f"{split}/{listing.name}"
+            if generation_of(split, listing.name) is None:
+                continue
+            if split in damaged:
+                yield f"{relative}: left out, since it numbers records as they were before some were lost"
+                continue
             try:
-                source = inside(directory, relative)
-            except ManifestError as error:
+                file = inside(directory, relative).open("rb")
+            except (ManifestError, OSError) as error:
                 yield f"{relative}: {error}"
                 continue
-            of_generation = {name: left for name, left in shards.items() if generation_of(split, name) == generation}
-            numbered = {shard_index(name): left for name, left in of_generation.items()}
-            if problem := copy_listing(source, staging / split / listing.name, numbered):
-                yield f"{relative}: {problem}"
+            target = staging / relative
+            with file, writing("copy listing", target), target.open("wb") as copy:
+                shutil.copyfileobj(file, copy)
 
 
 def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
@@ -331,7 +323,7 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
         check_names([inner.name], "split")
         # All shards of a dataset have the same compression; a GZIP file without its first bytes seems plain.
         compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
-        infos = [ShardInfo(path.name, 0, 0, 0, "", "", (), 0, 1) for path in paths]
+        infos = [ShardInfo(path.name, 0, 0, 0, "", "", "", 0, 1) for path in paths]
         splits[inner.name] = SplitInfo(inner.name, tuple(infos))
     if not splits:
         raise DatasetNotFoundError(f"{directory} has no directory with {_PATTERN} files", path=directory)

@@ -16,12 +16,13 @@ from seqrecorder.dataset.splits import lowest_ranked
 from seqrecorder.dataset.subsets import (
     Folds,
     Parts,
-    condition,
     folds_in_time,
     folds_of,
+    matching,
     split_by_shares,
     split_in_time,
     timeline,
+    values_by,
 )
 from seqrecorder.errors import DatasetError, OptionError, RecordNotFoundError
 from seqrecorder.schema.display import cut, html_table, number_of
@@ -399,11 +400,7 @@ class Selection(Selected, Generic[R]):
             SchemaError: there is no field of a name.
             RecordError: a record cannot be decoded.
         """
-        wanted = condition(self.schema, predicate, fields, values)
-        store = self._rows.store.forward()
-        decoder = store.decoder(wanted.fields)
-        masks = [wanted.of(store.columns(decoder, positions)) for positions in self._rows.chunks()]
-        return self._take(np.flatnonzero(np.concatenate(masks))) if masks else self
+        return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 
     def sample(self, size: float, *, seed: int) -> Selection[R]:
         """Return records drawn without replacement, in the same order.
@@ -443,14 +440,9 @@ class Selection(Selected, Generic[R]):
             OptionError: values have no order, as None has none.
             SchemaError: there is no field of a name.
         """
-        if isinstance(by, str):
-            if fields is not None:
-                raise OptionError(f"fields: are for a callable; {by!r} is itself the field")
-            (values,) = self._rows.scalars([by])
-        elif callable(by):
-            values = [by(record) for record in self.records(fields)]
-        else:
-            raise OptionError(f"sorted_by: expected the name of a field, or a callable, got {by!r}")
+        if isinstance(by, str) and fields is not None:
+            raise OptionError(f"fields: are for a callable; {by!r} is itself the field")
+        values = values_by(self._rows, by, "sorted_by", fields)
         try:
             order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
         except (TypeError, ValueError) as error:  # of an array, whether it is less has no one answer

@@ -7,7 +7,7 @@ import functools
 import glob
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -15,12 +15,8 @@ import numpy as np
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, check_layout, detect_layout
 from seqrecorder.dataset.manifest import (
-    ShardTable,
-    bins_of,
-    column,
     dataset_at,
     explaining_replacement,
-    longest_of,
     read_manifest,
     schema_to_read,
     shards_of,
@@ -28,7 +24,7 @@ from seqrecorder.dataset.manifest import (
 from seqrecorder.dataset.recovery import lengths_of_copy, without_damage
 from seqrecorder.errors import OptionError, RecordError, ShardReadError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import files_named, inside, is_url, lengths_name, sha256
+from seqrecorder.storage.files import files_named, inside, is_url, sha256
 from seqrecorder.storage.shard import RecordReader, check_lengths, peek, read_lengths
 from seqrecorder.storage.tfrecord import (
     advice,
@@ -48,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.codec.layouts import Layout
-    from seqrecorder.dataset.manifest import Manifest, ShardInfo
+    from seqrecorder.dataset.manifest import Manifest, ShardInfo, SplitInfo
     from seqrecorder.storage.tfrecord import Compression
 
 
@@ -81,26 +77,38 @@ class ShardFile:
     """One shard to read.
 
     Attributes:
-        path: path of the shard.
-        lengths_path: path of its lengths; None if it has none.
-        lengths_sha256: digest of the file of lengths, in hexadecimal; None if it is unknown.
+        directory: directory of the shard, and of its lengths.
+        name: file name of the shard.
+        lengths_name: file name of its lengths; None if it has none.
         records: number of records; -1 if they were not counted.
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance between two records in written order.
+        lengths_sha256: digest of the file of lengths, in hexadecimal; None if it is unknown.
         is_damaged: whether this is a copy of the intact records of a damaged shard, whose positions are unknown.
         runs: runs to read instead of the file, which does not exist then; None for the file.
     """
 
-    path: Path
-    lengths_path: Path | None
+    directory: Path
+    name: str
+    lengths_name: str | None
     records: int
     bytes: int
     start: int
     step: int = 1
-    is_damaged: bool = False
     lengths_sha256: str | None = None
+    is_damaged: bool = False
     runs: Runs | None = attrs.field(default=None, eq=False)
+
+    @property
+    def path(self) -> Path:
+        """Path of the shard."""
+        return self.directory / self.name
+
+    @property
+    def lengths_path(self) -> Path | None:
+        """Path of its lengths; None if it has none."""
+        return None if self.lengths_name is None else self.directory / self.lengths_name
 
 
 @attrs.frozen(slots=False)
@@ -115,8 +123,7 @@ class Origin:
         files: the shards, in order.
         manifest: manifest of the dataset; None for bare shards.
         check: the level of checks.
-        bins: exact `(length, records)` of all lengths in the first alignment group, ascending; None if the manifest
-            does not store them.
+        whole: the split whose shards these are, all of them; None for others.
     """
 
     where: str
@@ -126,13 +133,20 @@ class Origin:
     files: Sequence[ShardFile]
     manifest: Manifest | None = None
     check: Check = "manifest"
-    bins: tuple[tuple[int, int], ...] | None = attrs.field(default=None, repr=False)
+    whole: SplitInfo | None = attrs.field(default=None, repr=False)
 
     @functools.cached_property
     def records(self) -> int:
         """Number of records; -1 if they were not counted."""
-        counts = column(self.files, "records")
+        counts = [file.records for file in self.files]
         return -1 if -1 in counts else sum(counts)
+
+    @functools.cached_property
+    def bins(self) -> list[tuple[int, int]] | None:
+        """`(length, records)` of all lengths in the first alignment group, ascending; None if only their files tell."""
+        bins = [] if self.whole is None else self.whole.bins
+        is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
+        return bins if is_exact and sum(n for _, n in bins) == self.records else None
 
     @property
     def record(self) -> str:
@@ -150,14 +164,14 @@ class Origin:
     def mean_bytes(self) -> int:
         """Mean stored size of a record in bytes; a guess if records were not counted."""
         records = self.records
-        return sum(column(self.files, "bytes")) // records if records > 0 else 1 << 10
+        return sum(file.bytes for file in self.files) // records if records > 0 else 1 << 10
 
     @functools.cached_property
     def longest(self) -> int | None:
         """Estimate of the most steps of a record in the first alignment group; None if only parsing can tell."""
         if self.manifest is None:
             return None
-        return max((longest_of(split.shards) for split in self.manifest.splits.values()), default=0)
+        return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)
 
     @property
     def is_large(self) -> bool:
@@ -181,14 +195,14 @@ class Origin:
                 f"shard={shard}: {len(self.files)} files cannot be dealt to {count} readers without the number of "
                 "records, which check='none' does not count; leave `check` out"
             )
-        files, ours = share_of(column(self.files, "records"), index, count)
-        return attrs.evolve(self, files=self.files[files], bins=self.bins if count == 1 else None), ours
+        files, ours = share_of([file.records for file in self.files], index, count)
+        return attrs.evolve(self, files=self.files[files], whole=self.whole if count == 1 else None), ours
 
     def fetch(self, *, lengths_only: bool = False) -> None:
         """Fetch the files into the cache if the dataset is at a URL; see `Manifest.fetch`."""
         if self.manifest is None or self.manifest.url is None:
             return
-        names = {(file.path.parent.name, file.path.name) for file in self.files}
+        names = {(file.directory.name, file.name) for file in self.files}
         wanted = [(split, shard) for split, shard in shards_of(self.manifest) if (split, shard.name) in names]
         self.manifest.fetch(wanted, lengths_only=lengths_only)
 
@@ -323,90 +337,6 @@ class Selected(abc.ABC):
         """Find the shards to read; see the function `resolve`."""
 
 
-@attrs.frozen(eq=False)
-class FileTable(Sequence[ShardFile]):
-    """Files of the shards of a split, with the attributes of `ShardFile` as columns.
-
-    Attributes:
-        directory: directory of the split.
-        shards: all shards of the split.
-        chosen: slice of these.
-    """
-
-    directory: Path
-    shards: ShardTable = attrs.field(repr=False)
-    chosen: slice = slice(None)
-
-    @classmethod
-    def of(cls, manifest: Manifest, split: str, shards: ShardTable) -> FileTable:
-        """List the files of a split.
-
-        Raises:
-            ManifestError: a file is a link that leads out of the dataset.
-        """
-        directory = inside(manifest.path, split)
-        if directory.is_dir():
-            with os.scandir(directory) as entries:
-                odd = [entry.name for entry in entries if not entry.is_file(follow_symlinks=False)]
-            known = {*shards.name, *map(lengths_name, shards.name)} if odd else ()
-            for name in sorted({*odd}.intersection(known)):
-                inside(manifest.path, f"{split}/{name}")
-        return cls(directory, shards)
-
-    def __len__(self) -> int:
-        return len(self.name)
-
-    @overload
-    def __getitem__(self, index: int) -> ShardFile: ...
-    @overload
-    def __getitem__(self, index: slice) -> FileTable: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        row = range(len(self.shards))[self.chosen][index]
-        if isinstance(row, range):
-            return attrs.evolve(self, chosen=slice(row.start, row.stop, row.step))
-        name = self.shards.name[row]
-        records, size, start, step = (
-            int(column[row]) for column in (self.shards.records, self.shards.bytes, self.shards.start, self.shards.step)
-        )
-        return ShardFile(
-            self.directory / name,
-            self.directory / lengths_name(name),
-            records,
-            size,
-            start,
-            step,
-            lengths_sha256=str(self.shards.lengths_sha256[row]),
-        )
-
-    @property
-    def name(self) -> list[str]:
-        """Names of the shards; all have the suffix of `shard_name`."""
-        return self.shards.name[self.chosen]
-
-    @property
-    def path(self) -> list[str]:
-        """Paths of the shards."""
-        return [f"{self.directory}{os.sep}{name}" for name in self.name]
-
-    @property
-    def lengths_path(self) -> list[str]:
-        """Paths of the files of lengths."""
-        return list(map(lengths_name, self.path))
-
-    def __getattr__(self, name: str) -> NDArray[np.int64]:
-        """Look up a column of numbers: `records`, `bytes`, `start` or `step`."""
-        if name not in ("records", "bytes", "start", "step"):
-            raise AttributeError(name)
-        numbers: NDArray[np.int64] = getattr(self.shards, name)[self.chosen]
-        return numbers
-
-    @property
-    def runs(self) -> list[None]:
-        """None for each: the files themselves are read."""
-        return [None] * len(self)
-
-
 _LAYOUTS = ("auto", "steps", "packed", "example")
 
 
@@ -493,46 +423,58 @@ def resolve_dataset(
     if check == "full" or on_corrupt == "skip":  # else each reader fetches only its share
         manifest.fetch([(info.name, shard) for shard in info.shards])
     wanted = schema_to_read(manifest, schema, where)
-    if isinstance(info.shards, ShardTable) and manifest.url is None and check != "full" and on_corrupt == "error":
-        bins = tuple(bins_of(info.shards))
-        exact = (sum(n for _, n in bins), sum(length * n for length, n in bins)) == (info.records, info.steps)
-        files = FileTable.of(manifest, info.name, info.shards)
-        origin = Origin(
-            where, wanted, "steps", manifest.compression, files, manifest, check, bins=bins if exact else None
-        )
-        for file in files if check == "manifest" and not origin.is_large else ():
-            check_size(file.path, file.bytes, manifest.path)
-        return origin
-    shards = []
-    for shard in info.shards:
-        path = manifest.shard_path(info.name, shard)
-        lengths_path = inside(manifest.path, f"{info.name}/{shard.lengths_name}")
-        file = ShardFile(
-            path,
-            lengths_path,
+    directory = _split_directory(manifest, info)
+    files = [
+        ShardFile(
+            directory,
+            shard.name,
+            shard.lengths_name,
             shard.records,
             shard.bytes,
             shard.start,
             shard.step,
-            lengths_sha256=shard.lengths_sha256,
+            shard.lengths_sha256,
         )
-        if on_corrupt == "skip":
-            shards.append(_without_damage(file, shard, manifest))
-            continue
-        shards.append(file)
-        if check != "none" and (manifest.url is None or check == "full"):
-            check_size(path, shard.bytes, manifest.path)
-        if check == "full":
-            check_walk(path, manifest.compression, shard.records, manifest.path)
-            RecordReader(path, manifest.compression).read_all()
-            if sha256(path) != shard.sha256:
-                raise ShardReadError(
-                    f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are "
-                    f"not those that were written; {advice(manifest.where)}",
-                    path=path,
-                )
-    shards.sort(key=lambda file: file.is_damaged)  # damaged ones last, so that the others keep their order
-    return Origin(where, wanted, "steps", manifest.compression, tuple(shards), manifest, check)
+        for shard in info.shards
+    ]
+    if on_corrupt == "skip":
+        files = [_without_damage(file, shard, manifest) for file, shard in zip(files, info.shards, strict=True)]
+        files.sort(key=lambda file: file.is_damaged)  # damaged ones last, so that the others keep their order
+        return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
+    origin = Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check, info)
+    if check == "full" or (check == "manifest" and manifest.url is None and not origin.is_large):
+        for file, shard in zip(files, info.shards, strict=True):
+            check_size(file.path, shard.bytes, manifest.path)
+            if check == "full":
+                _check_contents(file.path, shard, manifest)
+    return origin
+
+
+def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
+    """Build the path of the directory of a split.
+
+    Raises:
+        ManifestError: it, or a shard in it, is a link that leads out of the dataset, a pipe or a device.
+    """
+    directory = inside(manifest.path, split.name)
+    if directory.is_dir():
+        with os.scandir(directory) as entries:
+            is_plain = all(entry.is_file(follow_symlinks=False) for entry in entries)
+        for shard in () if is_plain else split.shards:
+            for file in shard.files(split.name):
+                inside(manifest.path, file.name)
+    return directory
+
+
+def _check_contents(path: Path, shard: ShardInfo, manifest: Manifest) -> None:
+    check_walk(path, manifest.compression, shard.records, manifest.path)
+    RecordReader(path, manifest.compression).read_all()
+    if sha256(path) != shard.sha256:
+        raise ShardReadError(
+            f"{path}: its SHA-256 is not the manifest's although its records are intact, so they are not those that "
+            f"were written; {advice(manifest.where)}",
+            path=path,
+        )
 
 
 def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> ShardFile:
@@ -543,8 +485,9 @@ def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> Sh
     path, records = copy
     return attrs.evolve(
         file,
-        path=path,
-        lengths_path=lengths_of_copy(path),
+        directory=path.parent,
+        name=path.name,
+        lengths_name=lengths_of_copy(path).name,
         lengths_sha256=None,  # the lengths were computed again
         records=records,
         bytes=path.stat().st_size,
@@ -571,21 +514,16 @@ def _resolve_bare(
         elif check == "full":
             check_walk(shard, compression, -1, shard)
             records = RecordReader(shard, compression).read_all()
-        files.append(ShardFile(shard, None, records, shard.stat().st_size, start, is_damaged=copy is not None))
+        is_damaged, size = copy is not None, shard.stat().st_size
+        files.append(ShardFile(shard.parent, shard.name, None, records, size, start, is_damaged=is_damaged))
         start += max(records, 0)
     where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    samples: list[bytes] = []
-    for file in files:
-        samples = peek(file.path, compression, PEEKED)
-        if samples:
-            break
+    samples = next(filter(None, (peek(file.path, compression, PEEKED) for file in files)), [])
     detected: Any = layout
-    if samples and layout == "auto":
-        detected = detect_layout(samples, target, where)
+    if layout == "auto":
+        detected = detect_layout(samples, target, where) if samples else "steps"
     elif samples:
         check_layout(samples, target, detected, where)
-    elif layout == "auto":
-        detected = "steps"
     return Origin(where, target, detected, compression, tuple(files))
 
 
@@ -611,13 +549,11 @@ def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: O
                 path=path,
             )
     first = next(iter(kinds.values()), None) if wanted is None else wanted
+    why, advised = "as asked for", "leave `compression` out to detect it"
+    if wanted is None:
+        why, advised = f"as {paths[0]} has", "read the two kinds apart"
     for path, kind in kinds.items():
         if kind != first:
-            raise ShardReadError(
-                f"{path}: expected compression {first!r}"
-                + (", as asked for" if wanted is not None else f", as {paths[0]} has")
-                + f", got a file with {kind!r}; "
-                + ("leave `compression` out to detect it" if wanted is not None else "read the two kinds apart"),
-                path=path,
-            )
+            text = f"{path}: expected compression {first!r}, {why}, got a file with {kind!r}; {advised}"
+            raise ShardReadError(text, path=path)
     return first

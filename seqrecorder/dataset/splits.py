@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import math
 import struct
-from bisect import bisect_right
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -163,8 +162,8 @@ class Ratios:
     The split of a key depends on the names and shares, not on the order in which they are given.
 
     >>> ratios = Ratios({"train": 0.8, "eval": 0.1, "test": 0.1})
-    >>> ratios.assign(key_hash("utterance-7", seed=0))
-    'eval'
+    >>> ratios.assign_all(key_hashes(["utterance-7"], seed=0))
+    ['eval']
 
     Attributes:
         shares: name to share, in the order given. The shares are finite, not negative, and add up to 1 within
@@ -184,25 +183,6 @@ class Ratios:
         object.__setattr__(self, "_names", tuple(names))
         object.__setattr__(self, "_limits", tuple(limits))
 
-    def assign(self, hash64: int) -> str:
-        """Return the name of the split for a key's hash.
-
-        >>> Ratios({"train": 0.5, "eval": 0.5}).assign(0)
-        'eval'
-
-        Args:
-            hash64: what `key_hash` gave, from 0 to 2**64 - 1.
-
-        Returns:
-            The name of a split whose share is not 0.
-
-        Raises:
-            OptionError: the number is not a 64-bit hash.
-        """
-        if not 0 <= hash64 < _HASHES:
-            raise OptionError(f"hash {hash64!r}: expected an int from 0 to 2**64 - 1; use key_hash")
-        return self._names[bisect_right(self._limits, hash64)]
-
     def assign_all(self, hashes: NDArray[np.uint64]) -> list[str]:
         """Return the name of the split of each hash, uint64.
 
@@ -214,16 +194,13 @@ class Ratios:
 
 
 def _check_sum(shares: Mapping[str, float]) -> None:
-    try:
-        total = math.fsum(shares.values())
-    except OverflowError:
-        total = math.inf
+    total = sum(shares.values())  # infinite where they are huge
     if abs(total - 1) <= _SUM_TOLERANCE:
         return
     advice = "give at least one split a share"
     if total > 0:
         largest = max(shares.values())  # dividing by it first keeps huge and tiny sums in range
-        scale = math.fsum(share / largest for share in shares.values())
+        scale = sum(share / largest for share in shares.values())
         advice = f"use { ({name: share / largest / scale for name, share in shares.items()})!r}"
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
 
@@ -436,16 +413,6 @@ STRADDLING = ("error", "drop", "cut")
 DROPPED = -1
 
 
-def _validate_starts(rule: TimeRule, attribute: Any, value: Any) -> None:
-    del rule, attribute
-    if (
-        not isinstance(value, Mapping)
-        or not value
-        or [name for name in value if value[name] is None] != list(value)[:1]
-    ):
-        raise ValueError(f"expected the time from which on each split is, and none for the first, got {value!r:.100}")
-
-
 @attrs.frozen
 class TimeRule:
     """Rule of splits in time.
@@ -457,12 +424,20 @@ class TimeRule:
         straddling: what becomes of records that begin in one split and end in another: `error`, `drop`, or `cut`.
     """
 
-    starts: Mapping[str, Any] = attrs.field(validator=_validate_starts)
-    time: str = attrs.field(validator=attrs.validators.instance_of(str))
-    end: str | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.instance_of(str)))
-    straddling: Literal["error", "drop", "cut"] = attrs.field(
-        default="error", validator=attrs.validators.in_(STRADDLING)
-    )
+    starts: Mapping[str, Any]
+    time: str
+    end: str | None = None
+    straddling: Literal["error", "drop", "cut"] = "error"
+
+    def __attrs_post_init__(self) -> None:
+        for option, name in (("time", self.time), ("end", self.end)):
+            if not isinstance(name, str) and (name is not None or option == "time"):
+                raise OptionError(f"{option}: expected the name of a field, got {name!r}")
+        if self.straddling not in STRADDLING:
+            raise OptionError(f"straddling: expected 'error', 'drop' or 'cut', got {self.straddling!r}")
+        unknown = [name for name, start in self.starts.items() if start is None]
+        if unknown != list(self.starts)[:1] or not unknown:
+            raise OptionError(f"expected the time from which on each split but the first is, got {self.starts!r:.100}")
 
     @classmethod
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
@@ -477,11 +452,6 @@ class TimeRule:
                 f"{of} expected the time from which on each split is, and ... for the first, as in "
                 f"{{'train': ..., 'eval': '2026-01-01'}}, got {splits!r}"
             )
-        if straddling not in STRADDLING:
-            raise OptionError(f"straddling: expected 'error', 'drop' or 'cut', got {straddling!r}")
-        for option, name in (("time", time), ("end", end)):
-            if not isinstance(name, str) and (name is not None or option == "time"):
-                raise OptionError(f"{option}: expected the name of a field, got {name!r}")
         check_names(list(splits), "split")
         return cls({name: None if start is ... else start for name, start in splits.items()}, time, end, straddling)
 
@@ -603,12 +573,18 @@ class SplitsInTime:
             for record, edges in zip(records, every, strict=True)
         ]
 
+    def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
+        """Return the first step of each split in each record, and the number of its steps: int64 `(n, splits + 1)`.
+
+        Takes and raises what `steps_before` does.
+        """
+        before = steps_before(times, steps, self.bounds, self._time.name, positions)
+        return np.column_stack([np.zeros_like(steps), before, steps])
+
     def _edges(self, times: Sequence[NDArray[Any]], positions: NDArray[np.int64] | None) -> list[list[int]]:
-        """Return the first step of each split in each record, and the number of its steps."""
         steps = np.array(list(map(len, times)), np.int64)
         every = np.concatenate([np.empty(0, self._time.element.numpy), *times])
-        before = steps_before(every, steps, self.bounds, self._time.name, positions)
-        edges: list[list[int]] = np.column_stack([np.zeros_like(steps), before, steps]).tolist()
+        edges: list[list[int]] = self.edges(every, steps, positions).tolist()
         return edges
 
     def _piece(self, record: Any, number: int, steps: tuple[int, int]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import Column, builder, scatter
@@ -18,7 +17,6 @@ from seqrecorder.dataset.splits import (
     TimeRule,
     ranked,
     shares_of,
-    steps_before,
     time_field,
 )
 from seqrecorder.errors import OptionError
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
     from seqrecorder.dataset.record_store import Rows
     from seqrecorder.schema.field import Field
-    from seqrecorder.schema.schema import Schema
 
     Places = NDArray[np.int64]
     """Indices into the rows, ascending."""
@@ -103,8 +100,8 @@ def _check_folds(count: Any) -> int:
     return int(count)
 
 
-def values_by(rows: Rows, by: Any, option: str) -> list[Any]:
-    """Return the value of each record: of a field, or the result of a callable.
+def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = None) -> list[Any]:
+    """Return the value of each record: of a field, or the result of a callable, which looks at `fields`.
 
     Raises:
         OptionError: it is neither, or the values cannot be compared.
@@ -112,7 +109,7 @@ def values_by(rows: Rows, by: Any, option: str) -> list[Any]:
     if isinstance(by, str):
         return rows.scalars([by])[0]
     if callable(by):
-        return [by(record) for record in rows.records()]
+        return [by(record) for record in rows.records(fields)]
     raise OptionError(f"{option}: expected the name of a field, or a callable, got {by!r}")
 
 
@@ -148,7 +145,7 @@ def _deal(
                 f"by: {len(names)} groups for {np.count_nonzero(targets)} parts, of which each needs one or more"
             )
         part = _deal_groups(targets, groups, strata, ranks)[groups] if names else groups
-    counts = np.zeros((max(1, len(kinds)), targets.size), np.int64)
+    counts = np.zeros((len(kinds), targets.size), np.int64)
     np.add.at(counts, (strata, part), 1)
     got = shares_of(shares, counts.sum(0).tolist())
     each = (
@@ -220,37 +217,6 @@ def _deal_groups(
 _SEVERAL = (list, tuple, set, frozenset, range, np.ndarray)
 
 
-@attrs.frozen
-class Condition:
-    """Conditions on each record.
-
-    Attributes:
-        schema: of the fields that are parsed for it.
-        predicate: what is called with a record of these; None where nothing is.
-        values: by field, the values that are wanted.
-    """
-
-    schema: Schema
-    predicate: Callable[[Any], Any] | None
-    values: Mapping[str, Sequence[Any]]
-
-    @property
-    def fields(self) -> list[str]:
-        """The names of the fields that are parsed for it."""
-        return [field.name for field in self.schema.fields]
-
-    def of(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
-        """Return for which records it holds, bool `(n,)`."""
-        masks = [_is_among(columns[name], values) for name, values in self.values.items()]
-        if self.predicate is not None:
-            columns_of_records = [scatter(field, columns[field.name]) for field in self.schema.fields]
-            masks.append(
-                np.array([_answer(self.predicate, record) for record in builder(self.schema)(columns_of_records)], bool)
-            )
-        wanted: NDArray[np.bool_] = np.logical_and.reduce(masks)
-        return wanted
-
-
 def _answer(predicate: Callable[[Any], Any], record: Any) -> bool:
     answer = predicate(record)
     if getattr(answer, "shape", ()):
@@ -261,23 +227,33 @@ def _answer(predicate: Callable[[Any], Any], record: Any) -> bool:
     return bool(answer)
 
 
-def condition(
-    schema: Schema,
+def matching(
+    rows: Rows,
     predicate: Callable[[Any], Any] | None,
     fields: Sequence[str] | None,
     values: Mapping[str, Any],
-) -> Condition:
-    """Return the condition of the arguments of `Selection.where`; raises what that does."""
+) -> NDArray[np.bool_]:
+    """Mark the rows for which the arguments of `Selection.where` hold; raises what that does."""
     if predicate is not None and not callable(predicate):
         raise OptionError(f"where: expected a callable, and values by the names of fields, got {predicate!r:.100}")
     if predicate is None and (fields is not None or not values):
         raise OptionError("where: expected a predicate, or values as in `where(label=3)`, got neither")
-    require_scalars(schema, list(values))
-    wanted = {name: _values(schema[name], value) for name, value in values.items()}
+    require_scalars(rows.schema, list(values))
+    wanted = {name: _values(rows.schema[name], value) for name, value in values.items()}
     asked = list(wanted)
     if predicate is not None:
-        asked += [field.name for field in schema.select(fields).fields]
-    return Condition(schema.select(asked), predicate, wanted)
+        asked += [field.name for field in rows.schema.select(fields).fields]
+    schema = rows.schema.select(asked)
+    build, masks, store = builder(schema), [np.empty(0, bool)], rows.store.forward()
+    decoder = store.decoder(asked)
+    for positions in rows.chunks():
+        columns = store.columns(decoder, positions)
+        mask = np.logical_and.reduce([_is_among(columns[name], among) for name, among in wanted.items()], initial=True)
+        if predicate is not None:
+            records = build([scatter(field, columns[field.name]) for field in schema.fields])
+            mask = mask & np.array([_answer(predicate, record) for record in records], bool)
+        masks.append(mask)
+    return np.concatenate(masks)
 
 
 def _values(field: Field, wanted: Any) -> list[Any]:
@@ -336,8 +312,7 @@ def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
     for columns in rows.columns([rule.time]):
         column = columns[rule.time]
         steps = _steps_of(column, rule.time, least=0)
-        before = steps_before(column.values, steps, in_time.bounds, rule.time, range(done, done + steps.size))
-        edges.append(np.column_stack([np.zeros_like(steps), before, steps]))
+        edges.append(in_time.edges(column.values, steps, range(done, done + steps.size)))
         done += steps.size
     return np.concatenate(edges)
 
@@ -370,6 +345,8 @@ def folds_in_time(
     With groups (`by`), each fold holds out some of them, as far as they are of its time, and fits on the others.
     """
     count = _check_folds(count)
+    if not len(rows):
+        raise OptionError(f"folds: {count} folds in time need {count + 1} records or more, there are 0")
     part = None
     if by is not None:
         part, _ = _deal(rows, {f"fold {number}": 1 / count for number in range(count)}, by, None, seed)

@@ -18,7 +18,6 @@ import numpy as np
 from seqrecorder.codec.columns import group_lengths, only_stores, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.dataset.manifest import (
-    bins_of,
     is_as_written,
     parse_manifest,
     read_manifest,
@@ -265,7 +264,7 @@ def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
     for name, split in manifest.splits.items():
-        if bins_of(tuple(split.shards)) != bins_of(split.shards):
+        if split.sum_bins() != split.bins:
             yield Problem(MANIFEST, f"the histogram of all shards of {name!r} is not the sum of theirs")
     if schema is not None:
         try:
@@ -299,11 +298,14 @@ def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) 
             yield Problem(f"{prefix}{file.name}", "a file that the manifest does not know")
 
 
-def _check_assets(manifest: Manifest) -> Iterator[Problem]:
-    for name, digest in manifest.asset_digests.items():
-        where = manifest.asset_infos[name].relative(name)
+def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[Problem]:
+    """Check the digests of the user's own files; those at a URL are fetched first."""
+    for name, info in manifest.asset_infos.items():
+        where = info.relative(name)
         try:
-            if sha256(manifest.assets[name]) != digest:
+            if remote is not None:
+                _download(remote, manifest, [where])
+            if sha256(inside(manifest.path, where)) != info.sha256:
                 yield Problem(where, "its SHA-256 is not the manifest's")
         except OSError as error:
             yield Problem(where, _message_of(error))
@@ -321,21 +323,12 @@ def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
     write_file(directory / MANIFEST, text)
     try:
         manifest = read_manifest(directory)
-        problems = [*_check_manifest(manifest, schema), *_check_remote_assets(remote, manifest)]
+        problems = [*_check_manifest(manifest, schema), *_check_assets(manifest, remote)]
         return _verify_shards(remote.url, level, manifest, problems, remote)
     except ManifestError as error:
         return VerifyReport(remote.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _check_remote_assets(remote: Place, manifest: Manifest) -> Iterator[Problem]:
-    for name, info in manifest.asset_infos.items():
-        try:
-            _download(remote, manifest, [info.relative(name)])
-        except DatasetError as error:
-            yield Problem(info.relative(name), error.message)
-    yield from (problem for problem in _check_assets(manifest) if inside(manifest.path, problem.path).exists())
 
 
 def _download(remote: Place, manifest: Manifest, names: Iterable[str]) -> None:
@@ -352,9 +345,9 @@ def _verify_shard(
     where = f"{split}/{shard.name}"
     try:
         path = manifest.shard_path(split, shard)
-        size = _size(path) if size is None else size
-    except (ManifestError, ShardReadError) as error:
-        yield Problem(where, error.message)
+        size = path.stat().st_size if size is None else size
+    except OSError as error:
+        yield Problem(where, _message_of(error))
         return
     if size != shard.bytes:
         yield Problem(where, f"expected {shard.bytes} bytes, got {size}")
@@ -392,21 +385,6 @@ def _verify_contents(
     except ShardReadError as error:
         problems = [Problem(origin.where, error.message)]
     yield from problems
-
-
-def _size(path: Path) -> int:
-    """Read the size of a file in bytes.
-
-    Raises:
-        ShardReadError: the file does not exist, or is a directory.
-    """
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise ShardReadError(f"cannot be read: {error.strerror}", path=path) from error
-    if path.is_dir():
-        raise ShardReadError("expected a file, got a directory", path=path)
-    return size
 
 
 def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> tuple[int, list[Problem]]:
@@ -467,17 +445,15 @@ def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
 
 def _verify_frames(path: Path, level: str) -> VerifyReport:
     """Check the frames of a bare shard without a schema."""
+    records, problems = 0, list[Problem]()
     try:
         compression = detect_compression(path)
         walk = walk_frames(path, compression)
-    except ShardReadError as error:
-        return VerifyReport(str(path), level, 1, 0, path.stat().st_size, (Problem(path.name, error.message),))
-    problems = []
-    if walk.problem:
-        problems.append(Problem(path.name, str(walk)))
-    elif level == "full":
-        try:
+        records = walk.lengths.size
+        if walk.problem:
+            problems.append(Problem(path.name, str(walk)))
+        elif level == "full":
             RecordReader(path, compression).read_all()
-        except ShardReadError as error:
-            problems.append(Problem(path.name, error.message))
-    return VerifyReport(str(path), level, 1, walk.lengths.size, path.stat().st_size, tuple(problems))
+    except ShardReadError as error:
+        problems.append(Problem(path.name, error.message))
+    return VerifyReport(str(path), level, 1, records, path.stat().st_size, tuple(problems))

@@ -110,7 +110,7 @@ def read_records(
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
-    if isinstance(path, Selection) and not rows_of(path).are_whole_splits:
+    if isinstance(path, Selection) and rows_of(path).whole_splits() is None:
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
             options: Any = {"compression": compression, "layout": layout, "check": check, "on_corrupt": on_corrupt}
             resolve(path, split, schema=schema, lengths_only=True, **options)  # which looks at them

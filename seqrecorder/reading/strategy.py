@@ -12,7 +12,6 @@ import numpy as np
 
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
-from seqrecorder.dataset.manifest import column
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
@@ -93,7 +92,9 @@ class Feed:
     def _has_lengths(self, group: str) -> bool:
         manifest = self.origin.manifest
         return (
-            manifest is not None and group in manifest.schema.groups and all(column(self.origin.files, "lengths_path"))
+            manifest is not None
+            and group in manifest.schema.groups
+            and all(file.lengths_name for file in self.origin.files)
         )
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
@@ -169,7 +170,7 @@ class Feed:
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
         """Return how many records of an epoch have each length; takes what `lengths` does.
 
-        Of thousands of shards the manifest says so, where all of the lengths of all records count.
+        The manifest says so, where all of the lengths of all records count.
         """
         options, bins = self.options, self.origin.bins
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""

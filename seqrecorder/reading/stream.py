@@ -29,8 +29,6 @@ from seqrecorder.codec.graph_ops import (
     rows_at,
 )
 from seqrecorder.codec.parse import Parser
-from seqrecorder.dataset.manifest import column
-from seqrecorder.dataset.shard_set import FileTable
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.tfdata_ops import (
     Traced,
@@ -445,7 +443,7 @@ class PlannedReads:
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
         """Plan the reads of an origin all of whose files have runs."""
-        runs = column(origin.files, "runs")
+        runs = [file.runs for file in origin.files if file.runs is not None]
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
         paths = [str(path) for run in runs for path in run.paths]
@@ -598,7 +596,7 @@ def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
     return known
 
 
-_WRITTEN, _PATHS = ("start", "step"), ("path", "lengths_path")
+_WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
 _INLINED = 1000  # files whose paths and counts stand in the functions themselves
 _CYCLE = 16  # files that a shuffled stream mixes at a time
@@ -719,7 +717,7 @@ class _Files:
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
         self.count = len(origin.files)
-        self.runs = PlannedReads.of(origin) if any(column(origin.files, "runs")) else None
+        self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
@@ -729,15 +727,15 @@ class _Files:
         return self.origin.records >= 0
 
     def _of(self, file: Any, name: str) -> Any:
-        """Return an attribute of one file: a path, or a count."""
+        """Return an attribute of one file: the path by one of its names, or a count."""
         import tensorflow as tf
 
-        files = self.origin.files
-        if name in _PATHS and self.count > _INLINED and isinstance(files, FileTable):  # whose names are a tensor
-            path = tf.strings.join([f"{files.directory}{os.sep}", self._of(file, "name")])
-            return path if name == "path" else tf.strings.regex_replace(path, r"\.tfrecord$", ".lengths")
         if name not in self._columns:
-            values = [str(path) for path in column(files, name)] if name in _PATHS else column(files, name)
+            values = [getattr(each, name) for each in self.origin.files]
+            if name in _NAMES:
+                values = [
+                    f"{each.directory}{os.sep}{value}" for each, value in zip(self.origin.files, values, strict=True)
+                ]
             kind = tf.int64 if name in (*_WRITTEN, "records") else tf.string
             if self.count == 1:
                 return tf.constant(values[0], kind)
@@ -803,7 +801,7 @@ class _Files:
         """
         import tensorflow as tf
 
-        path, expected = self._of(file, "path"), self._of(file, "records")
+        path, expected = self._of(file, "name"), self._of(file, "records")
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
         # The end of every file is an element too, so that a file that ended early is noticed.
         ended = one_element(tf.zeros([0], tf.string))
@@ -939,7 +937,7 @@ class _Files:
         """Return how many records the files before one hold."""
         import tensorflow as tf
 
-        return _of_file(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
+        return _of_file(tf.constant(np.cumsum([0, *(each.records for each in self.origin.files[:-1])]), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Return the lengths of a file's records, from the file of lengths beside it, or None."""
@@ -950,7 +948,7 @@ class _Files:
             return tf.constant(self.options.known[group], tf.int64)[offset : offset + expected]
         if group not in self.stored_groups:
             return None
-        path = self._of(file, "lengths_path")
+        path = self._of(file, "lengths_name")
         data, count = tf.io.read_file(checked_path(path)), len(self.stored_groups)
         size = tf.strings.length(data, name="bytes")
         data = checked(

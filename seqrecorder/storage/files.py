@@ -221,18 +221,6 @@ def generation_of(split: str, file_name: str) -> int | None:
     return None
 
 
-def shard_index(shard_name: str) -> int:
-    """Return the number of a shard among those of its generation.
-
-    >>> shard_index("train-g0001-00003-of-00008.tfrecord")
-    3
-
-    Args:
-        shard_name: from the function `shard_name`.
-    """
-    return int(shard_name.rpartition("-of-")[0].rpartition("-")[2])
-
-
 def lengths_name(shard_name: str) -> str:
     """Return the file name of the lengths beside a shard.
 

@@ -16,12 +16,19 @@ import numpy as np
 
 from seqrecorder.dataset.generations import NOTHING, ChangedError, clean_destination, publish, standing
 from seqrecorder.dataset.generations import named as named_files
-from seqrecorder.dataset.keys import KeyIndexFile, SortedHashes, UniqueKeys, merged_hashes, open_key_index, pays
+from seqrecorder.dataset.keys import (
+    MOST_INDEXED,
+    SortedHashes,
+    UniqueKeys,
+    merged_hashes,
+    open_key_index,
+    pays,
+    write_key_index,
+)
 from seqrecorder.dataset.manifest import (
     Manifest,
     ShardInfo,
     SplitInfo,
-    column,
     combine,
     first_reasons,
     read_manifest,
@@ -64,14 +71,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from seqrecorder.dataset.generations import Standing
     from seqrecorder.storage.locks import Held
 
 
-_RUN = 1 << 24  # hashes, which are sorted in memory
-
-
-def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> KeyIndexFile | None:
+def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDArray[np.uint64] | None:
     """Raise `DuplicateKeyError` where a key is in two parts.
 
     Args:
@@ -80,7 +86,8 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> KeyI
         scratch: a directory for temporary files, on the file system of the dataset; the caller removes them.
 
     Returns:
-        The index of all keys; None where there are none, or hooks may have changed those that are stored.
+        The hashes of all keys, ascending; None where there are none or too many to index, or hooks may have changed
+        those that are stored.
 
     Raises:
         ShardReadError: a file is damaged.
@@ -101,34 +108,33 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> KeyI
         earlier = [known] if known is not None else list(_runs(keys.stored(old.manifest, old.manifest.splits), scratch))
         owners += [(old.manifest.where, old.manifest)] * len(earlier)
         readers += earlier
-    index = KeyIndexFile(scratch / f".{KEYS}")
+    index = np.empty(0, np.uint64)
     for hashes in merged_hashes(readers):
-        is_new = np.ones(hashes.size, np.bool_)
-        np.not_equal(hashes[1:], hashes[:-1], out=is_new[1:])
-        for value in np.unique(hashes[~is_new]).tolist():
+        doubled = hashes[1:][hashes[1:] == hashes[:-1]]
+        for value in np.unique(doubled).tolist():
             holders = dict(owner for owner, file in zip(owners, readers, strict=True) if file.finds(value))
             if len(holders) > 1:
                 _check_hash(value, keys, holders)
-        index.add(hashes if is_new.all() else hashes[is_new])
+        index = np.unique(hashes) if doubled.size else hashes
     has_hooks = any(part.manifest.metadata.get(HOOKS, True) for part in parts)
-    return None if has_hooks else index
+    return None if has_hooks or sum(map(len, readers)) > MOST_INDEXED else index
 
 
 def _runs(keys: Iterator[list[Any]], scratch: Path) -> Iterator[SortedHashes]:
     """Yield files of the hashes of keys, each with as many as are sorted at once."""
-    waiting, count = [np.empty(0, np.uint64)], 0
+    hashes = map(key_hashes, keys)
     for number in itertools.count():
-        some = next(keys, None)
-        if some is not None:
-            waiting.append(key_hashes(some))
-            count += len(some)
-        if count >= _RUN or (some is None and count):
-            path = scratch / f".{KEYS}-{number}"
-            write_file(path, np.unique(np.concatenate(waiting)).astype("<u8", copy=False).tobytes())
-            waiting, count = [], 0
-            yield SortedHashes(path)
-        if some is None:
+        waiting, count = list[Any](), 0
+        for block in hashes:
+            waiting.append(block)
+            count += block.size
+            if count >= MOST_INDEXED:
+                break
+        if not count:
             return
+        path = scratch / f".{KEYS}-{number}"
+        write_file(path, np.unique(np.concatenate(waiting)).astype("<u8", copy=False).tobytes())
+        yield SortedHashes(path)
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
@@ -232,12 +238,14 @@ def _commit_in_directory(
         if source.attempts:
             raise
         if not may_be_done or not (source.destination / MANIFEST).exists():
-            raise DatasetNotFoundError(
-                f"there are no parts of {source.destination}: expected them in {source.path}"
-                + ("" if may_be_done else "; a commit that ran before may have taken them"),
-                path=source.path,
-            ) from None
+            raise _no_parts(source, late=may_be_done) from None
     return read_manifest(source.destination)
+
+
+def _no_parts(source: PartsDirectory | UrlParts, *, late: bool) -> DatasetNotFoundError:
+    more = "" if late else "; a commit that ran before may have taken them"
+    text = f"there are no parts of {source.destination}: expected them in {source.path}{more}"
+    return DatasetNotFoundError(text, path=source.path)
 
 
 def _commit(
@@ -257,7 +265,8 @@ def _commit(
     warn_of_missed_shares(published)
     if index is not None and pays(published):
         try:
-            index.move(published.path, published.to_json().encode(), parts[0].manifest.metadata[IDENTITY], lock)
+            names, text = parts[0].manifest.metadata[IDENTITY], published.to_json().encode()
+            write_key_index(published.path, text, names, index, lock)
         except DatasetError as error:  # what is there, is: the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
@@ -266,10 +275,7 @@ def _commit_at_url(source: UrlParts, expected: int | list[int | str] | None, opt
     """Publish the parts at a URL, whose shards stay where they are."""
     late = not (options.append or options.overwrite)
     if not source.attempts and not (late and source.whole.text is not None):
-        raise DatasetNotFoundError(
-            f"there are no parts of {source.destination}: expected them in {source.path}"
-            + ("" if late else "; a commit that ran before may have taken them")
-        )
+        raise _no_parts(source, late=late)
     published = None
     if source.attempts and not _is_done(source, late=late):
         parts, old = _fitting_parts(source, expected, options, source.whole.standing)
@@ -489,7 +495,7 @@ def _identity(manifest: Manifest, generation: int) -> str:
 
 def _digests(manifest: Manifest) -> dict[str, list[str]]:
     """Return the SHA-256 of the shards of each split."""
-    return {name: column(split.shards, "sha256") for name, split in manifest.splits.items()}
+    return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
 
 
 def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:

@@ -16,7 +16,6 @@ from seqrecorder.codec.arrow import table_of
 from seqrecorder.codec.columns import is_table, maker_from_mapping, records_of
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import PIECE_BYTES, PIECE_RECORDS, RecordEncoder, cut, sizer, takes_columns
-from seqrecorder.dataset.examples_csv import csv_line
 from seqrecorder.dataset.manifest import first_reasons
 from seqrecorder.dataset.selection import Selection, rows_of
 from seqrecorder.errors import DatasetError, OptionError, RecordError, SkipRecord, SourceError, did_you_mean
@@ -34,7 +33,7 @@ from seqrecorder.writing.columns import (
     given_columns,
     snapshotter,
 )
-from seqrecorder.writing.splits import Router, SplitWriter
+from seqrecorder.writing.splits import Router, SplitWriter, csv_line
 
 if TYPE_CHECKING:
     import threading

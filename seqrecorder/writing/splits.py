@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 from collections import deque
 from collections.abc import Mapping
@@ -12,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.dataset.examples_csv import csv_line
-from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting
+from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text
 from seqrecorder.dataset.remote import unique_name
 from seqrecorder.dataset.splits import (
     DROPPED,
@@ -404,6 +405,26 @@ _SURROGATES = "surrogatepass"  # plain fields may hold any text
 _LOCATION_COLUMNS = ("shard", "index", "steps")
 
 
+def csv_line(values: Iterable[Any]) -> str:
+    r"""Format a line without its end; None becomes an empty text.
+
+    >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
+    'a,1,,"b,c","two\nlines"'
+
+    Args:
+        values: texts, or objects that `str` converts.
+
+    Raises:
+        ValueError: a text holds a NUL, which Python 3.10 neither writes nor reads.
+    """
+    text = io.StringIO()
+    try:
+        csv.writer(text).writerow(values)  # up to Python 3.12 it quotes only line breaks of its own line end, "\r\n"
+    except csv.Error as error:
+        raise ValueError(f"it cannot stand in a CSV: {error} (Python 3.11 and later write NULs)") from error
+    return text.getvalue().removesuffix("\r\n")
+
+
 class SplitWriter:
     """Writer of the files of one split into its directory.
 
@@ -561,7 +582,7 @@ class SplitWriter:
     def _close_first(self) -> None:
         """Close the first open shard, so that only files that are being written stay open."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
-        self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", tuple(histogram(steps)), 0, 1))
+        self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
     def finish(self) -> SplitInfo:
         """Close all files, and describe the split for the manifest.

@@ -137,9 +137,7 @@ class WriteOptions:
         on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
-            A damaged manifest counts as a dataset's if it says `"format": "seqrecorder"`, or is no JSON while shards
-            with their files of lengths lie beside it. Files that are named as shards of their directory, and have
-            lengths, are removed then.
+            A directory with a damaged manifest is refused: which files are its own is unknown.
         append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
             were named record by record, new records must name theirs as well.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.

@@ -8,8 +8,7 @@ from faults import names, record_calls
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.dataset.generations import Standing, merge_into, next_generation
-from seqrecorder.storage.locks import exclusive
+from seqrecorder.dataset.generations import Standing, merge_into
 
 
 @pytest.fixture
@@ -80,15 +79,3 @@ def test_left_over_of_a_killed_append(corpus: Path) -> None:
     assert all(path.read_text() == "mine" for path in mine)
     assert not list(train.glob("*of-00003*")) + list(train.glob("*g0007*")) + list(train.glob("*.csv"))[1:]
     assert manifest.assets["v"].read_text() == "new"
-
-
-def test_next_generation(corpus: Path) -> None:
-    """Without a manifest, the names of the files say which generation is free."""
-    with exclusive(corpus) as held:
-        assert next_generation(held) == 1
-    sr.write([Item("x")], corpus, append=True)
-    with exclusive(corpus) as held:
-        assert next_generation(held) == 2
-    (corpus.parent / "empty").mkdir()
-    with exclusive(corpus.parent / "empty") as held:
-        assert next_generation(held) == 0

@@ -86,7 +86,6 @@ def test_it_goes_with_its_dataset(path: Path) -> None:
     assert (path / KEY_INDEX).exists()
     with pytest.raises(sr.DuplicateKeyError):
         sr.write([Keyed("a7")], path, append=True)
-    (path / "manifest.json").write_text('{"format": "seqrecorder"')  # which damaged it
     sr.write([Keyed("other")], path, overwrite=True)
     assert sorted(file.name for file in path.iterdir()) == ["manifest.json", "train"]
     sr.write([Keyed("one")], path, append=True)

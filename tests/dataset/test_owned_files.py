@@ -120,22 +120,15 @@ def test_what_is_no_dataset_stays(tmp_path, text):
 @pytest.mark.parametrize(
     "text", ["", "{", '{"format": "seqrecorder"}', '{"format": "seqrecorder", "format_version": 9}']
 )
-def test_what_is_damaged_is_overwritten(tmp_path, made, text):
-    """A dataset with a damaged manifest is replaced: what its names prove to be its own goes, the rest stays."""
+def test_what_is_damaged_stays(tmp_path, made, text):
+    """A dataset with a damaged manifest is refused, since nothing says which files are its own."""
     place = tmp_path / "d"
     shutil.copytree(made, place)
     (place / "manifest.json").write_text(text)
-    mine = {"NOTES": "x", "valid/valid-00000-of-00001.tfrecord": "x", "train/labels.txt": "x"}
-    put(place, mine)
-    sr.write(items(3), place, overwrite=True)
-    assert all((place / name).read_text() == content for name, content in mine.items())
-    found = {path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()} - set(mine)
-    assert found == {
-        "manifest.json",
-        "assets/v",  # nothing but the manifest said whose it is
-        "train/train-g0001-00000-of-00001.tfrecord",
-        "train/train-g0001-00000-of-00001.lengths",
-    }
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    with pytest.raises(sr.DatasetExistsError, match="damaged or not of seqrecorder.*remove the directory"):
+        sr.write(items(3), place, overwrite=True)
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("append", [False, True])

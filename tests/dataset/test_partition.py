@@ -266,6 +266,16 @@ def test_results_show_themselves(everything: sr.Selection) -> None:
         assert again.shares == result.shares
 
 
+def test_nothing_is_split(everything: sr.Selection) -> None:
+    """Of no records parts are empty, and folds are refused as of too few."""
+    nothing = everything[:0]
+    for options in ({"shares": {"a": 0.5, "b": 0.5}, "stratify": "label"}, {"at": {"a": ..., "b": 3}, "time": "label"}):
+        assert {name: len(part) for name, part in nothing.split(**options).items()} == {"a": 0, "b": 0}
+    for straddling in (None, "cut", "drop"):
+        with pytest.raises(sr.OptionError, match="2 folds in time need 3 records or more, there are 0"):
+            nothing.folds(2, time="stamps", straddling=straddling)
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "problem"),
     [

@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import seqrecorder as sr
 from seqrecorder.dataset.generations import named
-from seqrecorder.dataset.splits import Ratios, key_hash
+from seqrecorder.dataset.splits import Ratios, key_hashes
 from seqrecorder.storage.files import on_fault_point
 
 
@@ -82,7 +82,8 @@ def split_of(rule, note):
     if rule == "by name":
         return note.group
     key = note.group if rule == "by group" else note.key
-    return Ratios(options["splits"]).assign(key_hash(key, options.get("seed", 0)))
+    [split] = Ratios(options["splits"]).assign_all(key_hashes([key], options.get("seed", 0)))
+    return split
 
 
 def plain(notes):

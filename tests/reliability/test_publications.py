@@ -80,7 +80,7 @@ class Play:
                 (staging.path / "train" / file).write_bytes(data)
                 (staging.path / "train" / lengths_name(file)).write_bytes(data)
                 digest = hashlib.sha256(data).hexdigest()
-                shard = ShardInfo(file, 1, 1, len(data), digest, digest, (), 0, 1)
+                shard = ShardInfo(file, 1, 1, len(data), digest, digest, "", 0, 1)
                 new = Manifest(
                     self.destination, SCHEMA, {"train": SplitInfo("train", (shard,))}, generation=before.generation
                 )

@@ -283,9 +283,10 @@ def test_keys_are_kept_for_the_next_append(tmp_path: Path, monkeypatch: pytest.M
     assert sr.verify(path).ok
     # Without the index the keys are read, and sorted in pieces that fit the memory.
     (path / KEY_INDEX).unlink()
-    monkeypatch.setattr(part_keys, "_RUN", 7)
-    with pytest.raises(sr.DuplicateKeyError, match="'w54'"):
-        sr.commit(path, append=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(part_keys, "MOST_INDEXED", 7)
+        with pytest.raises(sr.DuplicateKeyError, match="'w54'"):
+            sr.commit(path, append=True)
     sr.write_part([WORDS[55]], path, 0, append=True)
     assert sr.commit(path, append=True).records == 56
     assert (path / KEY_INDEX).stat().st_size == 44 + 8 * 56
