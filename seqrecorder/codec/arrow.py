@@ -14,11 +14,10 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, is_hub_dataset, separate
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
+from seqrecorder.schema.conversion import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
 from seqrecorder.schema.field import Field
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.write import features_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,7 +85,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
                     f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
                     f"of {int(counts[counts != size][0])}"
                 )
-        values, features = _flat_texts(field, array) if field.element.is_text else (_flat(field, array), None)
+        values = _flat_texts(field, array) if field.element.is_text else _flat(field, array)
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
@@ -95,7 +94,6 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
         steps=lengths[0] if field.is_list else None,
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
         present=present,
-        features=features,
     )
 
 
@@ -227,19 +225,12 @@ def _import_array(field: Field, data: Any) -> Any:
             array = pa.Array.from_pandas(data)
             array = one_array(array)
         array = without_views(_decode_categories(array))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if field.element.is_time:
+            check_zone(array, field.element)
+            if field.element.zone is not None and zone_of(array.type) is None and len(array) > array.null_count:
+                raise Mismatch(f"{field.element.name} (with a time zone)", f"{array.type}: {NO_ZONE}")
+    except (pa.ArrowException, Mismatch, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
-    zone = zone_of(array.type) if field.element.is_time else None
-    if zone is None and field.element.zone is not None and len(array) > array.null_count:
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {field.element.name} (with a time zone), got {array.type}: "
-            f"{NO_ZONE}"
-        )
-    if zone is not None and field.element.zone is None:
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {field.element.name} (without a time zone), got times of the "
-            f"zone {zone!r}; {ADVICE}"
-        )
     return array
 
 
@@ -328,25 +319,20 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
     return values
 
 
-def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
-    """Convert texts to objects, shared among equal ones; short ones also to their encoded features."""
+def _flat_texts(field: Field, array: Any) -> NDArray[Any]:
+    """Convert texts to objects, shared among equal ones."""
     types = pyarrow().types
     plain, is_text = _decode_categories(array), field.element.name == "str"
     is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
     fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
     if not fits or plain.null_count or not len(plain):
-        return _flat(field, array), None
+        return _flat(field, array)
     coded = plain.dictionary_encode()
     try:
-        texts = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
+        texts: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
     except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # not UTF-8
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
-    if not field.is_single:
-        return texts, None
-    _, edges, data = plain.buffers()
-    edges = np.frombuffer(edges, np.int64 if is_wide else np.int32)[plain.offset : plain.offset + len(plain) + 1]
-    octets = np.frombuffer(b"" if data is None else data, np.uint8)[edges[0] : edges[-1]]
-    return texts, features_of_texts(Blob(octets, np.diff(edges).astype(np.int64)), wrapped=field.is_list)
+    return texts
 
 
 def _may_be_floats(kind: Any) -> bool:
@@ -434,7 +420,7 @@ def table_of(data: Any) -> Table:
             frame = data
             if is_pandas:  # select first: pandas converts every column
                 frame = data[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
-            return iter(_arrow_table(frame).select(list(wanted)).to_batches())
+            return iter(pa.table(frame).select(list(wanted)).to_batches())
 
         return Table(name, texts, again=True, open=read)
     try:
@@ -442,26 +428,6 @@ def table_of(data: Any) -> Table:
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"expected a table, got {name}: {error}") from error
     return Table(name, tuple(reader.schema.names), again=False, open=once(name, reader))
-
-
-def _arrow_table(data: Any) -> Any:
-    """Convert a table to pyarrow, including pandas objects that are ints beyond int64."""
-    pa = pyarrow()
-    try:
-        return pa.table(data)
-    except OverflowError:
-        return pa.table({str(name): _large_integers(str(name), data[name]) for name in data.columns})
-
-
-def _large_integers(name: str, column: Any) -> Any:
-    pa = pyarrow()
-    try:
-        return pa.Array.from_pandas(column)
-    except OverflowError:
-        try:
-            return pa.array(column, pa.uint64(), from_pandas=True)
-        except (OverflowError, pa.ArrowException) as error:
-            raise SourceError(f"column {name!r}: expected integers of at most 64 bits, got others: {error}") from error
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
