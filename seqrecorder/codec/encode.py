@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,11 +19,12 @@ from seqrecorder.codec.columns import (
     gather,
     group_lengths,
     keep_freed_memory,
+    objects,
     only_stores,
     with_texts,
 )
 from seqrecorder.errors import RecordError
-from seqrecorder.schema.conversion import Mismatch, SparseVector
+from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array
 from seqrecorder.wire.byte_rows import bounds, varint
 from seqrecorder.wire.byte_rows import cut as cut_rows
 from seqrecorder.wire.write import LARGE, Leaf, check_limit, serialize
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.errors import FieldProblem
-    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
@@ -303,10 +305,6 @@ def _text_size(values: Sequence[Any]) -> int:
     return size + _SCALAR * len(values)
 
 
-_EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
-"""The bound up to which each dtype holds every integer."""
-
-
 def columns_of_dictionaries(
     schema: Schema,
     rows: Sequence[Any],
@@ -373,7 +371,9 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
         have = np.fromiter((value is not None for value in values), bool, len(values))
         if not have.all():
             present, values = have, [value for value in values if value is not None]
-    column = _plain(field, values, nulls=convert is not None)
+    column = None
+    with contextlib.suppress(Mismatch):
+        column = _plain(field, values, nulls=convert is not None)
     if column is None:
         if convert is not None:
             values = [convert(field, value) for value in values]
@@ -382,7 +382,11 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
 
 
 def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
-    """Make the column of nested lists of Python numbers and texts; return None for other values."""
+    """Make the column of nested lists; return None for other values.
+
+    Raises:
+        Mismatch: a value does not fit.
+    """
     if field.sparse is not None or field.any_size:
         return None
     lengths: list[NDArray[np.int64]] = []
@@ -394,8 +398,10 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
     free = len(lengths) - len(field.rest)
     if any((counts != size).any() for counts, size in zip(lengths[free:], field.rest, strict=True)):
         return None
-    flat = _flat(field.element, values, nulls=nulls)
-    if flat is None:
+    if nulls and field.element.has_nan and None in values:
+        values = [math.nan if value is None else value for value in values]
+    flat = objects(values) if field.element.is_text else exact_array(values, field.element)
+    if flat.ndim != 1:
         return None
     column = Column(
         flat.reshape(-1, *field.rest),
@@ -403,32 +409,6 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
     )
     return with_texts(field, column) if field.element.is_text else column
-
-
-def _flat(element: ElementType, values: list[Any], *, nulls: bool) -> NDArray[Any] | None:
-    """Make the array of Python scalars that fit an element type; return None if one does not."""
-    kinds, kind = set(map(type, values)), element.numpy.kind
-    if not kinds:
-        return np.empty(0, element.numpy)
-    if element.is_text:
-        if kinds - {str if element.name == "str" else bytes}:
-            return None
-        texts = np.empty(len(values), object)
-        texts[:] = values
-        return texts
-    if kind in "iu" and kinds == {int}:
-        limits = np.iinfo(element.numpy)
-        return np.array(values, element.numpy) if limits.min <= min(values) and max(values) <= limits.max else None
-    if kind == "b" and kinds == {bool}:
-        return np.array(values, bool)
-    if element.name not in _EXACT_INTEGERS or kinds - {float, int, type(None) if nulls else float}:
-        return None
-    if int in kinds and max(abs(value) for value in values if type(value) is int) > _EXACT_INTEGERS[element.name]:
-        return None
-    wide = np.array(values, np.float64)  # None becomes NaN
-    with np.errstate(over="ignore"):
-        narrow: NDArray[Any] = wide.astype(element.numpy)
-        return narrow if (np.isfinite(narrow.astype(np.float64)) | ~np.isfinite(wide)).all() else None
 
 
 class RecordEncoder:

@@ -367,7 +367,7 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
             check_zone(value, element)
         return exact_array(np.asarray(value), element)
     try:
-        return _from_scalars([value], element).reshape(())
+        return _from_scalars([value], element, {type(value)}).reshape(())
     except Mismatch as problem:
         raise Mismatch(problem.expected, problem.got) from None  # a scalar has no index
 
@@ -393,11 +393,12 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
         raise Mismatch(f"at most {_DIMENSIONS} dimensions", "more")
     if not value:
         return np.empty((0,), element.numpy)
-    if not set(map(type, value)) - _PLAIN:
-        return _from_scalars(value, element)
+    kinds = set(map(type, value))
+    if not kinds - _PLAIN:
+        return _from_scalars(value, element, kinds)
     nested = [isinstance(item, (list, tuple, range, np.ndarray)) or _is_tensor(item) for item in value]
     if not any(nested):
-        return _from_scalars(value, element)
+        return _from_scalars(value, element, kinds)
     rows: list[NDArray[Any]] = []
     for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
         try:
@@ -418,11 +419,12 @@ def _is_tensor(item: object) -> bool:
     return getattr(item, "shape", ()) != () and hasattr(item, "__array__")
 
 
-def _from_scalars(values: Any, element: ElementType) -> NDArray[Any]:
-    kinds = set(map(type, values))
-    if len(kinds) > 1 or issubclass(next(iter(kinds)), np.generic):
-        return _from_mixed(values, element)
+def _from_scalars(values: Any, element: ElementType, kinds: set[type]) -> NDArray[Any]:
+    if kinds == {float, int} and element.has_nan:
+        return _floats(values, element)
     kind = next(iter(kinds))
+    if len(kinds) > 1 or issubclass(kind, np.generic):
+        return _from_mixed(values, element)
     accepts, convert = _PYTHON_SCALARS[_family(element)]
     if kind not in accepts and not issubclass(kind, accepts):
         raise Mismatch(element.name, describe(values[0]), (0,))
@@ -436,18 +438,15 @@ def _from_mixed(values: Any, element: ElementType) -> NDArray[Any]:
     result = np.empty(len(values), element.numpy)
     for position, value in enumerate(values):
         try:
+            # numpy's float64, str_ and bytes_ are subclasses of Python's types and count as those.
             if isinstance(value, np.generic) and not isinstance(value, (float, str, bytes)):
                 result[position] = _cast(np.asarray(value), element)[()]
             else:
-                result[position] = _from_scalars([_plain(value)], element)[0]
+                plain = value.item() if isinstance(value, np.generic) else value
+                result[position] = _from_scalars([plain], element, {type(plain)})[0]
         except Mismatch as problem:
             raise Mismatch(problem.expected, problem.got, (position,)) from None
     return result
-
-
-def _plain(value: object) -> object:
-    # numpy's float64, str_ and bytes_ are subclasses of Python's types and count as those.
-    return value.item() if isinstance(value, np.generic) and isinstance(value, (float, str, bytes)) else value
 
 
 def _family(element: ElementType) -> str:
@@ -547,6 +546,10 @@ def _integers(values: Any, element: ElementType) -> NDArray[Any]:
     return np.array(values, element.numpy)
 
 
+# The bound up to which a type holds every integer; for others it is 2**53.
+_EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "complex64": 2**24}
+
+
 def _floats(values: Any, element: ElementType) -> NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -558,11 +561,10 @@ def _floats(values: Any, element: ElementType) -> NDArray[Any]:
         if overflow.any():
             bad = int(np.argmax(overflow))
             raise Mismatch(f"{element.name} (finite)", repr(values[bad]), (bad,))
-    if isinstance(values[0], int):
-        for position, (value, kept) in enumerate(zip(values, result.tolist(), strict=True)):
-            exact = kept.real if isinstance(kept, complex) else float(kept)
-            if int(exact) != value:
-                raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
+    for position in np.flatnonzero(np.abs(wide) >= _EXACT_INTEGERS.get(element.name, 2**53)).tolist():
+        value = values[position]
+        if isinstance(value, int) and int(result[position].real) != value:
+            raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
     return result
 
 
