@@ -116,9 +116,6 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
 PIECE_RECORDS = 16384  # at most in a piece
 PIECE_BYTES = 6 << 20  # at most in a piece, single records aside
 _MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece that has both is large enough
-_BLOCK_RECORDS = 1024  # at most sized at once
-_BLOCKS = 4  # expected in a piece: a block is a quarter of it, by the sizes so far
-_GROWTH = 16  # a block grows by this factor at most, and shrinks by it if it is too large
 
 _SCALAR = 8
 _NUMBERS = {int, float, bool, type(None)}
@@ -133,35 +130,14 @@ _DEEPEST = 32  # nested lists; no field takes deeper values
 # Cutting --------------------------------------------------------------------------------------------------------------
 
 
-def piece_sizes(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
-    """Yield the number of records of each piece that is encoded at once.
+def records_in_piece(size: int, octets: int) -> int:
+    """Choose the number of records that are encoded at once, out of `size` records of so many bytes together.
 
-    >>> list(piece_sizes([b"x"] * 40_000, lambda block: sum(map(len, block))))
-    [16384, 16384, 7232]
-
-    Args:
-        records: all records.
-        size_of: estimates the bytes of a block of records.
+    >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
+    (16384, 2048)
     """
-    start = stop = size = 0
-    most = 1
-    while stop < len(records):
-        block = records[stop : min(stop + most, start + PIECE_RECORDS)]
-        block_size = size_of(block)
-        if block_size > PIECE_BYTES and len(block) > 1:  # larger records than before: retry with a smaller block
-            most = max(1, len(block) // _GROWTH)
-            continue
-        if stop > start and size + block_size > PIECE_BYTES:
-            yield stop - start
-            start, size = stop, 0
-        stop, size = stop + len(block), size + block_size
-        if stop - start == PIECE_RECORDS or (stop - start >= _MANY_RECORDS and size >= _MANY_BYTES):
-            yield stop - start
-            start, size = stop, 0
-        fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
-        most = max(1, min(_BLOCK_RECORDS, _GROWTH * most, fits))
-    if stop > start:
-        yield stop - start
+    each = max(1, octets) / max(1, size)
+    return max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
@@ -171,8 +147,7 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
         columns: the columns.
         size: the number of records.
     """
-    each = max(1, bytes_of(columns)) / max(1, size)
-    most = max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
+    most = records_in_piece(size, bytes_of(columns))
     rows = np.minimum(np.arange(0, size + most, most), size)
     pieces = {name: _cut(column, rows) for name, column in columns.items()}
     for number, count in enumerate(np.diff(rows).tolist()):
@@ -220,7 +195,7 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
 
 
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
-    """Make the function that estimates the bytes of records; objects of other classes count 0.
+    """Make the function that estimates the bytes of records.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -231,16 +206,15 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
     28
     """
     numbers = _SCALAR * sum(map(_is_number, schema.fields))
-    asked = [(attrgetter(field.name), _size_of(field)) for field in schema.fields if not _is_number(field)]
-    names = [field.name for field in schema.fields]
+    asked = [(field.name, attrgetter(field.name), _size_of(field)) for field in schema.fields if not _is_number(field)]
 
     def size(records: Sequence[Any]) -> int:
         total = numbers * len(records)
-        for get, size_of in asked:
+        for name, get, size_of in asked:
             try:
                 values = list(map(get, records))
-            except AttributeError:
-                return sum(_one_by_one(record, names) for record in records)
+            except AttributeError:  # encoding reports it
+                values = [getattr(record, name, None) for record in records]
             try:
                 total += size_of(values)
             except _UNEXPECTED:
@@ -274,13 +248,6 @@ def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
 
 def _is_number(field: Field) -> bool:
     return not (field.is_list or field.shape or field.sparse is not None or field.element.is_text)
-
-
-def _one_by_one(record: Any, names: Sequence[str]) -> int:
-    try:
-        return sum(value_size(getattr(record, name)) for name in names)
-    except AttributeError:  # encoding reports it
-        return 0
 
 
 def value_size(value: Any, depth: int = 0) -> int:
@@ -438,11 +405,12 @@ class RecordEncoder:
             RecordError: the first record that cannot be encoded, with its position in `records`.
         """
         out: list[bytes] = []
-        for count in piece_sizes(records, self._size):
+        most = records_in_piece(len(records), self._size(records))
+        for start in range(0, len(records), most):
             try:
-                out += self.encode(records[len(out) : len(out) + count])[0]
+                out += self.encode(records[start : start + most])[0]
             except RecordError as error:
-                error.position = None if error.position is None else error.position + len(out)
+                error.position = None if error.position is None else error.position + start
                 raise
         return out
 
