@@ -589,14 +589,12 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     target, source = element.numpy, array.dtype
     if not array.size and source == np.float64:  # numpy converts an empty list to float64
         return np.empty(array.shape, target)
-    if element.is_text:
-        return _cast_text(array, element)
     if source.kind == "O":
-        try:
-            return _from_nested(array.ravel().tolist(), element).reshape(array.shape)
-        except Mismatch as problem:
-            first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
-            raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
+        return _cast_objects(array, element)
+    if element.is_text:
+        if source.kind not in ("T", "U" if element.name == "str" else "S"):
+            raise Mismatch(element.name, f"dtype {source}")
+        return array.astype(object)
     if source == target:  # perhaps of another byte order
         return array.astype(target)
     kinds = (_family_of(source), _family_of(target))
@@ -622,6 +620,18 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     return result
 
 
+def _cast_objects(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    items = array.ravel().tolist()
+    try:
+        exact = _from_nested(items, element)
+        if exact.ndim > 1:
+            raise Mismatch(element.name, describe(items[0]), (0,))
+        return exact.reshape(array.shape)
+    except Mismatch as problem:
+        first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
+        raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
+
+
 def _family_of(dtype: np.dtype[Any]) -> str:
     if dtype.kind in "iu":
         return "i"
@@ -639,22 +649,6 @@ def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
             expected = f"{element.name} in [{limits.min}, {limits.max}]"
             raise Mismatch(expected, str(array[index]), index)
     return array.astype(element.numpy)
-
-
-def _cast_text(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    wanted: tuple[type, ...] = (str,) if element.name == "str" else (bytes, bytearray, memoryview)
-    if array.dtype.kind not in ("O", "T", "U" if element.name == "str" else "S"):
-        raise Mismatch(element.name, f"dtype {array.dtype}")
-    items = array.astype(object)
-    flat = items.ravel().tolist()
-    kinds = set(map(type, flat))
-    if not all(issubclass(kind, wanted) for kind in kinds):
-        bad = next(i for i, item in enumerate(flat) if not isinstance(item, wanted))
-        index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
-        raise Mismatch(element.name, describe(flat[bad]), index)
-    if kinds - {str, bytes}:
-        items = _text(flat, element).reshape(array.shape)
-    return items
 
 
 def require_utf8(value: object) -> None:
