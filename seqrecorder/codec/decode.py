@@ -6,6 +6,7 @@ import contextlib
 import functools
 import mmap
 import operator
+import types
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +24,7 @@ from seqrecorder.codec.flat_values import (
     require_all,
     view_as,
 )
-from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
+from seqrecorder.codec.graph_ops import checked, spread_rows
 from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
@@ -57,8 +58,7 @@ if TYPE_CHECKING:
     from seqrecorder.wire.read import FeatureSpans
 
 
-@attrs.frozen
-class Vectors:
+class Vectors(types.SimpleNamespace):
     """Array operations of the rules for missing values, in numpy or in a graph.
 
     Attributes:
@@ -78,21 +78,6 @@ class Vectors:
         longest: the elementwise maximum of several vectors.
         with_defaults: spreads the values of present records to all records, with the field's default for the others.
     """
-
-    checked: Any
-    constant: Any
-    filled: Any
-    lacks: Any
-    to_mask: Any
-    where: Any
-    concat: Any
-    equal: Any
-    chosen: Any
-    take: Any
-    starts: Any
-    ranges: Any
-    longest: Any
-    with_defaults: Any
 
 
 def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *details: Any) -> Any:
@@ -358,6 +343,9 @@ def of_graphs() -> Vectors:
         items = values.tolist() if field.element.is_text else field.element.to_graph(values)
         return tf.constant(items, field.element.graph, values.shape)
 
+    def with_defaults(field: Field, values: Any, have: Any) -> Any:
+        return spread_rows(values, have, constant(field, np.asarray(field.default, field.element.numpy)))
+
     return Vectors(
         checked=lambda field, value, ok, message, *details: checked(
             value, ok, f"field {field.name!r}: {message}", *details
@@ -374,7 +362,7 @@ def of_graphs() -> Vectors:
         starts=lambda sizes: tf.cumsum(sizes, exclusive=True),
         ranges=lambda starts, sizes: tf.ragged.range(starts, starts + sizes).flat_values,
         longest=lambda several: tf.reduce_max(tf.stack(several), 0),
-        with_defaults=lambda field, values, have: spread_rows(values, have, default_of(field)),
+        with_defaults=with_defaults,
     )
 
 
@@ -384,24 +372,6 @@ class _UnusualError(Exception):
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
         self.numbers = np.flatnonzero(which)
-
-
-@attrs.frozen(eq=False)
-class _Decoded:
-    """A decoded field, before defaults are filled in.
-
-    Attributes:
-        column: its values, with the steps (context: counts) of all records, 0 where the feature is missing.
-        holds: which records hold the feature.
-    """
-
-    column: Column
-    holds: NDArray[np.bool_]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Steps of each record (context: values)."""
-        return np.asarray(self.column.counts if self.column.steps is None else self.column.steps)
 
 
 class ColumnDecoder:
@@ -483,9 +453,9 @@ class ColumnDecoder:
             if not field.is_list and not field.is_ragged and field.sparse is None:
                 columns[field.name] = self._fixed(field, features[field.feature.encode()], stated)
                 continue
-            decoded = self._decode_field(field, features)
-            known, presence = presence_of(NUMPY, field, decoded.sizes, stated, decoded.holds)
-            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, decoded.column, known, presence)
+            column, holds = self._decode_field(field, features)
+            known, presence = presence_of(NUMPY, field, column.sizes, stated, holds)
+            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, column, known, presence)
             if presence.excused is not None:
                 excused[field.name] = presence.excused
         for group in self.schema.groups:
@@ -516,20 +486,16 @@ class ColumnDecoder:
         """Read the values in the features of `rows`, out of `size` records."""
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
-        reader = self._reader(field, rows)
-        if not field.is_list and not field.is_ragged and field.sparse is None:
-            return reader.read(payload_spans, self._check(rows, size), required=required)
-        return reader.read(payload_spans, self._check(rows, size), any_number=True)
+        check = functools.partial(_require_usual, rows=rows, size=size)
+        any_number = field.is_list or field.is_ragged or field.sparse is not None
+        return self._reader(field, rows).read(payload_spans, check, any_number=any_number, required=required)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
         return Reader(field, rows, joined=joined)
 
-    @staticmethod
-    def _check(rows: Any, size: int) -> Any:
-        return lambda unusual: _require_usual(unusual, rows, size)
-
-    def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
+    def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
+        """Decode a field, with no values where it is missing; return its column and which records hold it."""
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -541,18 +507,19 @@ class ColumnDecoder:
             values = self._read(field, own, rows, size)
             sizes = _spread(values.units, rows, size)
             column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
-            return _Decoded(column, holds)
+            return column, holds
         if field.packed or self.layout == "packed":
             features, each, unusual = find_entries(own)
             _require_usual(unusual, rows, size)
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
-            return _Decoded(Column(values.values, steps=_spread(steps, rows, size)), holds)
-        values, each = self._reader(field, rows).read_steps(own, self._check(rows, size))
+            return Column(values.values, steps=_spread(steps, rows, size)), holds
+        check = functools.partial(_require_usual, rows=rows, size=size)
+        values, each = self._reader(field, rows).read_steps(own, check)
         column = Column(values.values, steps=_spread(each, rows, size))
-        return _Decoded(attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds)
+        return attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds
 
-    def _decode_sparse(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
+    def _decode_sparse(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
         index_name, value_name = (name.encode() for name in value_features(field))
         size, holds = len(spans[index_name]), np.ones(len(spans[index_name]), bool)
         expected = f"as many indices as values are expected in {field.feature!r}, got"
@@ -582,7 +549,7 @@ class ColumnDecoder:
         require_all(counts == values.units, rows, field, expected, counts, "and", values.units)
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
-        return _Decoded(Column(flat, steps=steps, counts=counts, indices=indices), holds)
+        return Column(flat, steps=steps, counts=counts, indices=indices), holds
 
 
 def _spread(sizes: NDArray[np.int64], rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:

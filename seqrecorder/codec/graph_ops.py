@@ -85,23 +85,6 @@ def _encoded(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def default_of(field: Field) -> Any:
-    """Return the default of a field of known shape as a tensor."""
-    import tensorflow as tf
-
-    if field.element.is_text:
-        return tf.constant(wire_filler(field), tf.string)
-    value = np.array(np.broadcast_to(np.asarray(field.default, field.element.numpy), field.rest))
-    return tf.constant(field.element.to_graph(value), tf.as_dtype(field.element.graph))
-
-
-def zero(field: Field) -> Any:
-    """Return the padding value, a scalar tensor."""
-    import tensorflow as tf
-
-    return tf.zeros([], tf.as_dtype(field.element.graph))
-
-
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
     """Spread values to one row per record: the next of `values` where `present`, else the filler."""
     import tensorflow as tf
@@ -186,36 +169,18 @@ def narrow(values: Any, name: str) -> Any:
     """
     import tensorflow as tf
 
+    shift = tf.bitwise.right_shift
     bits = tf.bitcast(values, tf.uint32)
-    nan = _both(bits, 0x7FFFFFFF) > tf.constant(0x7F800000, tf.uint32)
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000  # noqa: PLR2004 - of infinity
     if name == "bfloat16":
-        rounded = _shift(tf.where(nan, bits, bits + tf.constant(0x7FFF, tf.uint32) + _both(_shift(bits, 16), 1)), 16)
-        lost = nan & tf.equal(_both(rounded, 0x7F), 0)  # a payload only in the low bits would become an infinity
-        return tf.bitcast(tf.cast(tf.where(lost, _either(rounded, 0x40), rounded), tf.uint16), tf.bfloat16)
-    payload = _both(_shift(bits, 13), 0x3FF)
+        rounded = shift(tf.where(nan, bits, bits + 0x7FFF + (shift(bits, 16) & 1)), 16)
+        lost = nan & tf.equal(rounded & 0x7F, 0)  # a payload only in the low bits would become an infinity
+        return tf.bitcast(tf.cast(tf.where(lost, rounded | 0x40, rounded), tf.uint16), tf.bfloat16)
+    payload = shift(bits, 13) & 0x3FF
     payload = tf.where(tf.equal(payload, 0), tf.constant(0x200, tf.uint32), payload)
-    exact = tf.bitwise.bitwise_or(_either(_both(_shift(bits, 16), 0x8000), 0x7C00), payload)
+    exact = (shift(bits, 16) & 0x8000) | 0x7C00 | payload
     plain = tf.cast(tf.bitcast(tf.cast(values, tf.float16), tf.uint16), tf.uint32)
     return tf.bitcast(tf.cast(tf.where(nan, exact, plain), tf.uint16), tf.float16)
-
-
-def _both(bits: Any, mask: int) -> Any:
-    """Mask bits."""
-    import tensorflow as tf
-
-    return tf.bitwise.bitwise_and(bits, tf.constant(mask, bits.dtype))
-
-
-def _either(bits: Any, mask: int) -> Any:
-    import tensorflow as tf
-
-    return tf.bitwise.bitwise_or(bits, tf.constant(mask, bits.dtype))
-
-
-def _shift(bits: Any, count: int) -> Any:
-    import tensorflow as tf
-
-    return tf.bitwise.right_shift(bits, tf.constant(count, bits.dtype))
 
 
 def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any]:
@@ -861,7 +826,7 @@ def _fill(field: Field, column: Column) -> Any:
 
     values = column.values
     if column.present is not None:
-        values = spread_rows(values, column.present, zero(field))
+        values = spread_rows(values, column.present, tf.zeros([], values.dtype))
     return tf.ensure_shape(values, [None, *field.rest])
 
 
