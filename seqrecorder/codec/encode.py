@@ -25,6 +25,7 @@ from seqrecorder.codec.columns import (
 )
 from seqrecorder.errors import RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array
+from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds, varint
 from seqrecorder.wire.byte_rows import cut as cut_rows
 from seqrecorder.wire.write import LARGE, Leaf, check_limit, serialize
@@ -432,7 +433,10 @@ class RecordEncoder:
 
 def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
     """Convert a column of `size` records to wire features."""
-    leaves = _sparse_leaves(field, column) if field.sparse is not None else [_leaf(field, column)]
+    leaves = [_leaf(field, column)]
+    if field.sparse is not None:
+        name, layout = f"{field.feature}/indices", _layout(field)
+        leaves = [Leaf(name, "int64", layout, column.indices, column.counts, column.steps, column.present), *leaves]
     if field.presence:
         known = np.ones(size, np.int64) if column.present is None else column.present.astype(np.int64)
         leaves.append(Leaf(field.presence, "int64", "context", known))
@@ -440,7 +444,7 @@ def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
 
 
 def _leaf(field: Field, column: Column) -> Leaf:
-    name, layout = field.feature, _layout(field)
+    name, layout = value_features(field)[-1], _layout(field)
     steps, present = column.steps, column.present
     if column.features is not None:
         return Leaf(name, field.element.wire, layout, column.features, 1, steps, present)
@@ -484,13 +488,3 @@ def _buffers(field: Field, column: Column) -> Any:
     data: Any = bytes_.data if is_large else bytes_.tobytes()
     ends = np.cumsum(counts * width).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
-    indices_name, values_name = f"{field.feature}/indices", f"{field.feature}/values"
-    layout, steps, present = _layout(field), column.steps, column.present
-    indices = Leaf(indices_name, "int64", layout, column.indices, column.counts, steps, present)
-    if field.buffered:
-        return [indices, Leaf(values_name, "bytes", layout, _buffers(field, column), 1, steps, present)]
-    values = _wire_values(field, column.values)
-    return [indices, Leaf(values_name, field.element.wire, layout, values, column.counts, steps, present)]

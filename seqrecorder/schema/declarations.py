@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import Mismatch, require_utf8, same_bits
+from seqrecorder.schema.conversion import Mismatch, same_bits
 from seqrecorder.schema.display import record_html
 from seqrecorder.schema.dtypes import ElementType, element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, PLAIN_OPTIONS, Field, Kind, Storage, check_together
@@ -354,9 +354,7 @@ def _field_of(attribute: attrs.Attribute[Any]) -> Field:
         return field
     if default is not None:
         try:
-            default = field.exact(default)
-            if field.element.name == "str":
-                require_utf8(default)
+            default = field.checked(default)
         except Mismatch as problem:
             raise SchemaError(f"default of field {attribute.name!r}: {problem}") from None
     return declaration.named(attribute.name, default)

@@ -213,6 +213,13 @@ class Field:
         leading = 1 if self.is_list or self.is_ragged else 0
         return self._fit(exact_array(value, self.element), (None,) * leading + self.rest)
 
+    def checked(self, value: object) -> Any:
+        """Convert a value by `exact`, and check that UTF-8 can hold its text."""
+        exact = self.exact(value)
+        if self.element.name == "str" and exact is not None:
+            require_utf8(exact)
+        return exact
+
     def normaliser(self) -> Callable[[Any], Any]:
         """Make the function that converts a value by `exact`, or returns it if it does not fit: encoding reports that.
 
@@ -507,9 +514,7 @@ def field_from_dict(data: dict[str, Any]) -> Field:
         return field
     default = _default_from_json(data["default"], field)
     if default is not None:
-        default = field.exact(default)
-        if field.element.name == "str":
-            require_utf8(default)
+        default = field.checked(default)
     return attrs.evolve(field, default=default)
 
 
