@@ -420,7 +420,7 @@ def table_of(data: Any) -> Table:
             frame = data
             if is_pandas:  # select first: pandas converts every column
                 frame = data[[column for column in names if str(column) in set(wanted)]].reset_index(drop=True)
-            return iter(pa.table(frame).select(list(wanted)).to_batches())
+            return iter(_arrow_table(frame).select(list(wanted)).to_batches())
 
         return Table(name, texts, again=True, open=read)
     try:
@@ -428,6 +428,26 @@ def table_of(data: Any) -> Table:
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
         raise OptionError(f"expected a table, got {name}: {error}") from error
     return Table(name, tuple(reader.schema.names), again=False, open=once(name, reader))
+
+
+def _arrow_table(data: Any) -> Any:
+    """Convert a table to pyarrow, including pandas objects that are ints beyond int64."""
+    pa = pyarrow()
+    try:
+        return pa.table(data)
+    except OverflowError:
+        return pa.table({str(name): _large_integers(str(name), data[name]) for name in data.columns})
+
+
+def _large_integers(name: str, column: Any) -> Any:
+    pa = pyarrow()
+    try:
+        return pa.Array.from_pandas(column)
+    except OverflowError:
+        try:
+            return pa.array(column, pa.uint64(), from_pandas=True)
+        except (OverflowError, pa.ArrowException) as error:
+            raise SourceError(f"column {name!r}: expected integers of at most 64 bits, got others: {error}") from error
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
