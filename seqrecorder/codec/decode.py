@@ -24,7 +24,7 @@ from seqrecorder.codec.flat_values import (
     require_all,
     view_as,
 )
-from seqrecorder.codec.graph_ops import checked, spread_rows
+from seqrecorder.codec.graph_ops import checked, constant, spread_rows
 from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
@@ -337,20 +337,11 @@ def of_graphs() -> Vectors:
     """Return the array operations in TensorFlow."""
     import tensorflow as tf
 
-    def constant(field: Field | None, values: Any) -> Any:
-        if field is None:
-            return tf.constant(values, tf.int64)
-        items = values.tolist() if field.element.is_text else field.element.to_graph(values)
-        return tf.constant(items, field.element.graph, values.shape)
-
-    def with_defaults(field: Field, values: Any, have: Any) -> Any:
-        return spread_rows(values, have, constant(field, np.asarray(field.default, field.element.numpy)))
-
     return Vectors(
         checked=lambda field, value, ok, message, *details: checked(
             value, ok, f"field {field.name!r}: {message}", *details
         ),
-        constant=constant,
+        constant=lambda field, values: tf.constant(values, tf.int64) if field is None else constant(field, values),
         filled=lambda like, value: tf.fill(tf.shape(like), tf.constant(value, tf.int64)),
         lacks=lambda _: True,
         to_mask=lambda flags: flags,
@@ -362,7 +353,7 @@ def of_graphs() -> Vectors:
         starts=lambda sizes: tf.cumsum(sizes, exclusive=True),
         ranges=lambda starts, sizes: tf.ragged.range(starts, starts + sizes).flat_values,
         longest=lambda several: tf.reduce_max(tf.stack(several), 0),
-        with_defaults=with_defaults,
+        with_defaults=lambda field, values, have: spread_rows(values, have, constant(field, field.default)),
     )
 
 
@@ -650,7 +641,7 @@ class SingleDecoder:
             for is_list, is_whole, read in self._readers:
                 octets, context, lists = (data, *halves) if is_whole else rest
                 values.append(read(octets, lists if is_list else context, context))
-        except (WireError, Broken, Mismatch, UnicodeDecodeError):
+        except (WireError, Broken, Mismatch, UnicodeDecodeError, KeyError):  # a feature that is missing, for the last
             return None
         for group in self._groups:
             sizes = {len(values[index]) for index in group if values[index] is not None}
@@ -688,7 +679,7 @@ def _optional(
             return _absent(field)
         if not field.optional:
             return read(data, features)
-        stated = one_int64(feature_values(data, *_span_of(context, presence), "int64")[0])
+        stated = one_int64(feature_values(data, *context[presence], "int64")[0])
         if stated == 1:
             return read(data, features)
         _require(not stated and not has_values)  # an empty value is fine, another contradicts the flag
@@ -714,13 +705,6 @@ def _is_whole(field: Field) -> bool:
     return bool(has_many and not field.element.is_text and (field.buffered or field.element.wire == "float"))
 
 
-def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
-    span = features.get(name)
-    if span is None:
-        raise WireError("a feature is missing")
-    return span
-
-
 def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     """Make the function that reads a field from a message and its features."""
     if field.sparse is not None:
@@ -733,7 +717,7 @@ def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name = field.feature.encode()
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        payload = feature_values(data, *_span_of(features, name), kind)[0]
+        payload = feature_values(data, *features[name], kind)[0]
         values = _from_octets(field, payload) if kind == "float" else _elements(field, [payload])[0]
         _require(values.size % field.count == 0 if field.is_ragged else values.size == field.count)
         return values.reshape((-1,) * field.is_ragged + field.rest)
@@ -748,7 +732,7 @@ def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     as_text = texts.get(element.name)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        payload = feature_values(data, *_span_of(features, name), kind)[0]
+        payload = feature_values(data, *features[name], kind)[0]
         if as_text is not None:
             _require(len(payload) == 1)
             return as_text(bytes(payload[0]))
@@ -769,7 +753,7 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        values = steps.read(data, *_span_of(features, name))
+        values = steps.read(data, *features[name])
         if kind == "bytes":
             return objects(values)
         return declared(field, np.array(values, np.int64), _ALL, _ALL)
@@ -784,7 +768,7 @@ def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        start, stop = _span_of(features, name)
+        start, stop = features[name]
         matrix = equal_steps(data, start, stop, width, kind) if is_wide else None
         if matrix is not None:
             return _from_octets(field, matrix.tobytes()).reshape(-1, *field.rest)
@@ -807,7 +791,7 @@ def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     names = [name.encode() for name in value_features(field)]
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        pairs = [(_span_of(features, name), kind) for name, kind in zip(names, ("int64", kind_of(field)), strict=True)]
+        pairs = [(features[name], kind) for name, kind in zip(names, ("int64", kind_of(field)), strict=True)]
         if field.is_list:
             where, what = (list_values(data, *span, kind) for span, kind in pairs)
         else:

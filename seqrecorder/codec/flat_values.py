@@ -93,8 +93,8 @@ def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Span
         item = int(wrong.argmax())
         start = items.data[items.starts[item] : items.stops[item]][:_SHOWN].tolist()
         message = (
-            f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
-            f"gives them; got {sizes[item]} bytes, which begin with {start}"
+            f"tensors of {dtype} and shape {field.shape}, as tf.io.serialize_tensor gives them, are expected in "
+            f"{field.feature!r}, got {sizes[item]} bytes, which begin with {start}"
         )
         raise Broken(int(rows[item]), field.name, message)
     return Spans(items.data, items.starts + heads, items.stops)

@@ -356,9 +356,7 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
         return value if value.dtype == element.numpy and value.dtype != object else _cast(value, element)
     if isinstance(value, np.ma.MaskedArray):
         return _unmasked(value, element)
-    if isinstance(value, np.ndarray):
-        return exact_array(np.asarray(value), element)
-    if isinstance(value, np.generic) and not isinstance(value, float):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, float):
         return exact_array(np.asarray(value), element)
     if isinstance(value, (list, tuple, range)):
         return _from_nested(value, element)
