@@ -29,7 +29,7 @@ from seqrecorder.schema.conversion import (
 from seqrecorder.schema.declarations import METADATA_KEY
 from seqrecorder.schema.field import Field, is_normaliser
 from seqrecorder.schema.schema import Schema
-from seqrecorder.wire.write import LARGE, text_features
+from seqrecorder.wire.write import text_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,13 +95,12 @@ class Column:
         return spread
 
 
-def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> dict[str, Column]:
+def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     """Gather records into one column per field.
 
     Args:
         schema: the schema of the records.
         records: records of the schema's class.
-        apart: whether large buffers may stay a list of the records' own arrays, without a copy.
 
     Raises:
         RecordError: the first record with bad fields; all of its bad fields are in `problems`.
@@ -110,7 +109,7 @@ def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> di
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
     for field in schema.fields:
-        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems, apart=apart)
+        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems)
         if column is not None:
             columns[field.name] = column
     check_alignment(schema, columns, len(records), problems)
@@ -134,9 +133,7 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
         raise RecordError(f"expected a record of class {schema.name}, got {got}", position=position)
 
 
-def _gather_field(
-    field: Field, values: list[Any], problems: dict[int, list[FieldProblem]], *, apart: bool
-) -> Column | None:
+def _gather_field(field: Field, values: list[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
     present = None
     if field.optional:
         present = np.fromiter((value is not None for value in values), bool, len(values))
@@ -144,9 +141,7 @@ def _gather_field(
             present = None
         else:
             values = [value for value in values if value is not None]
-    column = _keep_arrays(field, values) if apart and field.packed and field.buffered and field.sparse is None else None
-    if column is None:
-        column = collect(field, values)
+    column = collect(field, values)
     if column is None:
         where = np.arange(len(values)) if present is None else np.flatnonzero(present)
         exact = []
@@ -165,15 +160,6 @@ def _gather_field(
         if column is None:  # pragma: no cover - exact values are collected, or there is a bug here
             raise AssertionError(f"field {field.name!r}: values were normalised and still not accepted")
     return column if present is None else attrs.evolve(column, present=present)
-
-
-def _keep_arrays(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of large arrays in exact form without a copy; return None for other values."""
-    if field.is_ragged or any(type(value) is not np.ndarray or value.nbytes <= LARGE for value in values):
-        return None
-    if {(value.dtype, value.shape[1:]) for value in values} != {(field.element.numpy, field.rest)}:
-        return None
-    return Column(values, steps=_lengths(values))
 
 
 # From values to columns: None where a value is not in exact form ------------------------------------------------------

@@ -417,7 +417,7 @@ class RecordEncoder:
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Encode records; return their bytes and lengths, int64 `(records, groups)`; raise as `encode_batch` does."""
-        return self.encode_columns(gather(self.schema, records, apart=True), len(records))
+        return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Encode the columns of `size` records, which fit the schema; return the bytes and lengths of the records."""
@@ -474,8 +474,6 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 def _buffers(field: Field, column: Column) -> Any:
     """Make one little-endian buffer per record or step: a matrix if all are equally long, else a list."""
-    if isinstance(column.values, list):
-        return [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in column.values]
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
     values = np.ascontiguousarray(column.values)
