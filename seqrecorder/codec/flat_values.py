@@ -12,7 +12,7 @@ from seqrecorder.codec.encode import tensor_header
 from seqrecorder.codec.images import decode_each
 from seqrecorder.errors import FieldProblem
 from seqrecorder.wire.byte_rows import Blob, Spans, bounds, integers
-from seqrecorder.wire.read import find_entries, fixed_steps, octets_at, payloads, step_payloads
+from seqrecorder.wire.read import find_entries, fixed_steps, octets_at, payloads, step_payloads, step_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +133,7 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
 
 FLOAT_BYTES = 4
 _SHOWN = 16  # bytes of a bad tensor in an error
+_LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
 _SHORT_TEXT = 256  # mean bytes; longer texts are faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
@@ -190,6 +191,8 @@ class Reader:
                 else:
                     values = declared(field, flat.view("<f4"), field.count * ones, owners)
                 return Values(values.reshape(-1, *field.rest), ones), each
+        if len(lists) and int(lists.sizes.max()) > _LARGE_LIST:
+            return self._read_in_pieces(lists, check)
         return self._read_lists(lists, check)
 
     def _read_lists(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
@@ -213,6 +216,24 @@ class Reader:
             check_steps(strange)
         reader = Reader(field, self._rows[owners], joined=self._joined)
         return reader.read(spans, check_steps, any_number=field.is_ragged), each
+
+    def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
+        """Read long lists piece by piece, with little memory beyond their values."""
+        values, counts, steps = list[Any](), [np.empty(0, np.int64)], np.zeros(len(lists), np.int64)
+        for number in range(len(lists)):
+            here = np.arange(len(lists)) == number
+
+            def check_list(unusual: NDArray[np.bool_], here: NDArray[np.bool_] = here) -> None:
+                check(here & unusual.any())
+
+            reader = Reader(self.field, self._rows[here])
+            for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
+                own, each = reader._read_lists(piece, check_list)
+                values.append(own.values)
+                if self.field.is_ragged:
+                    counts.append(own.units)
+                steps[number] += each[0]
+        return Values(np.concatenate(values), np.concatenate(counts)), steps
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Read steps that are one bytes value each."""

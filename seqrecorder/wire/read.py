@@ -32,7 +32,7 @@ from seqrecorder.wire.byte_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -276,6 +276,24 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     starts = np.concatenate([first[chosen], values.starts])
     order = np.argsort(starts, kind="stable")
     return Spans(data, starts[order], np.concatenate([stops[chosen], values.stops])[order]), counts
+
+
+def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
+    """Cut one feature list of many short steps into pieces of whole steps, with a limit of bytes each.
+
+    From the first long step on, the rest of the list is one piece.
+    """
+    data, start, stop = lists.data, int(lists.starts[0]), int(lists.stops[0])
+    while stop - start > most:
+        begins = _short_steps(data[start : start + most + _HEAD], FEATURE_TAG[kind])
+        follows = begins + _HEAD + data[start + begins + _HEAD - 1]
+        leads = begins[1:] == follows[:-1]
+        last = 0 if not begins.size or begins[0] else int(begins[leads.size if leads.all() else int(leads.argmin())])
+        if not last:
+            break
+        yield Spans(data, np.array([start]), np.array([start + last]))
+        start += last
+    yield Spans(data, np.array([start]), np.array([stop]))
 
 
 def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
