@@ -187,7 +187,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
         raise Mismatch(expected, f"{describe(values[zoned])}; {ADVICE}", (zoned,))
     to_numpy = "to_datetime64" if element.numpy.kind == "M" else "to_timedelta64"
     if hasattr(type(values[0]), to_numpy):  # pandas: numpy would drop the nanoseconds
-        return _times_of_numpy([getattr(value, to_numpy)() for value in values], element)
+        return _from_mixed([getattr(value, to_numpy)() for value in values], element)
     is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
     prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
     return cast_times(np.array(values, f"{prefix}[{'D' if is_date else 'us'}]"), element)
@@ -233,18 +233,6 @@ def _time(text: str) -> Any:
     return time
 
 
-def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
-    if len({value.dtype for value in values}) == 1:
-        return cast_times(np.array(values), element)
-    result = np.empty(len(values), element.numpy)
-    for position, value in enumerate(values):  # one by one: a common unit may have too small a range
-        try:
-            result[position] = cast_times(np.asarray(value), element)
-        except Mismatch as problem:
-            raise problem.inside(position) from None
-    return result
-
-
 def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     """Convert numpy times to the declared unit.
 
@@ -262,7 +250,7 @@ def _as_indices(values: Any) -> NDArray[np.int64]:
     return np.asarray(values, np.int64).reshape(-1)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(repr=False)
 class SparseVector:
     """Sparse vector, such as a bag of words.
 
@@ -276,8 +264,9 @@ class SparseVector:
         size: length of the dense vector.
     """
 
-    indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
-    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is checked later
+    indices: NDArray[np.int64] = attrs.field(converter=_as_indices, eq=attrs.cmp_using(eq=same_bits))
+    # A mask is checked later.
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray, eq=attrs.cmp_using(eq=same_bits))
     size: int
 
     def __attrs_post_init__(self) -> None:
@@ -298,13 +287,6 @@ class SparseVector:
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as `indices, values`."""
         return iter((self.indices, self.values))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SparseVector):
-            return NotImplemented
-        return (
-            self.size == other.size and same_bits(self.indices, other.indices) and same_bits(self.values, other.values)
-        )
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
@@ -424,9 +406,8 @@ def _from_scalars(values: Any, element: ElementType, kinds: set[type]) -> NDArra
     if len(kinds) > 1 or issubclass(kind, np.generic):
         return _from_mixed(values, element)
     accepts, convert = _PYTHON_SCALARS[_family(element)]
-    if kind not in accepts and not issubclass(kind, accepts):
-        raise Mismatch(element.name, describe(values[0]), (0,))
-    if kind is bool and element.name != "bool":  # bool is an int to Python, and a mistake here
+    # bool is an int to Python, and a mistake here.
+    if not issubclass(kind, accepts) or (kind is bool and element.name != "bool"):
         raise Mismatch(element.name, describe(values[0]), (0,))
     converted: NDArray[Any] = convert(values, element)
     return converted
@@ -566,12 +547,8 @@ def _floats(values: Any, element: ElementType) -> NDArray[Any]:
     return result
 
 
-def _bools(values: Any, _: ElementType) -> NDArray[Any]:
-    return np.array(values, bool)
-
-
 _PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
-    "b": ((bool,), _bools),
+    "b": ((bool,), lambda values, _: np.array(values, bool)),
     "i": ((int,), _integers),
     "u": ((int,), _integers),
     "f": ((float, int), _floats),
