@@ -217,13 +217,8 @@ def _import_array(field: Field, data: Any) -> Any:
     """Import data as one pyarrow array of lists, numbers or text, and check its time zone."""
     pa = pyarrow()
     try:
-        if hasattr(type(data), "__arrow_c_stream__"):
-            array = one_array(pa.chunked_array(data))
-        elif hasattr(type(data), "__arrow_c_array__"):
-            array = pa.array(data)
-        else:
-            array = pa.Array.from_pandas(data)
-            array = one_array(array)
+        is_stream = hasattr(type(data), "__arrow_c_stream__")
+        array = one_array(pa.chunked_array(data) if is_stream else pa.Array.from_pandas(data))
         array = without_views(_decode_categories(array))
         if field.element.is_time:
             check_zone(array, field.element)

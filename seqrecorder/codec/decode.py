@@ -599,15 +599,14 @@ class SingleDecoder:
     ... class Word:
     ...     text: str = sr.context(str)
     >>> schema = sr.Schema.of(Word)
-    >>> SingleDecoder(schema).decode(schema.encode(Word("to")))
-    Word(text='to')
+    >>> SingleDecoder(schema).values(schema.encode(Word("to")))
+    ['to']
 
     Args:
         schema: the fields.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._build = builder(schema)
         self._known = all(field.storage in _STORAGES and not field.is_numbered for field in schema.fields)
         self.gives_views = any(map(_is_whole, schema.fields))
         self._readers = [
@@ -620,19 +619,14 @@ class SingleDecoder:
             for group in schema.groups
         ]
 
-    def decode(self, data: bytes) -> Any:
-        """Decode a record; return None to leave it to the batch decoder."""
-        if type(data) is not bytes or len(data) > _LARGEST:
-            return None
-        values = self._values(data)
-        return None if values is None else self._build([[value] for value in values])[0]
+    def values(self, data: Any) -> list[Any] | None:
+        """Read the values of a record; return None to leave it to the batch decoder.
 
-    def values_of_large(self, data: memoryview) -> list[Any] | None:
-        """Read a large record, with buffers as views; return None to leave it to the batch decoder."""
-        return self._values(data) if len(data) > _LARGEST else None
-
-    def _values(self, data: Any) -> list[Any] | None:
-        if not self._known:
+        Args:
+            data: the bytes of a small record, or a view of a large one, of which buffers are views then.
+        """
+        is_view = type(data) is memoryview
+        if not self._known or not (is_view or type(data) is bytes) or is_view is not (len(data) > _LARGEST):
             return None
         try:
             halves = message_spans(data)
@@ -870,9 +864,9 @@ class RecordDecoder:
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Decode one record per serialized SequenceExample."""
         if len(data) == 1 and self.layout == "steps":
-            record = self._single.decode(data[0])
-            if record is not None:
-                return [record]
+            values = self._single.values(data[0])
+            if values is not None:
+                return self.build([[value] for value in values])
         others = set(map(type, data)) - {bytes}
         if others:
             position = next(i for i, item in enumerate(data) if type(item) is not bytes)
@@ -881,10 +875,9 @@ class RecordDecoder:
 
     def decode_one(self, data: bytes | memoryview) -> Any:
         """Decode one record; from a memoryview, its long arrays are views."""
-        if isinstance(data, memoryview):
-            values = self._single.values_of_large(data)
-            if values is not None:
-                return self.build([[value] for value in values])[0]
+        values = self._single.values(data) if isinstance(data, memoryview) else None
+        if values is not None:
+            return self.build([[value] for value in values])[0]
         return self.decode_batch([bytes(data)])[0]
 
     @functools.cached_property
@@ -908,7 +901,7 @@ class RecordDecoder:
             RecordError: the first record that cannot be decoded.
         """
         if len(messages) == 1 and self.gives_views:
-            values = self._single.values_of_large(messages.view(0))
+            values = self._single.values(messages.view(0))
             if values is not None:
                 return [[value] for value in values]
         columns = self.decode_columns(messages)
