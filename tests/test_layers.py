@@ -42,7 +42,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1800, 9),
+    "schema": (1790, 9),
     "wire": (940, 4),
     "storage": (2880, 9),
     "codec": (3110, 13),
