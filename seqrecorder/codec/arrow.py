@@ -85,7 +85,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
                     f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
                     f"of {int(counts[counts != size][0])}"
                 )
-        values = _flat_texts(field, array) if field.element.is_text else _flat(field, array)
+        values = _flat(field, array)
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
@@ -304,7 +304,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
         if nulls and not pa.types.is_floating(array.type):
             array = array.cast(pa.float64())  # refuses integers that it would round
         # numpy has NaN for the nulls of floats.
-        values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        values: NDArray[Any] = _shared(array) if field.element.is_text else array.to_numpy(zero_copy_only=False)
         if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
             values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # with the bits of every NaN
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -314,20 +314,11 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
     return values
 
 
-def _flat_texts(field: Field, array: Any) -> NDArray[Any]:
-    """Convert texts to objects, shared among equal ones."""
-    types = pyarrow().types
-    plain, is_text = _decode_categories(array), field.element.name == "str"
-    is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
-    fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
-    if not fits or plain.null_count or not len(plain):
-        return _flat(field, array)
-    coded = plain.dictionary_encode()
-    try:
-        texts: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
-    except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # not UTF-8
-        raise OptionError(f"columns: field {field.name!r}: {error}") from error
-    return texts
+def _shared(array: Any) -> NDArray[Any]:
+    """Convert texts to objects, one for all that are equal."""
+    coded = array.dictionary_encode()
+    objects: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
+    return objects
 
 
 def _may_be_floats(kind: Any) -> bool:
