@@ -134,13 +134,7 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
 
 
 def _gather_field(field: Field, values: list[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
-    present = None
-    if field.optional:
-        present = np.fromiter((value is not None for value in values), bool, len(values))
-        if present.all():
-            present = None
-        else:
-            values = [value for value in values if value is not None]
+    present, values = split_present(field, values)
     column = collect(field, values)
     if column is None:
         where = np.arange(len(values)) if present is None else np.flatnonzero(present)
@@ -160,6 +154,14 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
         if column is None:  # pragma: no cover - exact values are collected, or there is a bug here
             raise AssertionError(f"field {field.name!r}: values were normalised and still not accepted")
     return column if present is None else attrs.evolve(column, present=present)
+
+
+def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
+    """Find the records that have a value of a field, None for all; return the mask and the values of those."""
+    present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
+    if present is None or present.all():
+        return None, values
+    return present, [value for value in values if value is not None]
 
 
 # From values to columns: None where a value is not in exact form ------------------------------------------------------

@@ -21,6 +21,7 @@ from seqrecorder.codec.columns import (
     keep_freed_memory,
     objects,
     only_stores,
+    split_present,
     with_texts,
 )
 from seqrecorder.errors import RecordError
@@ -334,11 +335,7 @@ def takes_columns(schema: Schema) -> bool:
 
 
 def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any] | None) -> Column | None:
-    present = None
-    if field.optional:
-        have = np.fromiter((value is not None for value in values), bool, len(values))
-        if not have.all():
-            present, values = have, [value for value in values if value is not None]
+    present, values = split_present(field, values)
     column = None
     with contextlib.suppress(Mismatch):
         column = _plain(field, values, nulls=convert is not None)
