@@ -45,7 +45,7 @@ BUDGETS = {
     "schema": (1790, 9),
     "wire": (940, 4),
     "storage": (2880, 9),
-    "codec": (3100, 13),
+    "codec": (3090, 13),
     "dataset": (4150, 15),
     "writing": (3130, 10),
     "reading": (4140, 22),

@@ -483,14 +483,11 @@ def arrow_schema(schema: Schema) -> Any:
     pa = pyarrow()
     columns = []
     for field in schema.fields:
-        leaf = arrow_type(field.element, field.name)
+        name = field.name
         if field.sparse is not None:
-            columns += [
-                (f"{field.name}/indices", _nested(field, pa.int64())),
-                (f"{field.name}/values", _nested(field, leaf)),
-            ]
-        else:
-            columns.append((field.name, _nested(field, leaf)))
+            columns.append((f"{name}/indices", _nested(field, pa.int64())))
+            name += "/values"
+        columns.append((name, _nested(field, arrow_type(field.element, field.name))))
     return pa.schema(columns)
 
 

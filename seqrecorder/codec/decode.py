@@ -854,8 +854,7 @@ class RecordDecoder:
 
     def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
-        if layout != "steps":  # `steps` can hold all bounds
-            require_bounds(schema.fields, layout)
+        require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
         self._columns = ColumnDecoder(schema, layout, joined=joined)

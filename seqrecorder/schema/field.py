@@ -249,7 +249,7 @@ class Field:
         """
         value = plain_image(value)
         items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
-        if not self.any_size and not (isinstance(items, list) and any(isinstance(item, bytes) for item in items)):
+        if not self.any_size and not holds_encoded(items):
             return self._fit(exact_array(value, self.element), (None, *self.rest))
         return self._exact_steps(items, "images", self._exact_image)
 
