@@ -854,7 +854,8 @@ class RecordDecoder:
 
     def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
-        require_bounds(schema.fields, layout)
+        if layout != "steps":  # `steps` can hold all bounds
+            require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
         self._columns = ColumnDecoder(schema, layout, joined=joined)
