@@ -42,10 +42,10 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1860, 9),
+    "schema": (1790, 9),
     "wire": (940, 4),
     "storage": (2860, 10),
-    "codec": (3330, 13),
+    "codec": (3090, 13),
     "dataset": (3800, 14),
     "writing": (3090, 10),
     "reading": (4140, 22),

@@ -14,11 +14,10 @@ import numpy as np
 
 from seqrecorder.codec.columns import Column, is_hub_dataset, separate
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.schema.conversion import ADVICE, NO_ZONE, Mismatch, cast_values, zone_of
+from seqrecorder.schema.conversion import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
 from seqrecorder.schema.field import Field
 from seqrecorder.wire.byte_rows import Blob, bounds
-from seqrecorder.wire.write import features_of_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,7 +85,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
                     f"columns: field {field.name!r}: expected lists of {size} values, of shape {field.rest}, got one "
                     f"of {int(counts[counts != size][0])}"
                 )
-        values, features = _flat_texts(field, array) if field.element.is_text else (_flat(field, array), None)
+        values = _flat(field, array)
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
@@ -95,7 +94,6 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
         steps=lengths[0] if field.is_list else None,
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
         present=present,
-        features=features,
     )
 
 
@@ -219,27 +217,15 @@ def _import_array(field: Field, data: Any) -> Any:
     """Import data as one pyarrow array of lists, numbers or text, and check its time zone."""
     pa = pyarrow()
     try:
-        if hasattr(type(data), "__arrow_c_stream__"):
-            array = one_array(pa.chunked_array(data))
-        elif hasattr(type(data), "__arrow_c_array__"):
-            array = pa.array(data)
-        else:
-            array = pa.Array.from_pandas(data)
-            array = one_array(array)
+        is_stream = hasattr(type(data), "__arrow_c_stream__")
+        array = one_array(pa.chunked_array(data) if is_stream else pa.Array.from_pandas(data))
         array = without_views(_decode_categories(array))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if field.element.is_time:
+            check_zone(array, field.element)
+            if field.element.zone is not None and zone_of(array.type) is None and len(array) > array.null_count:
+                raise Mismatch(f"{field.element.name} (with a time zone)", f"{array.type}: {NO_ZONE}")
+    except (pa.ArrowException, Mismatch, TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"columns: field {field.name!r}: {error}") from error
-    zone = zone_of(array.type) if field.element.is_time else None
-    if zone is None and field.element.zone is not None and len(array) > array.null_count:
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {field.element.name} (with a time zone), got {array.type}: "
-            f"{NO_ZONE}"
-        )
-    if zone is not None and field.element.zone is None:
-        raise OptionError(
-            f"columns: field {field.name!r}: expected {field.element.name} (without a time zone), got times of the "
-            f"zone {zone!r}; {ADVICE}"
-        )
     return array
 
 
@@ -318,7 +304,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
         if nulls and not pa.types.is_floating(array.type):
             array = array.cast(pa.float64())  # refuses integers that it would round
         # numpy has NaN for the nulls of floats.
-        values: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        values: NDArray[Any] = _shared(array) if field.element.is_text else array.to_numpy(zero_copy_only=False)
         if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
             values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # with the bits of every NaN
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -328,25 +314,11 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
     return values
 
 
-def _flat_texts(field: Field, array: Any) -> tuple[NDArray[Any], Blob | None]:
-    """Convert texts to objects, shared among equal ones; short ones also to their encoded features."""
-    types = pyarrow().types
-    plain, is_text = _decode_categories(array), field.element.name == "str"
-    is_wide = (types.is_large_string if is_text else types.is_large_binary)(plain.type)
-    fits = is_wide or (types.is_string if is_text else types.is_binary)(plain.type)
-    if not fits or plain.null_count or not len(plain):
-        return _flat(field, array), None
-    coded = plain.dictionary_encode()
-    try:
-        texts = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
-    except (pyarrow().ArrowException, UnicodeDecodeError) as error:  # not UTF-8
-        raise OptionError(f"columns: field {field.name!r}: {error}") from error
-    if not field.is_single:
-        return texts, None
-    _, edges, data = plain.buffers()
-    edges = np.frombuffer(edges, np.int64 if is_wide else np.int32)[plain.offset : plain.offset + len(plain) + 1]
-    octets = np.frombuffer(b"" if data is None else data, np.uint8)[edges[0] : edges[-1]]
-    return texts, features_of_texts(Blob(octets, np.diff(edges).astype(np.int64)), wrapped=field.is_list)
+def _shared(array: Any) -> NDArray[Any]:
+    """Convert texts to objects, one for all that are equal."""
+    coded = array.dictionary_encode()
+    objects: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
+    return objects
 
 
 def _may_be_floats(kind: Any) -> bool:
@@ -511,14 +483,11 @@ def arrow_schema(schema: Schema) -> Any:
     pa = pyarrow()
     columns = []
     for field in schema.fields:
-        leaf = arrow_type(field.element, field.name)
+        name = field.name
         if field.sparse is not None:
-            columns += [
-                (f"{field.name}/indices", _nested(field, pa.int64())),
-                (f"{field.name}/values", _nested(field, leaf)),
-            ]
-        else:
-            columns.append((field.name, _nested(field, leaf)))
+            columns.append((f"{name}/indices", _nested(field, pa.int64())))
+            name += "/values"
+        columns.append((name, _nested(field, arrow_type(field.element, field.name))))
     return pa.schema(columns)
 
 

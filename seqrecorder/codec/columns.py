@@ -25,12 +25,11 @@ from seqrecorder.schema.conversion import (
     SparseVector,
     advice,
     describe,
-    require_utf8,
 )
 from seqrecorder.schema.declarations import METADATA_KEY
 from seqrecorder.schema.field import Field, is_normaliser
 from seqrecorder.schema.schema import Schema
-from seqrecorder.wire.write import LARGE, text_features
+from seqrecorder.wire.write import text_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,13 +95,12 @@ class Column:
         return spread
 
 
-def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> dict[str, Column]:
+def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     """Gather records into one column per field.
 
     Args:
         schema: the schema of the records.
         records: records of the schema's class.
-        apart: whether large buffers may stay a list of the records' own arrays, without a copy.
 
     Raises:
         RecordError: the first record with bad fields; all of its bad fields are in `problems`.
@@ -111,7 +109,7 @@ def gather(schema: Schema, records: Sequence[Any], *, apart: bool = False) -> di
     problems: dict[int, list[FieldProblem]] = {}
     columns: dict[str, Column] = {}
     for field in schema.fields:
-        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems, apart=apart)
+        column = _gather_field(field, list(map(attrgetter(field.name), records)), problems)
         if column is not None:
             columns[field.name] = column
     check_alignment(schema, columns, len(records), problems)
@@ -135,25 +133,15 @@ def _check_types(schema: Schema, records: Sequence[Any]) -> None:
         raise RecordError(f"expected a record of class {schema.name}, got {got}", position=position)
 
 
-def _gather_field(
-    field: Field, values: list[Any], problems: dict[int, list[FieldProblem]], *, apart: bool
-) -> Column | None:
-    present = None
-    if field.optional:
-        present = np.fromiter((value is not None for value in values), bool, len(values))
-        if present.all():
-            present = None
-        else:
-            values = [value for value in values if value is not None]
-    column = _keep_arrays(field, values) if apart and field.packed and field.buffered and field.sparse is None else None
-    if column is None:
-        column = collect(field, values)
+def _gather_field(field: Field, values: list[Any], problems: dict[int, list[FieldProblem]]) -> Column | None:
+    present, values = split_present(field, values)
+    column = collect(field, values)
     if column is None:
         where = np.arange(len(values)) if present is None else np.flatnonzero(present)
         exact = []
         for position, value in zip(where.tolist(), values, strict=True):
             try:
-                exact.append(_exact(field, value))
+                exact.append(field.checked(value))
             except Mismatch as mismatch:
                 problem = FieldProblem(field.name, mismatch.index, mismatch.expected, mismatch.got)
                 problems.setdefault(position, []).append(problem)
@@ -168,20 +156,12 @@ def _gather_field(
     return column if present is None else attrs.evolve(column, present=present)
 
 
-def _keep_arrays(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of large arrays in exact form without a copy; return None for other values."""
-    if field.is_ragged or any(type(value) is not np.ndarray or value.nbytes <= LARGE for value in values):
-        return None
-    if {(value.dtype, value.shape[1:]) for value in values} != {(field.element.numpy, field.rest)}:
-        return None
-    return Column(values, steps=np.fromiter(map(len, values), np.int64, len(values)))
-
-
-def _exact(field: Field, value: object) -> Any:
-    exact = field.exact(value)
-    if field.element.name == "str":
-        require_utf8(exact)
-    return exact
+def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
+    """Find the records that have a value of a field, None for all; return the mask and the values of those."""
+    present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
+    if present is None or present.all():
+        return None, values
+    return present, [value for value in values if value is not None]
 
 
 # From values to columns: None where a value is not in exact form ------------------------------------------------------
@@ -200,15 +180,16 @@ def collect(field: Field, values: list[Any]) -> Column | None:
 
 def _collect_unchecked(field: Field, values: list[Any]) -> Column | None:
     """Make the column of values, without checking texts."""
-    if field.sparse is not None:
-        return _sparse_lists(field, values) if field.is_list else _sparse(field, values)
-    if field.is_list and field.is_ragged:
-        return _ragged_lists(field, values)
     if field.is_image and (field.any_size or any(type(value) is not np.ndarray for value in values)):
         return _images(field, values)
-    if field.is_list or field.is_ragged:
-        return _arrays(field, values)
-    return _fixed(field, values) if field.shape else _scalars(field, values)
+    if field.is_list and (field.is_ragged or field.sparse is not None):
+        if set(map(type, values)) - {list}:
+            return None
+        column = _rows(field, list(chain.from_iterable(values)))
+        return None if column is None else attrs.evolve(column, steps=_lengths(values))
+    if field.is_list or field.shape or field.sparse is not None:
+        return _rows(field, values)
+    return _scalars(field, values)
 
 
 def _scalars(field: Field, values: list[Any]) -> Column | None:
@@ -223,17 +204,21 @@ def _scalars(field: Field, values: list[Any]) -> Column | None:
     return Column(np.fromiter(values, element.numpy, len(values)))
 
 
-def _fixed(field: Field, values: list[Any]) -> Column | None:
-    flat = _flatten(field, values, field.rest, leading=0)
-    return None if flat is None else Column(flat.reshape(-1, *field.rest))
-
-
-def _arrays(field: Field, values: list[Any]) -> Column | None:
-    flat = _flatten(field, values, field.rest, leading=1)
+def _rows(field: Field, values: list[Any]) -> Column | None:
+    """Make the column of arrays, or sparse vectors, one for each record or step."""
+    if field.sparse is not None:
+        return _sparse(field, values)
+    leading = int(field.is_list or field.is_ragged)
+    flat = _flatten(field, values, leading=leading)
     if flat is None:
         return None
-    lengths = np.fromiter(map(len, values), np.int64, len(values))
-    return Column(flat, steps=lengths) if field.is_list else Column(flat, counts=lengths)
+    if not leading:
+        return Column(flat)
+    return Column(flat, counts=_lengths(values)) if field.is_ragged else Column(flat, steps=_lengths(values))
+
+
+def _lengths(values: list[Any]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, values), np.int64, len(values))
 
 
 def _images(field: Field, values: list[Any]) -> Column | None:
@@ -244,43 +229,22 @@ def _images(field: Field, values: list[Any]) -> Column | None:
         return None
     if not field.is_list:
         return Column(separate(exact))
-    steps = np.fromiter(map(len, exact), np.int64, len(exact))
-    return Column(separate(list(chain.from_iterable(exact))), steps=steps)
-
-
-def _ragged_lists(field: Field, values: list[Any]) -> Column | None:
-    if set(map(type, values)) - {list}:
-        return None
-    steps = list(chain.from_iterable(values))
-    flat = _flatten(field, steps, field.rest, leading=1)
-    if flat is None:
-        return None
-    counts = np.fromiter(map(len, steps), np.int64, len(steps))
-    return Column(flat, steps=np.fromiter(map(len, values), np.int64, len(values)), counts=counts)
+    return Column(separate(list(chain.from_iterable(exact))), steps=_lengths(exact))
 
 
 def _sparse(field: Field, values: list[Any]) -> Column | None:
     if set(map(type, values)) - {SparseVector} or {vector.size for vector in values} - {field.sparse}:
         return None
-    flat = _flatten(field, [vector.values for vector in values], (), leading=1)
+    flat = _flatten(field, [vector.values for vector in values], leading=1)
     if flat is None:
         return None
     indices = np.concatenate([vector.indices for vector in values]) if values else np.empty(0, np.int64)
-    counts = np.fromiter((vector.indices.size for vector in values), np.int64, len(values))
-    return Column(flat, counts=counts, indices=indices)
+    return Column(flat, counts=_lengths([vector.indices for vector in values]), indices=indices)
 
 
-def _sparse_lists(field: Field, values: list[Any]) -> Column | None:
-    if set(map(type, values)) - {list}:
-        return None
-    column = _sparse(field, list(chain.from_iterable(values)))
-    if column is None:
-        return None
-    return attrs.evolve(column, steps=np.fromiter(map(len, values), np.int64, len(values)))
-
-
-def _flatten(field: Field, values: list[Any], rest: tuple[int, ...], *, leading: int) -> NDArray[Any] | None:
+def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] | None:
     """Concatenate arrays of shape `(n, *rest)` or `(*rest)`, or return None if one differs."""
+    rest = field.rest
     if not values:
         return np.empty((0, *rest), field.element.numpy)
     if countOf(map(type, values), np.ndarray) < len(values):
@@ -357,9 +321,8 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
     """Return the length of each record in each alignment group: int64 of shape `(size, max(1, groups))`."""
     table = np.zeros((size, max(1, len(schema.groups))), np.int64)
     for position, group in enumerate(schema.groups):
-        for field in schema.fields:
-            if field.is_list and field.group == group:
-                np.maximum(table[:, position], columns[field.name].sizes, out=table[:, position])
+        for field in schema.members(group):
+            np.maximum(table[:, position], columns[field.name].sizes, out=table[:, position])
     return table
 
 
@@ -379,26 +342,17 @@ def scatter(field: Field, column: Column) -> list[Any]:
 
 
 def _split_values(field: Field, column: Column) -> list[Any]:
+    values = column.values
     if field.sparse is not None:
-        return _split_sparse(field, column)
-    if field.is_list and field.is_ragged:
-        return _split(_split(column.values, column.counts), column.steps)
-    if field.is_list:
-        return _split(list(column.values) if field.any_size or field.encoded else column.values, column.steps)
-    if field.is_ragged:
-        return _split(column.values, column.counts)
-    if field.shape:
-        return list(column.values)
-    if field.element.is_text or field.element.name == "bool":
-        scalars: list[Any] = column.values.tolist()
-        return scalars
-    return list(column.values)
-
-
-def _split_sparse(field: Field, column: Column) -> list[Any]:
-    pairs = zip(_split(column.indices, column.counts), _split(column.values, column.counts), strict=True)
-    vectors: list[Any] = [SparseVector(indices, values, field.sparse or 0) for indices, values in pairs]
-    return _split(vectors, column.steps) if field.is_list else vectors
+        pairs = zip(_split(column.indices, column.counts), _split(values, column.counts), strict=True)
+        values = [SparseVector(indices, own, field.sparse) for indices, own in pairs]
+    elif field.is_ragged:
+        values = _split(values, column.counts)
+    elif field.any_size or field.encoded:
+        values = list(values)
+    elif not (field.is_list or field.shape) and (field.element.is_text or field.element.name == "bool"):
+        values = values.tolist()
+    return _split(values, column.steps) if field.is_list else list(values)
 
 
 def _split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:

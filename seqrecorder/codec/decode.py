@@ -6,6 +6,7 @@ import contextlib
 import functools
 import mmap
 import operator
+import types
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,7 +24,7 @@ from seqrecorder.codec.flat_values import (
     require_all,
     view_as,
 )
-from seqrecorder.codec.graph_ops import checked, default_of, spread_rows
+from seqrecorder.codec.graph_ops import checked, constant, spread_rows
 from seqrecorder.codec.layouts import describe_message, gather_numbered, lacks_features, require_bounds
 from seqrecorder.errors import FieldProblem, RecordError
 from seqrecorder.schema.conversion import Mismatch, SparseVector
@@ -57,8 +58,7 @@ if TYPE_CHECKING:
     from seqrecorder.wire.read import FeatureSpans
 
 
-@attrs.frozen
-class Vectors:
+class Vectors(types.SimpleNamespace):
     """Array operations of the rules for missing values, in numpy or in a graph.
 
     Attributes:
@@ -78,21 +78,6 @@ class Vectors:
         longest: the elementwise maximum of several vectors.
         with_defaults: spreads the values of present records to all records, with the field's default for the others.
     """
-
-    checked: Any
-    constant: Any
-    filled: Any
-    lacks: Any
-    to_mask: Any
-    where: Any
-    concat: Any
-    equal: Any
-    chosen: Any
-    take: Any
-    starts: Any
-    ranges: Any
-    longest: Any
-    with_defaults: Any
 
 
 def _checked(field: Field, value: Any, ok: NDArray[np.bool_], message: str, *details: Any) -> Any:
@@ -352,17 +337,11 @@ def of_graphs() -> Vectors:
     """Return the array operations in TensorFlow."""
     import tensorflow as tf
 
-    def constant(field: Field | None, values: Any) -> Any:
-        if field is None:
-            return tf.constant(values, tf.int64)
-        items = values.tolist() if field.element.is_text else field.element.to_graph(values)
-        return tf.constant(items, field.element.graph, values.shape)
-
     return Vectors(
         checked=lambda field, value, ok, message, *details: checked(
             value, ok, f"field {field.name!r}: {message}", *details
         ),
-        constant=constant,
+        constant=lambda field, values: tf.constant(values, tf.int64) if field is None else constant(field, values),
         filled=lambda like, value: tf.fill(tf.shape(like), tf.constant(value, tf.int64)),
         lacks=lambda _: True,
         to_mask=lambda flags: flags,
@@ -374,7 +353,7 @@ def of_graphs() -> Vectors:
         starts=lambda sizes: tf.cumsum(sizes, exclusive=True),
         ranges=lambda starts, sizes: tf.ragged.range(starts, starts + sizes).flat_values,
         longest=lambda several: tf.reduce_max(tf.stack(several), 0),
-        with_defaults=lambda field, values, have: spread_rows(values, have, default_of(field)),
+        with_defaults=lambda field, values, have: spread_rows(values, have, constant(field, field.default)),
     )
 
 
@@ -384,24 +363,6 @@ class _UnusualError(Exception):
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
         self.numbers = np.flatnonzero(which)
-
-
-@attrs.frozen(eq=False)
-class _Decoded:
-    """A decoded field, before defaults are filled in.
-
-    Attributes:
-        column: its values, with the steps (context: counts) of all records, 0 where the feature is missing.
-        holds: which records hold the feature.
-    """
-
-    column: Column
-    holds: NDArray[np.bool_]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """Steps of each record (context: values)."""
-        return np.asarray(self.column.counts if self.column.steps is None else self.column.steps)
 
 
 class ColumnDecoder:
@@ -483,9 +444,9 @@ class ColumnDecoder:
             if not field.is_list and not field.is_ragged and field.sparse is None:
                 columns[field.name] = self._fixed(field, features[field.feature.encode()], stated)
                 continue
-            decoded = self._decode_field(field, features)
-            known, presence = presence_of(NUMPY, field, decoded.sizes, stated, decoded.holds)
-            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, decoded.column, known, presence)
+            column, holds = self._decode_field(field, features)
+            known, presence = presence_of(NUMPY, field, column.sizes, stated, holds)
+            columns[field.name], sizes[field.name] = with_absent(NUMPY, field, column, known, presence)
             if presence.excused is not None:
                 excused[field.name] = presence.excused
         for group in self.schema.groups:
@@ -516,20 +477,16 @@ class ColumnDecoder:
         """Read the values in the features of `rows`, out of `size` records."""
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
-        reader = self._reader(field, rows)
-        if not field.is_list and not field.is_ragged and field.sparse is None:
-            return reader.read(payload_spans, self._check(rows, size), required=required)
-        return reader.read(payload_spans, self._check(rows, size), any_number=True)
+        check = functools.partial(_require_usual, rows=rows, size=size)
+        any_number = field.is_list or field.is_ragged or field.sparse is not None
+        return self._reader(field, rows).read(payload_spans, check, any_number=any_number, required=required)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
         return Reader(field, rows, joined=joined)
 
-    @staticmethod
-    def _check(rows: Any, size: int) -> Any:
-        return lambda unusual: _require_usual(unusual, rows, size)
-
-    def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
+    def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
+        """Decode a field, with no values where it is missing; return its column and which records hold it."""
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -541,18 +498,19 @@ class ColumnDecoder:
             values = self._read(field, own, rows, size)
             sizes = _spread(values.units, rows, size)
             column = Column(values.values, steps=sizes) if field.is_list else Column(values.values, counts=sizes)
-            return _Decoded(column, holds)
+            return column, holds
         if field.packed or self.layout == "packed":
             features, each, unusual = find_entries(own)
             _require_usual(unusual, rows, size)
             values = self._read(field, features, np.repeat(rows, each), size)
             steps = np.diff(bounds(values.units)[bounds(each)])
-            return _Decoded(Column(values.values, steps=_spread(steps, rows, size)), holds)
-        values, each = self._reader(field, rows).read_steps(own, self._check(rows, size))
+            return Column(values.values, steps=_spread(steps, rows, size)), holds
+        check = functools.partial(_require_usual, rows=rows, size=size)
+        values, each = self._reader(field, rows).read_steps(own, check)
         column = Column(values.values, steps=_spread(each, rows, size))
-        return _Decoded(attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds)
+        return attrs.evolve(column, counts=values.units) if field.is_ragged else column, holds
 
-    def _decode_sparse(self, field: Field, spans: dict[bytes, Spans]) -> _Decoded:
+    def _decode_sparse(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
         index_name, value_name = (name.encode() for name in value_features(field))
         size, holds = len(spans[index_name]), np.ones(len(spans[index_name]), bool)
         expected = f"as many indices as values are expected in {field.feature!r}, got"
@@ -582,7 +540,7 @@ class ColumnDecoder:
         require_all(counts == values.units, rows, field, expected, counts, "and", values.units)
         indices, flat = _ascending(field, indices, values.values, counts, rows)
         steps = eaches[0] if field.is_list else None
-        return _Decoded(Column(flat, steps=steps, counts=counts, indices=indices), holds)
+        return Column(flat, steps=steps, counts=counts, indices=indices), holds
 
 
 def _spread(sizes: NDArray[np.int64], rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -641,15 +599,14 @@ class SingleDecoder:
     ... class Word:
     ...     text: str = sr.context(str)
     >>> schema = sr.Schema.of(Word)
-    >>> SingleDecoder(schema).decode(schema.encode(Word("to")))
-    Word(text='to')
+    >>> SingleDecoder(schema).values(schema.encode(Word("to")))
+    ['to']
 
     Args:
         schema: the fields.
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._build = builder(schema)
         self._known = all(field.storage in _STORAGES and not field.is_numbered for field in schema.fields)
         self.gives_views = any(map(_is_whole, schema.fields))
         self._readers = [
@@ -662,19 +619,14 @@ class SingleDecoder:
             for group in schema.groups
         ]
 
-    def decode(self, data: bytes) -> Any:
-        """Decode a record; return None to leave it to the batch decoder."""
-        if type(data) is not bytes or len(data) > _LARGEST:
-            return None
-        values = self._values(data)
-        return None if values is None else self._build([[value] for value in values])[0]
+    def values(self, data: Any) -> list[Any] | None:
+        """Read the values of a record; return None to leave it to the batch decoder.
 
-    def values_of_large(self, data: memoryview) -> list[Any] | None:
-        """Read a large record, with buffers as views; return None to leave it to the batch decoder."""
-        return self._values(data) if len(data) > _LARGEST else None
-
-    def _values(self, data: Any) -> list[Any] | None:
-        if not self._known:
+        Args:
+            data: the bytes of a small record, or a view of a large one, of which buffers are views then.
+        """
+        is_view = type(data) is memoryview
+        if not self._known or not (is_view or type(data) is bytes) or is_view is not (len(data) > _LARGEST):
             return None
         try:
             halves = message_spans(data)
@@ -683,7 +635,7 @@ class SingleDecoder:
             for is_list, is_whole, read in self._readers:
                 octets, context, lists = (data, *halves) if is_whole else rest
                 values.append(read(octets, lists if is_list else context, context))
-        except (WireError, Broken, Mismatch, UnicodeDecodeError):
+        except (WireError, Broken, Mismatch, UnicodeDecodeError, KeyError):  # a feature that is missing, for the last
             return None
         for group in self._groups:
             sizes = {len(values[index]) for index in group if values[index] is not None}
@@ -721,7 +673,7 @@ def _optional(
             return _absent(field)
         if not field.optional:
             return read(data, features)
-        stated = one_int64(feature_values(data, *_span_of(context, presence), "int64")[0])
+        stated = one_int64(feature_values(data, *context[presence], "int64")[0])
         if stated == 1:
             return read(data, features)
         _require(not stated and not has_values)  # an empty value is fine, another contradicts the flag
@@ -747,13 +699,6 @@ def _is_whole(field: Field) -> bool:
     return bool(has_many and not field.element.is_text and (field.buffered or field.element.wire == "float"))
 
 
-def _span_of(features: FeatureSpans, name: bytes) -> tuple[int, int]:
-    span = features.get(name)
-    if span is None:
-        raise WireError("a feature is missing")
-    return span
-
-
 def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     """Make the function that reads a field from a message and its features."""
     if field.sparse is not None:
@@ -766,7 +711,7 @@ def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     name = field.feature.encode()
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        payload = feature_values(data, *_span_of(features, name), kind)[0]
+        payload = feature_values(data, *features[name], kind)[0]
         values = _from_octets(field, payload) if kind == "float" else _elements(field, [payload])[0]
         _require(values.size % field.count == 0 if field.is_ragged else values.size == field.count)
         return values.reshape((-1,) * field.is_ragged + field.rest)
@@ -781,7 +726,7 @@ def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     as_text = texts.get(element.name)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        payload = feature_values(data, *_span_of(features, name), kind)[0]
+        payload = feature_values(data, *features[name], kind)[0]
         if as_text is not None:
             _require(len(payload) == 1)
             return as_text(bytes(payload[0]))
@@ -802,7 +747,7 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        values = steps.read(data, *_span_of(features, name))
+        values = steps.read(data, *features[name])
         if kind == "bytes":
             return objects(values)
         return declared(field, np.array(values, np.int64), _ALL, _ALL)
@@ -817,7 +762,7 @@ def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        start, stop = _span_of(features, name)
+        start, stop = features[name]
         matrix = equal_steps(data, start, stop, width, kind) if is_wide else None
         if matrix is not None:
             return _from_octets(field, matrix.tobytes()).reshape(-1, *field.rest)
@@ -840,7 +785,7 @@ def _sparse_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
     names = [name.encode() for name in value_features(field)]
 
     def read(data: bytes, features: FeatureSpans) -> Any:
-        pairs = [(_span_of(features, name), kind) for name, kind in zip(names, ("int64", kind_of(field)), strict=True)]
+        pairs = [(features[name], kind) for name, kind in zip(names, ("int64", kind_of(field)), strict=True)]
         if field.is_list:
             where, what = (list_values(data, *span, kind) for span, kind in pairs)
         else:
@@ -919,9 +864,9 @@ class RecordDecoder:
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]:
         """Decode one record per serialized SequenceExample."""
         if len(data) == 1 and self.layout == "steps":
-            record = self._single.decode(data[0])
-            if record is not None:
-                return [record]
+            values = self._single.values(data[0])
+            if values is not None:
+                return self.build([[value] for value in values])
         others = set(map(type, data)) - {bytes}
         if others:
             position = next(i for i, item in enumerate(data) if type(item) is not bytes)
@@ -930,10 +875,9 @@ class RecordDecoder:
 
     def decode_one(self, data: bytes | memoryview) -> Any:
         """Decode one record; from a memoryview, its long arrays are views."""
-        if isinstance(data, memoryview):
-            values = self._single.values_of_large(data)
-            if values is not None:
-                return self.build([[value] for value in values])[0]
+        values = self._single.values(data) if isinstance(data, memoryview) else None
+        if values is not None:
+            return self.build([[value] for value in values])[0]
         return self.decode_batch([bytes(data)])[0]
 
     @functools.cached_property
@@ -957,7 +901,7 @@ class RecordDecoder:
             RecordError: the first record that cannot be decoded.
         """
         if len(messages) == 1 and self.gives_views:
-            values = self._single.values_of_large(messages.view(0))
+            values = self._single.values(messages.view(0))
             if values is not None:
                 return [[value] for value in values]
         columns = self.decode_columns(messages)

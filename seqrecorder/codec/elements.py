@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from seqrecorder.codec.encode import tensor_header
-from seqrecorder.codec.graph_ops import checked
+from seqrecorder.codec.graph_ops import expect
 from seqrecorder.codec.layouts import numbered_names
 
 if TYPE_CHECKING:
@@ -43,15 +43,10 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
         content = tf.fill(tf.shape(encoded), tf.constant(width, tf.int64))
     starts, sizes = (tf.cast(tf.strings.length(texts, unit="BYTE"), tf.int64) for texts in (headers, encoded))
     begins = tf.strings.substr(encoded, tf.zeros_like(starts), starts)
-    encoded = checked(
-        encoded,
-        tf.equal(sizes, starts + content) & tf.equal(begins, headers),
-        f"field {field.name!r}: tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as "
-        "tf.io.serialize_tensor gives them; got",
-        sizes,
-        "bytes, which begin with",
-        tf.io.decode_raw(encoded, tf.uint8, fixed_length=_SHOWN),
-    )
+    fits = tf.equal(sizes, starts + content) & tf.equal(begins, headers)
+    what = f"tensors of {dtype} and shape {field.shape}, as tf.io.serialize_tensor gives them,"
+    shown = tf.io.decode_raw(encoded, tf.uint8, fixed_length=_SHOWN)
+    encoded = expect(encoded, fits, field, what, sizes, "bytes, which begin with", shown)
     return tf.strings.substr(encoded, starts, content)
 
 

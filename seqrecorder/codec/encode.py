@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -17,11 +19,14 @@ from seqrecorder.codec.columns import (
     gather,
     group_lengths,
     keep_freed_memory,
+    objects,
     only_stores,
+    split_present,
     with_texts,
 )
 from seqrecorder.errors import RecordError
-from seqrecorder.schema.conversion import Mismatch, SparseVector
+from seqrecorder.schema.conversion import Mismatch, SparseVector, exact_array
+from seqrecorder.schema.field import value_features
 from seqrecorder.wire.byte_rows import bounds, varint
 from seqrecorder.wire.byte_rows import cut as cut_rows
 from seqrecorder.wire.write import LARGE, Leaf, check_limit, serialize
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from seqrecorder.errors import FieldProblem
-    from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
     from seqrecorder.schema.schema import Schema
 
@@ -114,9 +118,6 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
 PIECE_RECORDS = 16384  # at most in a piece
 PIECE_BYTES = 6 << 20  # at most in a piece, single records aside
 _MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece that has both is large enough
-_BLOCK_RECORDS = 1024  # at most sized at once
-_BLOCKS = 4  # expected in a piece: a block is a quarter of it, by the sizes so far
-_GROWTH = 16  # a block grows by this factor at most, and shrinks by it if it is too large
 
 _SCALAR = 8
 _NUMBERS = {int, float, bool, type(None)}
@@ -131,35 +132,14 @@ _DEEPEST = 32  # nested lists; no field takes deeper values
 # Cutting --------------------------------------------------------------------------------------------------------------
 
 
-def piece_sizes(records: Sequence[Any], size_of: Callable[[Sequence[Any]], int]) -> Iterator[int]:
-    """Yield the number of records of each piece that is encoded at once.
+def records_in_piece(size: int, octets: int) -> int:
+    """Choose the number of records that are encoded at once, out of `size` records of so many bytes together.
 
-    >>> list(piece_sizes([b"x"] * 40_000, lambda block: sum(map(len, block))))
-    [16384, 16384, 7232]
-
-    Args:
-        records: all records.
-        size_of: estimates the bytes of a block of records.
+    >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
+    (16384, 2048)
     """
-    start = stop = size = 0
-    most = 1
-    while stop < len(records):
-        block = records[stop : min(stop + most, start + PIECE_RECORDS)]
-        block_size = size_of(block)
-        if block_size > PIECE_BYTES and len(block) > 1:  # larger records than before: retry with a smaller block
-            most = max(1, len(block) // _GROWTH)
-            continue
-        if stop > start and size + block_size > PIECE_BYTES:
-            yield stop - start
-            start, size = stop, 0
-        stop, size = stop + len(block), size + block_size
-        if stop - start == PIECE_RECORDS or (stop - start >= _MANY_RECORDS and size >= _MANY_BYTES):
-            yield stop - start
-            start, size = stop, 0
-        fits = PIECE_BYTES * len(block) // (_BLOCKS * max(1, block_size))
-        most = max(1, min(_BLOCK_RECORDS, _GROWTH * most, fits))
-    if stop > start:
-        yield stop - start
+    each = max(1, octets) / max(1, size)
+    return max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
@@ -169,8 +149,7 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
         columns: the columns.
         size: the number of records.
     """
-    each = max(1, bytes_of(columns)) / max(1, size)
-    most = max(1, min(PIECE_RECORDS, int(PIECE_BYTES / each), max(_MANY_RECORDS, int(_MANY_BYTES / each))))
+    most = records_in_piece(size, bytes_of(columns))
     rows = np.minimum(np.arange(0, size + most, most), size)
     pieces = {name: _cut(column, rows) for name, column in columns.items()}
     for number, count in enumerate(np.diff(rows).tolist()):
@@ -218,7 +197,7 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
 
 
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
-    """Make the function that estimates the bytes of records; objects of other classes count 0.
+    """Make the function that estimates the bytes of records.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -229,16 +208,15 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
     28
     """
     numbers = _SCALAR * sum(map(_is_number, schema.fields))
-    asked = [(attrgetter(field.name), _size_of(field)) for field in schema.fields if not _is_number(field)]
-    names = [field.name for field in schema.fields]
+    asked = [(field.name, attrgetter(field.name), _size_of(field)) for field in schema.fields if not _is_number(field)]
 
     def size(records: Sequence[Any]) -> int:
         total = numbers * len(records)
-        for get, size_of in asked:
+        for name, get, size_of in asked:
             try:
                 values = list(map(get, records))
-            except AttributeError:
-                return sum(_one_by_one(record, names) for record in records)
+            except AttributeError:  # encoding reports it
+                values = [getattr(record, name, None) for record in records]
             try:
                 total += size_of(values)
             except _UNEXPECTED:
@@ -274,13 +252,6 @@ def _is_number(field: Field) -> bool:
     return not (field.is_list or field.shape or field.sparse is not None or field.element.is_text)
 
 
-def _one_by_one(record: Any, names: Sequence[str]) -> int:
-    try:
-        return sum(value_size(getattr(record, name)) for name in names)
-    except AttributeError:  # encoding reports it
-        return 0
-
-
 def value_size(value: Any, depth: int = 0) -> int:
     """Estimate the encoded bytes of a value."""
     if isinstance(value, np.ndarray):
@@ -301,10 +272,6 @@ def _text_size(values: Sequence[Any]) -> int:
     except TypeError:  # bytes, or not text
         size = sum(map(value_size, values))
     return size + _SCALAR * len(values)
-
-
-_EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
-"""The bound up to which each dtype holds every integer."""
 
 
 def columns_of_dictionaries(
@@ -368,12 +335,10 @@ def takes_columns(schema: Schema) -> bool:
 
 
 def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any] | None) -> Column | None:
-    present = None
-    if field.optional:
-        have = np.fromiter((value is not None for value in values), bool, len(values))
-        if not have.all():
-            present, values = have, [value for value in values if value is not None]
-    column = _plain(field, values, nulls=convert is not None)
+    present, values = split_present(field, values)
+    column = None
+    with contextlib.suppress(Mismatch):
+        column = _plain(field, values, nulls=convert is not None)
     if column is None:
         if convert is not None:
             values = [convert(field, value) for value in values]
@@ -382,7 +347,11 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
 
 
 def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
-    """Make the column of nested lists of Python numbers and texts; return None for other values."""
+    """Make the column of nested lists; return None for other values.
+
+    Raises:
+        Mismatch: a value does not fit.
+    """
     if field.sparse is not None or field.any_size:
         return None
     lengths: list[NDArray[np.int64]] = []
@@ -394,8 +363,10 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
     free = len(lengths) - len(field.rest)
     if any((counts != size).any() for counts, size in zip(lengths[free:], field.rest, strict=True)):
         return None
-    flat = _flat(field.element, values, nulls=nulls)
-    if flat is None:
+    if nulls and field.element.has_nan and None in values:
+        values = [math.nan if value is None else value for value in values]
+    flat = objects(values) if field.element.is_text else exact_array(values, field.element)
+    if flat.ndim != 1:
         return None
     column = Column(
         flat.reshape(-1, *field.rest),
@@ -403,32 +374,6 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
         counts=lengths[int(field.is_list)] if field.is_ragged else None,
     )
     return with_texts(field, column) if field.element.is_text else column
-
-
-def _flat(element: ElementType, values: list[Any], *, nulls: bool) -> NDArray[Any] | None:
-    """Make the array of Python scalars that fit an element type; return None if one does not."""
-    kinds, kind = set(map(type, values)), element.numpy.kind
-    if not kinds:
-        return np.empty(0, element.numpy)
-    if element.is_text:
-        if kinds - {str if element.name == "str" else bytes}:
-            return None
-        texts = np.empty(len(values), object)
-        texts[:] = values
-        return texts
-    if kind in "iu" and kinds == {int}:
-        limits = np.iinfo(element.numpy)
-        return np.array(values, element.numpy) if limits.min <= min(values) and max(values) <= limits.max else None
-    if kind == "b" and kinds == {bool}:
-        return np.array(values, bool)
-    if element.name not in _EXACT_INTEGERS or kinds - {float, int, type(None) if nulls else float}:
-        return None
-    if int in kinds and max(abs(value) for value in values if type(value) is int) > _EXACT_INTEGERS[element.name]:
-        return None
-    wide = np.array(values, np.float64)  # None becomes NaN
-    with np.errstate(over="ignore"):
-        narrow: NDArray[Any] = wide.astype(element.numpy)
-        return narrow if (np.isfinite(narrow.astype(np.float64)) | ~np.isfinite(wide)).all() else None
 
 
 class RecordEncoder:
@@ -458,17 +403,18 @@ class RecordEncoder:
             RecordError: the first record that cannot be encoded, with its position in `records`.
         """
         out: list[bytes] = []
-        for count in piece_sizes(records, self._size):
+        most = records_in_piece(len(records), self._size(records))
+        for start in range(0, len(records), most):
             try:
-                out += self.encode(records[len(out) : len(out) + count])[0]
+                out += self.encode(records[start : start + most])[0]
             except RecordError as error:
-                error.position = None if error.position is None else error.position + len(out)
+                error.position = None if error.position is None else error.position + start
                 raise
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Encode records; return their bytes and lengths, int64 `(records, groups)`; raise as `encode_batch` does."""
-        return self.encode_columns(gather(self.schema, records, apart=True), len(records))
+        return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
         """Encode the columns of `size` records, which fit the schema; return the bytes and lengths of the records."""
@@ -484,7 +430,10 @@ class RecordEncoder:
 
 def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
     """Convert a column of `size` records to wire features."""
-    leaves = _sparse_leaves(field, column) if field.sparse is not None else [_leaf(field, column)]
+    leaves = [_leaf(field, column)]
+    if field.sparse is not None:
+        name, layout = f"{field.feature}/indices", _layout(field)
+        leaves = [Leaf(name, "int64", layout, column.indices, column.counts, column.steps, column.present), *leaves]
     if field.presence:
         known = np.ones(size, np.int64) if column.present is None else column.present.astype(np.int64)
         leaves.append(Leaf(field.presence, "int64", "context", known))
@@ -492,7 +441,7 @@ def to_leaves(field: Field, column: Column, size: int) -> list[Leaf]:
 
 
 def _leaf(field: Field, column: Column) -> Leaf:
-    name, layout = field.feature, _layout(field)
+    name, layout = value_features(field)[-1], _layout(field)
     steps, present = column.steps, column.present
     if column.features is not None:
         return Leaf(name, field.element.wire, layout, column.features, 1, steps, present)
@@ -522,8 +471,6 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 def _buffers(field: Field, column: Column) -> Any:
     """Make one little-endian buffer per record or step: a matrix if all are equally long, else a list."""
-    if isinstance(column.values, list):
-        return [np.ascontiguousarray(value).reshape(-1).view(np.uint8).data for value in column.values]
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
     values = np.ascontiguousarray(column.values)
@@ -536,13 +483,3 @@ def _buffers(field: Field, column: Column) -> Any:
     data: Any = bytes_.data if is_large else bytes_.tobytes()
     ends = np.cumsum(counts * width).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _sparse_leaves(field: Field, column: Column) -> list[Leaf]:
-    indices_name, values_name = f"{field.feature}/indices", f"{field.feature}/values"
-    layout, steps, present = _layout(field), column.steps, column.present
-    indices = Leaf(indices_name, "int64", layout, column.indices, column.counts, steps, present)
-    if field.buffered:
-        return [indices, Leaf(values_name, "bytes", layout, _buffers(field, column), 1, steps, present)]
-    values = _wire_values(field, column.values)
-    return [indices, Leaf(values_name, field.element.wire, layout, values, column.counts, steps, present)]

@@ -93,8 +93,8 @@ def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Span
         item = int(wrong.argmax())
         start = items.data[items.starts[item] : items.stops[item]][:_SHOWN].tolist()
         message = (
-            f"tensors of {dtype} and shape {field.shape} are expected in {field.feature!r}, as tf.io.serialize_tensor "
-            f"gives them; got {sizes[item]} bytes, which begin with {start}"
+            f"tensors of {dtype} and shape {field.shape}, as tf.io.serialize_tensor gives them, are expected in "
+            f"{field.feature!r}, got {sizes[item]} bytes, which begin with {start}"
         )
         raise Broken(int(rows[item]), field.name, message)
     return Spans(items.data, items.starts + heads, items.stops)
@@ -132,10 +132,8 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
 
 
 FLOAT_BYTES = 4
-_HEAD = 6  # bytes before a short text in a step
 _SHOWN = 16  # bytes of a bad tensor in an error
 _LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
-_MANY_TEXTS = 1 << 17  # distinct texts; beyond that, sharing equal ones gains little
 _SHORT_TEXT = 256  # mean bytes; longer texts are faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
@@ -221,10 +219,7 @@ class Reader:
 
     def _read_in_pieces(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
         """Read long lists piece by piece, with little memory beyond their values."""
-        counts = [np.empty(0, np.int64)]
-        known: dict[Any, Any] = {}
-        steps = np.zeros(len(lists), np.int64)
-        buffer = _ValueBuffer(self.field, int(lists.sizes.sum()))
+        values, counts, steps = list[Any](), [np.empty(0, np.int64)], np.zeros(len(lists), np.int64)
         for number in range(len(lists)):
             here = np.arange(len(lists)) == number
 
@@ -233,17 +228,12 @@ class Reader:
 
             reader = Reader(self.field, self._rows[here])
             for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
-                values, each = reader._read_lists(piece, check_list)
-                steps[number] += each[0]
-                if self.field.element.is_text:  # texts repeat: share one object among equal ones
-                    flat = values.values.reshape(-1)
-                    flat[:] = [known.setdefault(text, text) for text in flat.tolist()]
-                    if len(known) > _MANY_TEXTS:  # they hardly repeat
-                        known.clear()
-                buffer.add(values.values)
+                own, each = reader._read_lists(piece, check_list)
+                values.append(own.values)
                 if self.field.is_ragged:
-                    counts.append(values.units)
-        return Values(buffer.all(), np.concatenate(counts)), steps
+                    counts.append(own.units)
+                steps[number] += each[0]
+        return Values(np.concatenate(values), np.concatenate(counts)), steps
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
         """Read steps that are one bytes value each."""
@@ -343,38 +333,6 @@ class Reader:
                     problem = FieldProblem(self.field.name, (), expected, str(error))
                     raise Broken(int(row), self.field.name, f"{expected} is expected", problem) from None
             raise
-
-
-class _ValueBuffer:
-    """Buffer of values that arrive piece by piece.
-
-    Numbers with a fixed count per step go into one array that is allocated at the start: the C library returns little
-    of the memory of pieces that are concatenated later. Pages that are never written take no memory.
-
-    Args:
-        field: the field of the values.
-        size: bytes of the feature lists.
-    """
-
-    def __init__(self, field: Field, size: int) -> None:
-        self._pieces: list[NDArray[Any]] = []
-        self._all: NDArray[Any] | None = None
-        self._done = 0
-        if not (field.is_ragged or field.element.is_text or field.is_image):
-            least = field.element.itemsize if field.in_items else FLOAT_BYTES if field.element.wire == "float" else 1
-            self._all = np.empty((size // (_HEAD + least * field.count), *field.rest), field.element.numpy)
-
-    def add(self, values: NDArray[Any]) -> None:
-        """Append the next values."""
-        if self._all is None:
-            self._pieces.append(values)
-        else:
-            self._all[self._done : self._done + len(values)] = values
-            self._done += len(values)
-
-    def all(self) -> NDArray[Any]:
-        """Return all values."""
-        return np.concatenate(self._pieces) if self._all is None else self._all[: self._done]
 
 
 def _reshape(field: Field, values: Any) -> Any:

@@ -59,6 +59,11 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
         return tf.nest.map_structure(tf.identity, value)
 
 
+def expect(value: Any, ok: Any, field: Field, what: str, *got: Any) -> Any:
+    """Check what is stored of a field, as `checked` does."""
+    return checked(value, ok, f"field {field.name!r}: {what} are expected in {field.feature!r}, got", *got)
+
+
 def wire_type(field: Field) -> Any:
     """Return the TensorFlow dtype of the list that a field is stored in."""
     import tensorflow as tf
@@ -72,34 +77,17 @@ def wire_filler(field: Field) -> Any:
     """Return the wire value for records that lack the field: an array of the field's shape."""
     element = field.element
     value = field.default if field.has_default else element.zero()
-    if not element.is_text:
-        filler: NDArray[Any] = np.array(np.broadcast_to(np.asarray(value, element.numpy), field.rest))
-        return element.to_wire(filler).reshape(field.rest)
-    items = np.broadcast_to(np.asarray(value, object), field.rest)
-    encoded = np.empty(items.shape, object)
-    encoded[...] = np.vectorize(_encoded, otypes=[object])(items)
-    return encoded
+    filler: NDArray[Any] = np.array(np.broadcast_to(np.asarray(value, element.numpy), field.rest))
+    return filler if element.is_text else element.to_wire(filler).reshape(field.rest)
 
 
-def _encoded(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text
-
-
-def default_of(field: Field) -> Any:
-    """Return the default of a field of known shape as a tensor."""
+def constant(field: Field, values: Any) -> Any:
+    """Convert values of a field to a tensor."""
     import tensorflow as tf
 
-    if field.element.is_text:
-        return tf.constant(wire_filler(field), tf.string)
-    value = np.array(np.broadcast_to(np.asarray(field.default, field.element.numpy), field.rest))
-    return tf.constant(field.element.to_graph(value), tf.as_dtype(field.element.graph))
-
-
-def zero(field: Field) -> Any:
-    """Return the padding value, a scalar tensor."""
-    import tensorflow as tf
-
-    return tf.zeros([], tf.as_dtype(field.element.graph))
+    array = np.asarray(values, field.element.numpy)
+    items = array.tolist() if field.element.is_text else field.element.to_graph(array)
+    return tf.constant(items, field.element.graph, array.shape)
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
@@ -167,16 +155,16 @@ def to_declared(values: Any, field: Field) -> Any:
         return values
     if name == "uint64":
         return tf.bitcast(values, tf.uint64)
-    expected = f"field {field.name!r}: values of {name} are expected in {field.feature!r}, got"
+    expected = f"values of {name}"
     if name in ("float16", "bfloat16"):
         narrowed = narrow(values, name)
         infinite = tf.math.is_inf(tf.cast(narrowed, tf.float32)) & tf.math.is_finite(values)
-        return checked(narrowed, ~infinite, expected, values)
+        return expect(narrowed, ~infinite, field, expected, values)
     if name == "bool":
-        return checked(tf.not_equal(values, 0), tf.equal(values, 0) | tf.equal(values, 1), expected, values)
+        return expect(tf.not_equal(values, 0), tf.equal(values, 0) | tf.equal(values, 1), field, expected, values)
     info = np.iinfo(field.element.numpy)
     inside = (values >= int(info.min)) & (values <= int(info.max))
-    return checked(tf.cast(values, tf.as_dtype(name)), inside, expected, values)
+    return expect(tf.cast(values, tf.as_dtype(name)), inside, field, expected, values)
 
 
 def narrow(values: Any, name: str) -> Any:
@@ -186,36 +174,18 @@ def narrow(values: Any, name: str) -> Any:
     """
     import tensorflow as tf
 
+    shift = tf.bitwise.right_shift
     bits = tf.bitcast(values, tf.uint32)
-    nan = _both(bits, 0x7FFFFFFF) > tf.constant(0x7F800000, tf.uint32)
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000  # noqa: PLR2004 - of infinity
     if name == "bfloat16":
-        rounded = _shift(tf.where(nan, bits, bits + tf.constant(0x7FFF, tf.uint32) + _both(_shift(bits, 16), 1)), 16)
-        lost = nan & tf.equal(_both(rounded, 0x7F), 0)  # a payload only in the low bits would become an infinity
-        return tf.bitcast(tf.cast(tf.where(lost, _either(rounded, 0x40), rounded), tf.uint16), tf.bfloat16)
-    payload = _both(_shift(bits, 13), 0x3FF)
+        rounded = shift(tf.where(nan, bits, bits + 0x7FFF + (shift(bits, 16) & 1)), 16)
+        lost = nan & tf.equal(rounded & 0x7F, 0)  # a payload only in the low bits would become an infinity
+        return tf.bitcast(tf.cast(tf.where(lost, rounded | 0x40, rounded), tf.uint16), tf.bfloat16)
+    payload = shift(bits, 13) & 0x3FF
     payload = tf.where(tf.equal(payload, 0), tf.constant(0x200, tf.uint32), payload)
-    exact = tf.bitwise.bitwise_or(_either(_both(_shift(bits, 16), 0x8000), 0x7C00), payload)
+    exact = (shift(bits, 16) & 0x8000) | 0x7C00 | payload
     plain = tf.cast(tf.bitcast(tf.cast(values, tf.float16), tf.uint16), tf.uint32)
     return tf.bitcast(tf.cast(tf.where(nan, exact, plain), tf.uint16), tf.float16)
-
-
-def _both(bits: Any, mask: int) -> Any:
-    """Mask bits."""
-    import tensorflow as tf
-
-    return tf.bitwise.bitwise_and(bits, tf.constant(mask, bits.dtype))
-
-
-def _either(bits: Any, mask: int) -> Any:
-    import tensorflow as tf
-
-    return tf.bitwise.bitwise_or(bits, tf.constant(mask, bits.dtype))
-
-
-def _shift(bits: Any, count: int) -> Any:
-    import tensorflow as tf
-
-    return tf.bitwise.right_shift(bits, tf.constant(count, bits.dtype))
 
 
 def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any]:
@@ -233,12 +203,9 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
     wanted = "" if fixed else "a multiple of "
     # Eagerly, a large buffer is not joined: that would hold it three times.
     is_apart = tf.executing_eagerly() and (fixed or buffers.shape[0] == 1)
-    joined = checked(
-        buffers if is_apart else tf.strings.reduce_join(buffers),
-        tf.equal(sizes if fixed else sizes % width, width if fixed else 0),
-        f"field {field.name!r}: buffers of {wanted}{width} bytes are expected in {field.feature!r}, got",
-        sizes,
-    )
+    joined = buffers if is_apart else tf.strings.reduce_join(buffers)
+    fits = tf.equal(sizes if fixed else sizes % width, width if fixed else 0)
+    joined = expect(joined, fits, field, f"buffers of {wanted}{width} bytes", sizes)
     values = _from_buffer(joined, field)
     return tf.reshape(values, [-1]) if is_apart else values, None if fixed else tf.cast(sizes // width, tf.int64)
 
@@ -249,8 +216,8 @@ def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
 
     width = field.element.itemsize * field.count
     sizes = tf.cast(tf.strings.length(buffers, unit="BYTE"), tf.int64)
-    expected = f"field {field.name!r}: buffers of a multiple of {width} bytes are expected in {field.feature!r}, got"
-    return checked(buffers, tf.equal(sizes % width, 0), expected, sizes), sizes // width
+    fits = tf.equal(sizes % width, 0)
+    return expect(buffers, fits, field, f"buffers of a multiple of {width} bytes", sizes), sizes // width
 
 
 def _from_buffer(joined: Any, field: Field) -> Any:
@@ -259,8 +226,7 @@ def _from_buffer(joined: Any, field: Field) -> Any:
     name = field.element.graph
     if name == "bool":  # decode_raw would copy any byte into a bool unchecked
         values = tf.io.decode_raw(joined, tf.uint8)
-        expected = f"field {field.name!r}: bytes 0 and 1 are expected in {field.feature!r}, got"
-        return checked(values > 0, values <= 1, expected, values)
+        return expect(values > 0, values <= 1, field, "bytes 0 and 1", values)
     target = tf.as_dtype(name)
     signed = {"uint32": tf.int32, "uint64": tf.int64, "bfloat16": tf.uint16}.get(name)
     if signed is not None:  # decode_raw lacks these
@@ -291,12 +257,8 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
     import tensorflow as tf
 
     ok = tf.equal(items, expected)
-    return checked(
-        values,
-        ok if or_none is None else ok | (tf.equal(items, 0) & or_none),
-        f"field {field.name!r}: {expected} values per feature are expected in {field.feature!r}, got",
-        items,
-    )
+    ok = ok if or_none is None else ok | (tf.equal(items, 0) & or_none)
+    return expect(values, ok, field, f"{expected} values per feature", items)
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
@@ -305,13 +267,8 @@ def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
 
     if field.count == 1:
         return values, items
-    values = checked(
-        values,
-        tf.equal(items % field.count, 0),
-        f"field {field.name!r}: multiples of {field.count} values are expected in {field.feature!r}, got",
-        items,
-    )
-    return values, items // field.count
+    fits = tf.equal(items % field.count, 0)
+    return expect(values, fits, field, f"multiples of {field.count} values", items), items // field.count
 
 
 def longest_of(lengths: Any) -> Any:
@@ -782,15 +739,7 @@ class Padding:
 
     def filler(self, field: Field) -> Any:
         """Return the padding of a field, as a scalar tensor."""
-        import tensorflow as tf
-
-        dtype = tf.as_dtype(field.element.graph)
-        if field.name not in self.values:
-            return tf.zeros([], dtype)
-        value = self.values[field.name]
-        if not field.element.is_text:
-            value = field.element.to_graph(np.asarray(value, field.element.numpy))
-        return tf.constant(value, dtype)
+        return constant(field, self.values.get(field.name, field.element.zero()))
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:
         """Write the padding value of a field, if it has one, after `lengths` steps of `(B, T, ...)`."""
@@ -861,7 +810,7 @@ def _fill(field: Field, column: Column) -> Any:
 
     values = column.values
     if column.present is not None:
-        values = spread_rows(values, column.present, zero(field))
+        values = spread_rows(values, column.present, tf.zeros([], values.dtype))
     return tf.ensure_shape(values, [None, *field.rest])
 
 

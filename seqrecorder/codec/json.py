@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -60,13 +61,15 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
         values = scatter(field, attrs.evolve(column, values=_plain(field, np.asarray(column.values))))
         if field.sparse is None:
             names.append(field.name)
-            rows.append(list(map(_nested, values)))
+            rows.append(values)
             continue
         for part in ("indices", "values"):
             names.append(f"{field.name}/{part}")
             rows.append([_part(value, part) for value in values])
+    to_python = operator.methodcaller("tolist")
     for row in zip(*rows, strict=True):
-        yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False, allow_nan=False)
+        line = dict(zip(names, row, strict=True))
+        yield json.dumps(line, ensure_ascii=False, allow_nan=False, default=to_python)
 
 
 def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
@@ -92,12 +95,6 @@ def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
     objects = objects.astype(object)
     objects[missing] = None
     return objects
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_nested(item) for item in value]
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _part(value: Any, name: str) -> Any:

@@ -339,18 +339,6 @@ class Parser:
         """Return a parser of the same fields with other crops."""
         return Parser(self.stored, self.layout, crops, self.where, self.derivations, images=self.images)
 
-    def _parse(
-        self, serialized: Any, context: dict[str, Any], lists: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Call the op; return all features, and the steps of those feature lists that it pads."""
-        import tensorflow as tf
-
-        names = tf.fill(tf.shape(serialized), self.where) if self.where else None
-        parsed, sequences, steps = tf.io.parse_sequence_example(
-            serialized, context or None, lists or None, example_names=names
-        )
-        return {**parsed, **sequences}, steps
-
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
         """Parse every field to a flat column; return the columns and the lengths in each alignment group.
 
@@ -483,7 +471,10 @@ class Parser:
         import tensorflow as tf
 
         serialized = gather_numbered(serialized, self._numbered, self.layout) if self._numbered else serialized
-        features, steps = self._parse(serialized, *spec)
+        context, lists = (features or None for features in spec)
+        names = tf.fill(tf.shape(serialized), self.where) if self.where else None
+        parsed_context, sequences, steps = tf.io.parse_sequence_example(serialized, context, lists, example_names=names)
+        features = {**parsed_context, **sequences}
         holds = self._find_features(serialized, features, steps)
         parsed = _Parsed(features)
         whole = parsed.whole

@@ -77,17 +77,13 @@ def same_bits(left: object, right: object) -> bool:
     >>> same_bits(np.array([0.0]), np.array([-0.0])), same_bits(np.array([np.nan]), np.array([np.nan]))
     (False, True)
     """
-    if isinstance(left, (np.ndarray, np.generic)) or isinstance(right, (np.ndarray, np.generic)):
-        if not isinstance(left, (np.ndarray, np.generic)) or not isinstance(right, (np.ndarray, np.generic)):
-            return False
-        if left.dtype != right.dtype or left.shape != right.shape:
-            return False
-        if left.dtype == object:
-            return bool(left.tolist() == right.tolist())
-        return left.tobytes() == right.tobytes()
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(same_bits, left, right))
-    return type(left) is type(right) and bool(left == right)
+    if not isinstance(left, (np.ndarray, np.generic)):
+        return type(left) is type(right) and bool(left == right)
+    if not isinstance(right, (np.ndarray, np.generic)) or left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    return bool(left.tolist() == right.tolist()) if left.dtype == object else left.tobytes() == right.tobytes()
 
 
 _TRUTH = (0, 1)
@@ -187,7 +183,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
         raise Mismatch(expected, f"{describe(values[zoned])}; {ADVICE}", (zoned,))
     to_numpy = "to_datetime64" if element.numpy.kind == "M" else "to_timedelta64"
     if hasattr(type(values[0]), to_numpy):  # pandas: numpy would drop the nanoseconds
-        return _times_of_numpy([getattr(value, to_numpy)() for value in values], element)
+        return _from_mixed([getattr(value, to_numpy)() for value in values], element)
     is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
     prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
     return cast_times(np.array(values, f"{prefix}[{'D' if is_date else 'us'}]"), element)
@@ -233,18 +229,6 @@ def _time(text: str) -> Any:
     return time
 
 
-def _times_of_numpy(values: list[Any], element: ElementType) -> NDArray[Any]:
-    if len({value.dtype for value in values}) == 1:
-        return cast_times(np.array(values), element)
-    result = np.empty(len(values), element.numpy)
-    for position, value in enumerate(values):  # one by one: a common unit may have too small a range
-        try:
-            result[position] = cast_times(np.asarray(value), element)
-        except Mismatch as problem:
-            raise problem.inside(position) from None
-    return result
-
-
 def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     """Convert numpy times to the declared unit.
 
@@ -262,7 +246,7 @@ def _as_indices(values: Any) -> NDArray[np.int64]:
     return np.asarray(values, np.int64).reshape(-1)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(repr=False)
 class SparseVector:
     """Sparse vector, such as a bag of words.
 
@@ -276,8 +260,9 @@ class SparseVector:
         size: length of the dense vector.
     """
 
-    indices: NDArray[np.int64] = attrs.field(converter=_as_indices)
-    values: NDArray[Any] = attrs.field(converter=np.asanyarray)  # a mask is checked later
+    indices: NDArray[np.int64] = attrs.field(converter=_as_indices, eq=attrs.cmp_using(eq=same_bits))
+    # A mask is checked later.
+    values: NDArray[Any] = attrs.field(converter=np.asanyarray, eq=attrs.cmp_using(eq=same_bits))
     size: int
 
     def __attrs_post_init__(self) -> None:
@@ -298,13 +283,6 @@ class SparseVector:
     def __iter__(self) -> Iterator[NDArray[Any]]:
         """Unpack as `indices, values`."""
         return iter((self.indices, self.values))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, SparseVector):
-            return NotImplemented
-        return (
-            self.size == other.size and same_bits(self.indices, other.indices) and same_bits(self.values, other.values)
-        )
 
     __hash__ = None  # type: ignore[assignment]  # it holds arrays
 
@@ -356,9 +334,7 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
         return value if value.dtype == element.numpy and value.dtype != object else _cast(value, element)
     if isinstance(value, np.ma.MaskedArray):
         return _unmasked(value, element)
-    if isinstance(value, np.ndarray):
-        return exact_array(np.asarray(value), element)
-    if isinstance(value, np.generic) and not isinstance(value, float):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, float):
         return exact_array(np.asarray(value), element)
     if isinstance(value, (list, tuple, range)):
         return _from_nested(value, element)
@@ -367,7 +343,7 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
             check_zone(value, element)
         return exact_array(np.asarray(value), element)
     try:
-        return _from_scalars([value], element).reshape(())
+        return _from_scalars([value], element, {type(value)}).reshape(())
     except Mismatch as problem:
         raise Mismatch(problem.expected, problem.got) from None  # a scalar has no index
 
@@ -393,11 +369,12 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
         raise Mismatch(f"at most {_DIMENSIONS} dimensions", "more")
     if not value:
         return np.empty((0,), element.numpy)
-    if not set(map(type, value)) - _PLAIN:
-        return _from_scalars(value, element)
+    kinds = set(map(type, value))
+    if not kinds - _PLAIN:
+        return _from_scalars(value, element, kinds)
     nested = [isinstance(item, (list, tuple, range, np.ndarray)) or _is_tensor(item) for item in value]
     if not any(nested):
-        return _from_scalars(value, element)
+        return _from_scalars(value, element, kinds)
     rows: list[NDArray[Any]] = []
     for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
         try:
@@ -418,15 +395,15 @@ def _is_tensor(item: object) -> bool:
     return getattr(item, "shape", ()) != () and hasattr(item, "__array__")
 
 
-def _from_scalars(values: Any, element: ElementType) -> NDArray[Any]:
-    kinds = set(map(type, values))
-    if len(kinds) > 1 or issubclass(next(iter(kinds)), np.generic):
-        return _from_mixed(values, element)
+def _from_scalars(values: Any, element: ElementType, kinds: set[type]) -> NDArray[Any]:
+    if kinds == {float, int} and element.has_nan:
+        return _floats(values, element)
     kind = next(iter(kinds))
+    if len(kinds) > 1 or issubclass(kind, np.generic):
+        return _from_mixed(values, element)
     accepts, convert = _PYTHON_SCALARS[_family(element)]
-    if kind not in accepts and not issubclass(kind, accepts):
-        raise Mismatch(element.name, describe(values[0]), (0,))
-    if kind is bool and element.name != "bool":  # bool is an int to Python, and a mistake here
+    # bool is an int to Python, and a mistake here.
+    if not issubclass(kind, accepts) or (kind is bool and element.name != "bool"):
         raise Mismatch(element.name, describe(values[0]), (0,))
     converted: NDArray[Any] = convert(values, element)
     return converted
@@ -436,18 +413,15 @@ def _from_mixed(values: Any, element: ElementType) -> NDArray[Any]:
     result = np.empty(len(values), element.numpy)
     for position, value in enumerate(values):
         try:
+            # numpy's float64, str_ and bytes_ are subclasses of Python's types and count as those.
             if isinstance(value, np.generic) and not isinstance(value, (float, str, bytes)):
                 result[position] = _cast(np.asarray(value), element)[()]
             else:
-                result[position] = _from_scalars([_plain(value)], element)[0]
+                plain = value.item() if isinstance(value, np.generic) else value
+                result[position] = _from_scalars([plain], element, {type(plain)})[0]
         except Mismatch as problem:
             raise Mismatch(problem.expected, problem.got, (position,)) from None
     return result
-
-
-def _plain(value: object) -> object:
-    # numpy's float64, str_ and bytes_ are subclasses of Python's types and count as those.
-    return value.item() if isinstance(value, np.generic) and isinstance(value, (float, str, bytes)) else value
 
 
 def _family(element: ElementType) -> str:
@@ -552,6 +526,10 @@ def _integers(values: Any, element: ElementType) -> NDArray[Any]:
     return np.array(values, element.numpy)
 
 
+# The bound up to which a type holds every integer; for others it is 2**53.
+_EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "complex64": 2**24}
+
+
 def _floats(values: Any, element: ElementType) -> NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -563,20 +541,15 @@ def _floats(values: Any, element: ElementType) -> NDArray[Any]:
         if overflow.any():
             bad = int(np.argmax(overflow))
             raise Mismatch(f"{element.name} (finite)", repr(values[bad]), (bad,))
-    if isinstance(values[0], int):
-        for position, (value, kept) in enumerate(zip(values, result.tolist(), strict=True)):
-            exact = kept.real if isinstance(kept, complex) else float(kept)
-            if int(exact) != value:
-                raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
+    for position in np.flatnonzero(np.abs(wide) >= _EXACT_INTEGERS.get(element.name, 2**53)).tolist():
+        value = values[position]
+        if isinstance(value, int) and int(result[position].real) != value:
+            raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
     return result
 
 
-def _bools(values: Any, _: ElementType) -> NDArray[Any]:
-    return np.array(values, bool)
-
-
 _PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
-    "b": ((bool,), _bools),
+    "b": ((bool,), lambda values, _: np.array(values, bool)),
     "i": ((int,), _integers),
     "u": ((int,), _integers),
     "f": ((float, int), _floats),
@@ -592,14 +565,12 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     target, source = element.numpy, array.dtype
     if not array.size and source == np.float64:  # numpy converts an empty list to float64
         return np.empty(array.shape, target)
-    if element.is_text:
-        return _cast_text(array, element)
     if source.kind == "O":
-        try:
-            return _from_nested(array.ravel().tolist(), element).reshape(array.shape)
-        except Mismatch as problem:
-            first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
-            raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
+        return _cast_objects(array, element)
+    if element.is_text:
+        if source.kind not in ("T", "U" if element.name == "str" else "S"):
+            raise Mismatch(element.name, f"dtype {source}")
+        return array.astype(object)
     if source == target:  # perhaps of another byte order
         return array.astype(target)
     kinds = (_family_of(source), _family_of(target))
@@ -625,6 +596,18 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     return result
 
 
+def _cast_objects(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
+    items = array.ravel().tolist()
+    try:
+        exact = _from_nested(items, element)
+        if exact.ndim > 1:
+            raise Mismatch(element.name, describe(items[0]), (0,))
+        return exact.reshape(array.shape)
+    except Mismatch as problem:
+        first = np.unravel_index(problem.index[0], array.shape) if problem.index else ()
+        raise Mismatch(problem.expected, problem.got, (*map(int, first), *problem.index[1:])) from None
+
+
 def _family_of(dtype: np.dtype[Any]) -> str:
     if dtype.kind in "iu":
         return "i"
@@ -642,22 +625,6 @@ def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
             expected = f"{element.name} in [{limits.min}, {limits.max}]"
             raise Mismatch(expected, str(array[index]), index)
     return array.astype(element.numpy)
-
-
-def _cast_text(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    wanted: tuple[type, ...] = (str,) if element.name == "str" else (bytes, bytearray, memoryview)
-    if array.dtype.kind not in ("O", "T", "U" if element.name == "str" else "S"):
-        raise Mismatch(element.name, f"dtype {array.dtype}")
-    items = array.astype(object)
-    flat = items.ravel().tolist()
-    kinds = set(map(type, flat))
-    if not all(issubclass(kind, wanted) for kind in kinds):
-        bad = next(i for i, item in enumerate(flat) if not isinstance(item, wanted))
-        index = tuple(int(i) for i in np.unravel_index(bad, array.shape))
-        raise Mismatch(element.name, describe(flat[bad]), index)
-    if kinds - {str, bytes}:
-        items = _text(flat, element).reshape(array.shape)
-    return items
 
 
 def require_utf8(value: object) -> None:

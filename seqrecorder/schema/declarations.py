@@ -13,10 +13,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import SchemaError
-from seqrecorder.schema.conversion import Mismatch, require_utf8, same_bits
+from seqrecorder.schema.conversion import Mismatch, same_bits
 from seqrecorder.schema.display import record_html
 from seqrecorder.schema.dtypes import ElementType, element_type
-from seqrecorder.schema.field import DEFAULT_GROUP, Field, Kind, Storage, check_together
+from seqrecorder.schema.field import DEFAULT_GROUP, PLAIN_OPTIONS, Field, Kind, Storage, check_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -113,7 +113,7 @@ def context(
         "key": key,
         "chunk": chunk,
         "deferred": deferred,
-        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
+        "renamed_from": renamed_from,
     }
     attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
     return _make_attribute("context", dtype, shape, name, options=options, default=default, attribute=attribute)
@@ -188,7 +188,7 @@ def feature_list(
         "dense": dense,
         "align": align,
         "deferred": deferred,
-        "renamed_from": (renamed_from,) if isinstance(renamed_from, str) else tuple(renamed_from),
+        "renamed_from": renamed_from,
     }
     attribute = {"kw_only": kw_only, "factory": factory, "validator": validator, "repr": repr, "alias": alias}
     return _make_attribute("feature_list", dtype, shape, name, options=options, default=default, attribute=attribute)
@@ -205,12 +205,19 @@ def _make_attribute(
     attribute: dict[str, Any],
 ) -> Any:
     """Make the attrs field of a declaration; an error names the field, if its name is known."""
+    old = options["renamed_from"]
+    options["renamed_from"] = (old,) if isinstance(old, str) else tuple(old)
     try:
-        return _attribute(_declare(kind, dtype, shape, feature, options), default, **attribute)
+        if isinstance(shape, int) or shape is None:
+            raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
+        dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
+        declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
+        declaration.named(_UNNAMED, None if default is None else attrs.NOTHING)  # raises in the line of the mistake
     except SchemaError as error:
         unnamed = f"field {_UNNAMED!r}: "
         where = _find_target() or "declaration"
         raise SchemaError(f"{where}: {str(error).removeprefix(unnamed)}") from None
+    return _attribute(declaration, default, **attribute)
 
 
 def _find_target() -> str | None:
@@ -225,29 +232,12 @@ def _find_target() -> str | None:
     return None if name is None else f"{frame.f_code.co_name}: field {name!r}"
 
 
-def _declare(
-    kind: Kind,
-    dtype: object,
-    shape: Sequence[int | None] | int | None,
-    feature: str | None,
-    options: dict[str, Any],
-) -> Declaration:
-    if isinstance(shape, int) or shape is None:
-        raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
-    dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
-    declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
-    declaration.named(_UNNAMED)  # raises in the line of the mistake
-    return declaration
-
-
 def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **options: Any) -> Any:  # noqa: FBT001 - private
-    if default is None:
-        declaration.named(_UNNAMED, default)
     if kw_only is not None:  # None follows the class; older releases of attrs refuse None
         options["kw_only"] = kw_only
     return attrs.field(
         default=default,
-        converter=declaration.named("value").normaliser(),
+        converter=declaration.named(_UNNAMED).normaliser(),
         eq=attrs.cmp_using(eq=same_bits),
         metadata={METADATA_KEY: declaration},
         **options,
@@ -256,10 +246,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
 
 def declare(field: Field, alias: str) -> Any:
     """Make the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
-    options = {
-        name: getattr(field, name)
-        for name in ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
-    }
+    options = {name: getattr(field, name) for name in PLAIN_OPTIONS}
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
     return _attribute(declaration, field.default, kw_only=True, alias=alias)
 
@@ -367,9 +354,7 @@ def _field_of(attribute: attrs.Attribute[Any]) -> Field:
         return field
     if default is not None:
         try:
-            default = field.exact(default)
-            if field.element.name == "str":
-                require_utf8(default)
+            default = field.checked(default)
         except Mismatch as problem:
             raise SchemaError(f"default of field {attribute.name!r}: {problem}") from None
     return declaration.named(attribute.name, default)

@@ -235,8 +235,9 @@ def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str,
     return picture(title, elements, top + 14)
 
 
-def curves(title: str, values: NDArray[np.float64], width: int = 260, height: int = 48) -> str:
+def curves(title: str, values: NDArray[np.float64]) -> str:
     """Draw numbers `(steps, channels)` as curves; for many channels only minimum, mean and maximum."""
+    width, height = 260, 48
     sampled = _sample(values)
     finite = sampled[np.isfinite(sampled)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
@@ -247,22 +248,15 @@ def curves(title: str, values: NDArray[np.float64], width: int = 260, height: in
         f'<path d="M{x[at]:.1f} {height - 3}v3" style="fill:none;stroke:{colour(5)};stroke-width:3"/>'
         for at in np.flatnonzero(~np.isfinite(sampled).all(1)).tolist()
     ]
-    lines = [y]
-    if y.shape[1] > _MOST_CURVES:
+    has_many = y.shape[1] > _MOST_CURVES
+    if has_many:
         known = np.where(np.isfinite(y), y, np.nan)
-        empty = np.asarray(np.isnan(known).all(1))
-        known[empty] = 0
-        lines = [
-            np.where(
-                empty[:, np.newaxis],
-                np.nan,
-                np.stack([f(known, axis=1) for f in (np.nanmin, np.nanmean, np.nanmax)], 1),
-            )
-        ]
-    for each in lines:
-        for at in range(each.shape[1]):
-            style = _stroke(0 if y.shape[1] > _MOST_CURVES else at, thin=y.shape[1] > _MOST_CURVES and at != 1)
-            elements.append(f'<path d="{_path(x, each[:, at])}" style="{style}"/>')
+        with np.errstate(invalid="ignore"):  # a step without a finite value has no mean
+            mean = np.nansum(known, 1) / np.isfinite(known).sum(1)
+        y = np.stack([np.fmin.reduce(known, 1), mean, np.fmax.reduce(known, 1)], 1)
+    for at in range(y.shape[1]):
+        style = _stroke(0 if has_many else at, thin=has_many and at != 1)
+        elements.append(f'<path d="{_path(x, y[:, at])}" style="{style}"/>')
     return picture(title, elements, height, width)
 
 

@@ -102,8 +102,8 @@ class ElementType:
         return np.zeros((), self.numpy)[()]
 
 
-def _row(name: str, wire: WireKind, *, graph: str = "", buffered: bool = False) -> ElementType:
-    return ElementType(name, wire, np.dtype(name).newbyteorder("<"), graph or name, buffered)
+def _row(name: str, wire: WireKind, *, buffered: bool = False) -> ElementType:
+    return ElementType(name, wire, np.dtype(name).newbyteorder("<"), name, buffered)
 
 
 _TABLE: dict[str, ElementType] = {

@@ -97,11 +97,11 @@ class Field:
         return f"Field({', '.join([repr(self.name), self.kind, self.element.name, *options])})"
 
     def __attrs_post_init__(self) -> None:
-        _check_feature(self)
-        _check_shape(self)
-        _check_storage(self)
-        _check_roles(self)
-        _check_alignment(self)
+        try:
+            for check in (_check_feature, _check_shape, _check_storage, _check_roles, _check_alignment):
+                check(self)
+        except SchemaError as error:
+            raise SchemaError(f"field {self.name!r}: {error}") from None
 
     @property
     def is_list(self) -> bool:
@@ -200,15 +200,26 @@ class Field:
             hint = "a value by the end of `load`" if self.deferred else "a value (declare optional=True to allow None)"
             raise Mismatch(hint, "None")
         if self.sparse is not None:
-            return self._exact_sparse(value)
+            return (
+                self._exact_steps(value, "sparse vectors", self._exact_sparse)
+                if self.is_list
+                else self._exact_sparse(value)
+            )
         if self.is_image:
             return self.exact_images(value) if self.is_list else self._exact_image(value)
         if not self.is_list and not self.shape:
             return exact_scalar(value, self.element)
         if self.is_list and self.is_ragged:
-            return self._exact_ragged(value)
+            return self._exact_steps(value, "arrays", self._exact_row)
         leading = 1 if self.is_list or self.is_ragged else 0
         return self._fit(exact_array(value, self.element), (None,) * leading + self.rest)
+
+    def checked(self, value: object) -> Any:
+        """Convert a value by `exact`, and check that UTF-8 can hold its text."""
+        exact = self.exact(value)
+        if self.element.name == "str" and exact is not None:
+            require_utf8(exact)
+        return exact
 
     def normaliser(self) -> Callable[[Any], Any]:
         """Make the function that converts a value by `exact`, or returns it if it does not fit: encoding reports that.
@@ -239,38 +250,31 @@ class Field:
         """
         value = plain_image(value)
         items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
-        if not self.any_size and not (isinstance(items, list) and any(isinstance(item, bytes) for item in items)):
+        if not self.any_size and not holds_encoded(items):
             return self._fit(exact_array(value, self.element), (None, *self.rest))
-        if not isinstance(items, (list, np.ndarray)):
-            raise Mismatch("a list of images, one per step", type(value).__name__)
-        return [self._at(step, self._exact_image, item) for step, item in enumerate(items)]
+        return self._exact_steps(items, "images", self._exact_image)
 
     def _exact_image(self, value: object) -> Any:
         return exact_image(plain_image(value), self.element, self.shape, self.storage)
 
-    def _exact_sparse(self, value: object) -> Any:
-        size = self.sparse or 0
-        if not self.is_list:
-            return exact_sparse(value, self.element, size)
-        if not isinstance(value, (list, tuple, np.ndarray)):
-            raise Mismatch("a list of sparse vectors, one per step", type(value).__name__)
-        return [self._at(step, exact_sparse, item, self.element, size) for step, item in enumerate(value)]
+    def _exact_sparse(self, value: object) -> SparseVector:
+        return exact_sparse(value, self.element, self.sparse or 0)
 
-    def _exact_ragged(self, value: object) -> Any:
-        if not isinstance(value, (list, tuple, np.ndarray)):
-            raise Mismatch("a list of arrays, one per step", type(value).__name__)
-        shape = (None, *self.rest)
-        return [
-            self._at(step, lambda item: self._fit(exact_array(item, self.element), shape), item)
-            for step, item in enumerate(value)
-        ]
+    def _exact_row(self, value: object) -> np.ndarray[Any, Any]:
+        return self._fit(exact_array(value, self.element), (None, *self.rest))
 
     @staticmethod
-    def _at(step: int, convert: Callable[..., T], *args: Any) -> T:
-        try:
-            return convert(*args)
-        except Mismatch as problem:
-            raise problem.inside(step) from None
+    def _exact_steps(value: Any, what: str, exact: Callable[[Any], Any]) -> list[Any]:
+        """Convert the value of each step."""
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise Mismatch(f"a list of {what}, one per step", type(value).__name__)
+        steps = []
+        for step, item in enumerate(value):
+            try:
+                steps.append(exact(item))
+            except Mismatch as problem:
+                raise problem.inside(step) from None
+        return steps
 
     def _fit(self, array: np.ndarray[Any, Any], shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
         if len(shape) == array.ndim and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True)):
@@ -293,103 +297,94 @@ def _check_feature(field: Field) -> None:
             return
     except UnicodeEncodeError:
         pass
-    raise SchemaError(
-        f"field {field.name!r}: name is the feature's name in the file, some text that UTF-8 can hold, "
-        f"got {field.feature!r}"
-    )
+    raise SchemaError(f"name is the feature's name in the file, some text that UTF-8 can hold, got {field.feature!r}")
 
 
 def _check_shape(field: Field) -> None:
-    where = f"field {field.name!r}"
     for position, size in enumerate(field.shape):
         if size is None:
             if position > int(field.is_image):
                 raise SchemaError(
-                    f"{where}: only the first dimension may be None, got shape {field.shape}; "
+                    f"only the first dimension may be None, got shape {field.shape}; "
                     "store the others at a fixed size, or flat with a field for the shape"
                 )
         elif not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise SchemaError(f"{where}: a shape holds ints of 1 or more, or None first, got {field.shape}")
+            raise SchemaError(f"a shape holds ints of 1 or more, or None first, got {field.shape}")
         elif size == 0:
             # TensorFlow's parser can kill the process on such a step (tensorflow issues 108141, 123476).
-            raise SchemaError(f"{where}: a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
+            raise SchemaError(f"a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
     if len(field.shape) > _MOST_DIMENSIONS:
-        raise SchemaError(f"{where}: expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
+        raise SchemaError(f"expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
     if field.count > _MOST_ELEMENTS:
         raise SchemaError(
-            f"{where}: a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts of it"
+            f"a record holds at most {_MOST_ELEMENTS} elements, got shape {field.shape}; store parts of it"
         )
 
 
 def _check_storage(field: Field) -> None:
-    where, storage, element = f"field {field.name!r}", field.storage, field.element
+    storage, element = field.storage, field.element
     if storage not in _STORAGES:
-        raise SchemaError(f"{where}: storage is one of {', '.join(_STORAGES)}, got {storage!r}")
+        raise SchemaError(f"storage is one of {', '.join(_STORAGES)}, got {storage!r}")
     if storage in ("raw", "buffer", "tensor") and element.is_text:
-        raise SchemaError(f"{where}: storage={storage!r} is for numbers; {element.name} needs storage='auto'")
+        raise SchemaError(f"storage={storage!r} is for numbers; {element.name} needs storage='auto'")
     if field.packed and (not field.is_list or field.is_ragged):
         why = "ragged steps would lose their bounds" if field.is_list else "a context field is one feature already"
-        raise SchemaError(f"{where}: storage={storage!r} does not fit here: {why}; use 'auto' or 'raw'")
+        raise SchemaError(f"storage={storage!r} does not fit here: {why}; use 'auto' or 'raw'")
     if storage in _IMAGE_CHANNELS:
         _check_image(field)
     _check_sparse(field)
 
 
 def _check_image(field: Field) -> None:
-    where, storage, element = f"field {field.name!r}", field.storage, field.element
+    storage, element = field.storage, field.element
     shape = field.shape
     image_rank = 3
     if element.name not in _IMAGE_TYPES[storage] or len(shape) != image_rank:
         raise SchemaError(
-            f"{where}: storage={storage!r} is for {' or '.join(_IMAGE_TYPES[storage])} images of shape "
+            f"storage={storage!r} is for {' or '.join(_IMAGE_TYPES[storage])} images of shape "
             f"(height, width, channels), got {element.name} of shape {shape}"
         )
     if shape[2] not in _IMAGE_CHANNELS[storage]:
-        raise SchemaError(
-            f"{where}: {storage} has {' or '.join(map(str, _IMAGE_CHANNELS[storage]))} channels, got {shape[2]}"
-        )
+        raise SchemaError(f"{storage} has {' or '.join(map(str, _IMAGE_CHANNELS[storage]))} channels, got {shape[2]}")
 
 
 def _check_sparse(field: Field) -> None:
-    where, storage = f"field {field.name!r}", field.storage
     if field.sparse is not None:
         if isinstance(field.sparse, bool) or not isinstance(field.sparse, int) or field.sparse < 1:
-            raise SchemaError(f"{where}: sparse is the size of the dense vector, 1 or more, got {field.sparse!r}")
+            raise SchemaError(f"sparse is the size of the dense vector, 1 or more, got {field.sparse!r}")
         most = _MOST_ELEMENTS if field.dense else 2**63 - 1
         if field.sparse > most:
             kind = "a vector that is read as dense" if field.dense else "a vector"
-            raise SchemaError(f"{where}: {kind} has at most {most} elements, got sparse={field.sparse}")
-        if field.shape or storage != "auto":
-            raise SchemaError(f"{where}: a sparse field has no shape and storage='auto'; its size is {field.sparse}")
+            raise SchemaError(f"{kind} has at most {most} elements, got sparse={field.sparse}")
+        if field.shape or field.storage != "auto":
+            raise SchemaError(f"a sparse field has no shape and storage='auto'; its size is {field.sparse}")
     elif field.dense:
-        raise SchemaError(f"{where}: dense=True is for sparse fields; all others are dense")
+        raise SchemaError("dense=True is for sparse fields; all others are dense")
 
 
 def _check_roles(field: Field) -> None:
-    where = f"field {field.name!r}"
     scalar = not field.is_list and not field.shape and field.sparse is None
     if field.key and (not scalar or field.optional or field.element.wire == "float" or field.element.buffered):
-        raise SchemaError(f"{where}: a key is a required scalar context field of text, integers, bools or times")
+        raise SchemaError("a key is a required scalar context field of text, integers, bools or times")
     if field.chunk and (not scalar or field.element.numpy.kind not in "iu"):
-        raise SchemaError(f"{where}: chunk=True is for a scalar integer context field")
+        raise SchemaError("chunk=True is for a scalar integer context field")
     if field.is_image and holds_encoded(field.default):
-        raise SchemaError(f"{where}: the default of an image is pixels, got encoded bytes")
+        raise SchemaError("the default of an image is pixels, got encoded bytes")
     if field.default is None and not (field.optional or field.deferred):
-        raise SchemaError(f"{where}: default=None needs optional=True, or deferred=True if `load` fills it")
+        raise SchemaError("default=None needs optional=True, or deferred=True if `load` fills it")
     for old in field.renamed_from:
         if not isinstance(old, str) or not old.isidentifier() or old == field.name:
-            raise SchemaError(f"{where}: renamed_from is an earlier name of the attribute, or several, got {old!r}")
+            raise SchemaError(f"renamed_from is an earlier name of the attribute, or several, got {old!r}")
 
 
 def _check_alignment(field: Field) -> None:
-    where = f"field {field.name!r}"
     if field.per_step is not None:
         if not isinstance(field.per_step, int) or isinstance(field.per_step, bool) or field.per_step < 1:
-            raise SchemaError(f"{where}: per_step is an int of 1 or more, got {field.per_step!r}")
+            raise SchemaError(f"per_step is an int of 1 or more, got {field.per_step!r}")
         if not field.packed:
-            raise SchemaError(f"{where}: per_step needs storage='packed' or 'buffer', got {field.storage!r}")
+            raise SchemaError(f"per_step needs storage='packed' or 'buffer', got {field.storage!r}")
     if field.align is not None and (not isinstance(field.align, str) or not field.align.isidentifier()):
-        raise SchemaError(f"{where}: align names a group of feature lists by an identifier, got {field.align!r}")
+        raise SchemaError(f"align names a group of feature lists by an identifier, got {field.align!r}")
 
 
 def check_together(owner: str, fields: Sequence[Field]) -> None:
@@ -405,7 +400,11 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
                 f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
                 "call the group otherwise"
             )
-    _check_rates(owner, fields)
+    if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
+        raise SchemaError(
+            f"{owner}: per_step counts steps for each step of another group, and there is none; give the fields of a "
+            "rate a group of their own, as in align='sound'"
+        )
     taken: dict[tuple[str, str], str] = {}
     _check_derived_names(owner, fields)
     for field in fields:
@@ -428,14 +427,6 @@ def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
                     f"{owner}: {kind} {field.name!r} gives {field.name}_{suffix}, which is a field's name too; rename "
                     "one of them"
                 )
-
-
-def _check_rates(owner: str, fields: Sequence[Field]) -> None:
-    if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
-        raise SchemaError(
-            f"{owner}: per_step counts steps for each step of another group, and there is none; give the fields of a "
-            "rate a group of their own, as in align='sound'"
-        )
 
 
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
@@ -475,8 +466,8 @@ def brief(field: Field) -> str:
     return f"{field.kind} {field.element.name}{shape}"
 
 
-# Options that the JSON of a field holds only if they differ from the default.
-_PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
+PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
+"""Options that the JSON of a field holds only if they differ from the default."""
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:
@@ -490,7 +481,7 @@ def field_to_dict(field: Field) -> dict[str, Any]:
     if field.feature != field.name:
         data["feature"] = field.feature
     plain = attrs.fields_dict(Field)
-    for option in _PLAIN_OPTIONS:
+    for option in PLAIN_OPTIONS:
         if getattr(field, option) != plain[option].default:
             data[option] = getattr(field, option)
     if field.default is not attrs.NOTHING:
@@ -505,14 +496,14 @@ def field_from_dict(data: dict[str, Any]) -> Field:
         SchemaError: the data are not a field.
         LookupError, TypeError, ValueError, AttributeError, OverflowError, Mismatch: nested data is invalid.
     """
-    known = {"name", "kind", "dtype", "shape", "feature", "default", *_PLAIN_OPTIONS}
+    known = {"name", "kind", "dtype", "shape", "feature", "default", *PLAIN_OPTIONS}
     unknown = set(data) - known
     if unknown:
         raise SchemaError(f"field {data.get('name')!r} has unknown options {sorted(unknown)}")
     name, kind = data["name"], data["kind"]
     if not isinstance(name, str) or not name.isidentifier() or kind not in ("context", "feature_list"):
         raise SchemaError(f"expected an identifier and a kind, got {name!r} and {kind!r}")
-    options = {option: data[option] for option in _PLAIN_OPTIONS if option in data}
+    options = {option: data[option] for option in PLAIN_OPTIONS if option in data}
     for option in ("optional", "dense", "key", "chunk", "deferred"):
         if not isinstance(options.get(option, False), bool):
             raise SchemaError(f"field {name!r}: {option} is true or false, got {options[option]!r}")
@@ -524,9 +515,7 @@ def field_from_dict(data: dict[str, Any]) -> Field:
         return field
     default = _default_from_json(data["default"], field)
     if default is not None:
-        default = field.exact(default)
-        if field.element.name == "str":
-            require_utf8(default)
+        default = field.checked(default)
     return attrs.evolve(field, default=default)
 
 

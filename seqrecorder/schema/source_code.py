@@ -113,12 +113,9 @@ def _value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     array = np.asarray(value)
-    if array.dtype == object:
-        if array.ndim == 0:
-            return ascii(array.item())
-        return f"np.array({array.tolist()!a}, object)"
-    if array.dtype.kind in "biu":
-        return ascii(array.item()) if array.ndim == 0 else f'np.array({array.tolist()}, "{array.dtype.name}")'
+    if array.dtype.kind in "Obiu":
+        text = ascii(array.tolist())
+        return text if array.ndim == 0 else f'np.array({text}, "{array.dtype.name}")'
     if array.dtype.name == "bfloat16":
         return _floats(array.astype(np.float32).tolist())
     if array.dtype.kind == "f" and array.ndim == 0 and np.isfinite(array):

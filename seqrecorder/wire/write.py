@@ -116,24 +116,6 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     return _with_longer_headers(Blob(rows, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
 
 
-def features_of_texts(texts: Blob, *, wrapped: bool) -> Blob | None:
-    r"""Return the features of texts that lie behind each other, in UTF-8; None where one is too long for short headers.
-
-    >>> from seqrecorder.wire.byte_rows import of_list
-    >>> list(features_of_texts(of_list([b"a", b"bc"]), wrapped=False))
-    [b'\n\x03\n\x01a', b'\n\x04\n\x02bc']
-
-    Args:
-        texts: their bytes, as they are stored.
-        wrapped: as for `feature_header`.
-    """
-    room = _ROOM[wrapped]
-    lengths = texts.lengths + room
-    if int(lengths.max(initial=0)) - 2 > LARGEST_IN_A_BYTE:
-        return None
-    return interleave([of_matrix(_short_headers(room)[lengths]), texts])
-
-
 def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - as above
     """Insert longer headers before the texts that are too long for a short one."""
     room = _ROOM[wrapped]

@@ -129,12 +129,10 @@ def _paired(schema: Schema, batch: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], *, cast: bool = False) -> Column | None:
-    features = None
     if field.sparse is not None and isinstance(source, tuple) and len(source) == 2 and all(map(is_arrow, source)):  # noqa: PLR2004 - a pair
         source = column_of_sparse(field, *source, cast=cast)
     elif is_arrow(source):
         source = column_of_array(field, source, cast=cast)
-        features = source.features  # of texts of Arrow's, which fit
     if isinstance(source, Column):
         values, column = source.values, source
         lengths = [part for part in (source.counts, source.steps) if part is not None]
@@ -145,7 +143,7 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
         raise OptionError(f"columns: field {field.name!r} is sparse: give a seqrecorder.Column with its indices")
     checked = [_lengths(field, part) for part in lengths]
     try:
-        exact = _exact(field, values) if features is None else Column(values, features=features)
+        exact = _exact(field, values)
     except Mismatch as mismatch:
         _report(field, mismatch, checked, column.present, problems)
         return None

@@ -1,5 +1,6 @@
 """One record at a time: the same as in a batch, or left to the batch."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import tensorflow as tf
 from strategies import CASES, class_of, records_of
 
 import seqrecorder as sr
+from seqrecorder.codec.columns import builder
 from seqrecorder.codec.decode import RecordDecoder, SingleDecoder
 
 
@@ -61,6 +63,17 @@ def in_batch(schema: sr.Schema, data: list[bytes]) -> list[Any]:
     return RecordDecoder(schema).decode_batch([*data, data[0]])[:-1]
 
 
+def alone(schema: sr.Schema) -> Callable[[bytes], Any]:
+    """Make the decoder of records one by one; it returns None for one that it leaves to the batch."""
+    decoder, build = SingleDecoder(schema), builder(schema)
+
+    def decode(data: bytes) -> Any:
+        values = decoder.values(data)
+        return None if values is None else build([[value] for value in values])[0]
+
+    return decode
+
+
 def assert_same(one: Any, other: Any) -> None:
     assert one == other
     for name in one.__class__.__annotations__ if hasattr(one.__class__, "__annotations__") else ():
@@ -80,10 +93,10 @@ def test_every_kind_of_field_is_as_in_a_batch(dtype: str, random: np.random.Gene
         values = values[np.isfinite(values.astype("float32"))]  # the bits of a NaN are the batch's
     records = records_of(class_of(dtype), values, [0, 1, 2, 5, 3, 0, 40], random)
     data = whole.encode_batch(records)
-    decoder = SingleDecoder(schema)
+    decode = alone(schema)
     for item, expected in zip(data, in_batch(schema, data), strict=True):
-        assert_same(decoder.decode(item), expected)
-    assert (SingleDecoder(whole).decode(data[0]) is None) == (schema is not whole)  # tensors are TensorFlow's
+        assert_same(decode(item), expected)
+    assert (alone(whole)(data[0]) is None) == (schema is not whole)  # tensors are TensorFlow's
 
 
 def test_mixed_records_are_as_in_a_batch(random: np.random.Generator) -> None:
@@ -91,11 +104,11 @@ def test_mixed_records_are_as_in_a_batch(random: np.random.Generator) -> None:
     schema = sr.Schema.of(Mixed)
     data = schema.encode_batch([mixed(random, int(random.choice([0, 1, 2, 7, 130]))) for _ in range(60)])
     again = [tf.train.SequenceExample.FromString(item).SerializeToString() for item in data]
-    decoder = SingleDecoder(schema)
+    decode = alone(schema)
     expected = in_batch(schema, data)
     for items in (data, again):
         for item, record in zip(items, expected, strict=True):
-            assert_same(decoder.decode(item), record)
+            assert_same(decode(item), record)
     assert schema.decode(data[0]) == expected[0]
 
 
@@ -118,7 +131,7 @@ def test_records_that_lack_fields_are_as_in_a_batch() -> None:
     added |= {"marks": sr.feature_list("float32", optional=True, default=None)}
     new = sr.record(type("New", (Old,), {"__annotations__": dict.fromkeys(added, Any), **added}))
     schema, data = sr.Schema.of(new), sr.Schema.of(Old).encode(Old(np.arange(3)))
-    one = SingleDecoder(schema).decode(data)
+    one = alone(schema)(data)
     assert one is not None
     assert_same(one, in_batch(schema, [data])[0])
 
@@ -146,8 +159,8 @@ def changed(random: np.random.Generator, data: list[bytes], count: int) -> list[
 def check_changed(random: np.random.Generator, count: int) -> None:
     schema = sr.Schema.of(Mixed)
     data = schema.encode_batch([mixed(random, steps) for steps in (0, 1, 2, 3, 2, 1)])
-    decoder = SingleDecoder(schema)
-    tried = [(item, decoder.decode(item)) for item in changed(random, data, count)]
+    decode = alone(schema)
+    tried = [(item, decode(item)) for item in changed(random, data, count)]
     taken = [(item, record) for item, record in tried if record is not None]
     assert len(taken) > count // 50
     for (_, one), other in zip(taken, in_batch(schema, [item for item, _ in taken]), strict=True):

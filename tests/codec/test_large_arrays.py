@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import columns
+from seqrecorder.codec import encode
 
 
 @sr.record
@@ -55,7 +55,7 @@ def test_large_arrays_become_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> 
     for some in (clips, [*clips, clip(0)]):
         made = []
         for apart in (0, 1 << 40):
-            monkeypatch.setattr(columns, "LARGE", apart)
+            monkeypatch.setattr(encode, "LARGE", apart)
             made.append(schema.encode_batch(some))
         assert made[1:] == made[:1]
         assert schema.decode_batch(made[0]) == some
@@ -97,7 +97,7 @@ def test_arrays_of_another_kind_are_looked_at(
     value: Any, message: str | None, alone: bool, storage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not exactly as declared goes the way of all values: converted where that is exact, else an error."""
-    monkeypatch.setattr(columns, "LARGE", 0)
+    monkeypatch.setattr(encode, "LARGE", 0)
     rows = attrs.make_class("Rows", {"x": sr.feature_list("float32", shape=(16,), storage=storage)})
     schema, good = sr.Schema.of(rows), rows(np.ones((2, 16), np.float32))
     bad = rows(np.zeros((2, 16), np.float32))

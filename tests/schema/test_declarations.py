@@ -154,6 +154,14 @@ def test_record_checks_the_class_where_it_stands() -> None:
             b: str = sr.context(str, key=True)
 
 
+def test_a_field_may_have_had_any_name() -> None:
+    """Every identifier but the field's own can be an earlier name of it."""
+    record = sr.record(
+        type("Renamed", (), {"x": sr.context("int8", renamed_from="value"), "__annotations__": {"x": int}})
+    )
+    assert sr.Schema.of(record)["x"].renamed_from == ("value",)
+
+
 def test_kw_only_lifts_the_order_of_defaults() -> None:
     """With kw_only=True a field without a default may follow one with a default."""
     with pytest.raises(sr.SchemaError, match=r"Refused: field 'ids' has no default .* after 'rate'.*kw_only=True"):
