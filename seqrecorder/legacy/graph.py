@@ -231,7 +231,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
         if any(op.type in PYTHON for op in filling):
             raise LiftError(
                 f"a Python function fills it, and {others[queue]!r} takes from it besides what is lifted",
-                advice="lift what both take together, as a tuple; or remove the operation that nothing needs",
+                advice="take from it once, for both; or remove the operation that nothing needs",
                 op=queue.name,
                 place=location_of(queue),
             )

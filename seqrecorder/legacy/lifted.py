@@ -135,7 +135,7 @@ def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -
         if emptied[source] != names:
             raise LiftError(
                 f"{', '.join(emptied[source])} took a part of it, and was lifted already: each lift gives all",
-                advice="lift what is taken from it together, as a tuple, or what each takes with a queue of its own",
+                advice="lift what one operation takes together, as a tuple; give others a queue of their own",
                 op=source,
                 place=location_of(graph.get_operation_by_name(source)),
             )

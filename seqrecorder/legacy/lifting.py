@@ -152,8 +152,7 @@ def lift(
     refuses to save Python functions and random operations between the queues, whose state no checkpoint holds.
 
     Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
-    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them. Several users of one
-    queue divided its elements, but each lift gives all of them: lift their tensors together.
+    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them.
 
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
@@ -173,8 +172,8 @@ def lift(
         for a `tf.py_func` in the function.
 
     Raises:
-        LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or a record
-            is returned together with its batch, which a session can run separately. The error says what to do.
+        LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or several
+            operations take from one source, which a session can run separately. The error says what to do.
         OptionError: an option is invalid.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)

@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import back_from, seeds
+from seqrecorder.legacy.graph import seeds
 from seqrecorder.legacy.tf1_behaviour import with_shape
 
 if TYPE_CHECKING:
@@ -92,21 +92,6 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
 def keeps(feed: Feed) -> list[Any]:
     """List the `keep` tensor of a feed, if it has one."""
     return [] if feed.keep is None else [feed.keep[0]]
-
-
-def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that all users of a shared queue see the same elements, as each iterates over all of them.
-
-    Raises:
-        LiftError: a stateful operation decides which elements are kept.
-    """
-    for op in back_from(keep.op for keep in keeps(feed)):
-        if op in section.stateful:
-            raise LiftError(
-                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
-                advice="take from the source once, and use the result in each place",
-                op=queue.name,
-            )
 
 
 def steps(feed: Feed) -> list[str]:
@@ -197,14 +182,13 @@ def _fits(actual: Any, wanted: Any) -> bool:
     return bool(actual.dtype == wanted.dtype and actual.shape.is_compatible_with(wanted.shape))
 
 
-def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int = 0) -> tuple[Any, str, str | None]:
+def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[Any, str, str | None]:
     """Reorder the elements of a queue from enqueue order to dequeue order.
 
     Args:
         queue: the operation of the queue.
         contents: a `tf.data.Dataset` of tuples, in enqueue order.
         shuffle_buffer: the buffer size of random queues.
-        fallback: the seed of an unseeded queue; 0 to reshuffle in each iteration.
 
     Returns:
         The dataset, the name of the transformation, and the reason why the original order was random, or None.
@@ -212,7 +196,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
     capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":
         size = _buffer(queue, capacity, shuffle_buffer)
-        seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
+        seed = queue.get_attr("seed2") or queue.get_attr("seed") or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
         return shuffled, f"shuffle({size})", f"random, by a buffer of {size}"
     if queue.type == "PriorityQueueV2":
@@ -256,19 +240,3 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
         contents = contents.map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
     padded = contents.padded_batch(count, shapes, drop_remainder=not rest)
     return padded, f"padded_batch({count}, drop_remainder={not rest})"
-
-
-def several_at_once(contents: Any, count: int) -> Any:
-    """Group `count` consecutive elements of any shapes into a tuple of tuples."""
-    import tensorflow as tf
-
-    specs = contents.element_spec
-    packed = contents.map(lambda *row: tf.stack([tf.io.serialize_tensor(x) for x in row]))
-
-    def unpack(rows: Any) -> Any:
-        return tuple(
-            tuple(with_shape(tf.io.parse_tensor(rows[i, j], s.dtype), s.shape) for j, s in enumerate(specs))
-            for i in range(count)
-        )
-
-    return packed.batch(count, drop_remainder=True).map(unpack)

@@ -164,22 +164,6 @@ def test_parallel_files_stay_aligned(tmp_path):
     assert_lifts_exactly(input_fn)
 
 
-def test_towers_take_in_turn():
-    """Several operations that take from one queue in one step get consecutive elements, of any shape."""
-
-    def input_fn():
-        queue = tf.queue.PaddingFIFOQueue(9, [tf.int32], shapes=[[None]])
-        number = numbers(11)
-        filled(queue, queue.enqueue([tf.range(number)]))
-        return [queue.dequeue() for _ in range(3)]
-
-    lifted = legacy.trace(input_fn)
-    outputs = [[len(part) for part in element] for element in lifted.dataset]
-    assert outputs == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
-    assert not lifted.exact
-    assert sorted(sum(outputs, [])) == list(range(9))  # noqa: RUF017 - short
-
-
 def test_independent_sources_fill_one_queue_in_turn():
     """Sources of their own that fill one queue are taken in turn, each to its end."""
 

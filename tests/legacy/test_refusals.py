@@ -76,6 +76,12 @@ def in_different_ways():
     return reader.read(queue).value, reader.read_up_to(queue, 2)
 
 
+def of_towers():
+    queue = tf.queue.PaddingFIFOQueue(9, [tf.int32], shapes=[[None]])
+    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue([tf.range(numbers())])]))
+    return [queue.dequeue() for _ in range(3)]
+
+
 def counts():
     queue = v1.train.range_input_producer(9, shuffle=False)
     return queue.dequeue() + queue.size()
@@ -137,7 +143,8 @@ REFUSED = {
     ),
     chosen_queue: ("an operation of type", "choose the queue in Python"),
     in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "take from it before"),
-    in_different_ways: ("is read in different ways, in what is returned, and in what", "read from it once"),
+    in_different_ways: ("several operations take from TextLineReader", "take from it once"),
+    of_towers: ("several operations take from PaddingFIFOQueue", "take from it once"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
         "ReaderNumRecordsProducedV2 asks WholeFileReader 'WholeFileReaderV2' for something else",

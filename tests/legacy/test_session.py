@@ -172,7 +172,7 @@ def test_tensors_that_divide_a_queue_are_lifted_together(taken):
         legacy.get_next(legacy.lift(take(0)))
         legacy.get_next(legacy.lift(v1.train.range_input_producer(3, shuffle=False, num_epochs=1).dequeue()))
         second = take(1)
-        with pytest.raises(sr.errors.LiftError, match=r"lifted already: each lift gives all.*it together") as raised:
+        with pytest.raises(sr.errors.LiftError, match=r"lifted already: each lift gives all.*together") as raised:
             legacy.lift(second)
         assert __file__ in str(raised.value)
 

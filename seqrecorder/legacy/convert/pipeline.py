@@ -24,7 +24,6 @@ from seqrecorder.legacy.graph import (
     back_from,
     consumers,
     describe,
-    handles_of,
     seeds,
     source_of,
     sparse_slot,
@@ -106,8 +105,6 @@ class Pipeline:
         """Print the pipeline of all returned tensors."""
         returned = self._trace.returned
         section = self._cut(returned.tensors)
-        if not section.pulls:
-            raise NotPrintableError("it reads nothing")
         arguments = self._take([section], "dataset", final=True)
         if not self._push_up(section, arguments):
             self._finish(section, arguments)
@@ -211,9 +208,6 @@ class Pipeline:
             final: whether no queue follows.
         """
         pulls = sections[0].pulls
-        taken = [self._source_names(pull) for pull in pulls]
-        if len({name for names in taken for name in names}) < sum(map(len, taken)):
-            raise NotPrintableError(f"{describe(pulls[0])}: several operations take from one source in a step")
         if len(pulls) == 1:
             others = [section.pulls for section in sections]
             if any(len(other) != 1 for other in others):
@@ -226,11 +220,6 @@ class Pipeline:
         for op in sections[0].limits:
             self.module.add(f"{variable} = {variable}.take({self._state.limit(op)})")
         return arguments
-
-    def _source_names(self, pull: Any) -> list[str]:
-        if pull.name in self._datasets:
-            return [pull.name]
-        return [source_of(handle).name for handle in handles_of(pull)]
 
     def _zip(self, pulls: Sequence[Any], section: Section, variable: str) -> dict[str, str]:
         sources = []

@@ -225,7 +225,7 @@ def test_records_beside_their_batch_are_refused(files):
         line = v1.TextLineReader().read(queue).value
         return line, v1.train.batch([line], 2)
 
-    with pytest.raises(LiftError, match="returned together, and take elements of it at different stages"):
+    with pytest.raises(LiftError, match="several operations take from TextLineReader"):
         legacy.convert(inputs)
 
 
