@@ -16,7 +16,6 @@ with legacy.compat():
 
 LIFTED = {
     "by_python": "PyFunc",
-    "by_priority": "priorities",
     "by_loop": "While",
     "random_vectors": "drawn from nothing",
 }
