@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.graph import QUEUES, location_of, put_runners_aside, seeds
-from seqrecorder.legacy.lifted import Lifted, check_apart, datasets_of
+from seqrecorder.legacy.lifted import Lifted, check_apart
 from seqrecorder.legacy.queues import check_shuffle_buffer
 from seqrecorder.legacy.subgraph import State
 from seqrecorder.legacy.tf1_behaviour import eagerly, first_behaviour, quiet
@@ -173,7 +173,7 @@ def lift(
 
     Raises:
         LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or several
-            operations take from one source, which a session can run separately. The error says what to do.
+            operations take from one source, and a session can run them separately. The error says what to do.
         OptionError: an option is invalid.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
@@ -282,9 +282,12 @@ def translate(
     filled = {name: value for name, value in values.items() if name in queues}
     try:
         with eagerly():
-            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
+            translation = Translation(graph, state, shuffle_buffer, filled, {})
             # The functions of this package have no control flow for AutoGraph to convert.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+            if counts := translation.shared:
+                translation = Translation(graph, state, shuffle_buffer, filled, counts)
+                dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:
         if error.op is None or error.place is not None:
             raise

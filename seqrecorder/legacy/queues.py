@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import seeds
+from seqrecorder.legacy.graph import back_from, seeds
 from seqrecorder.legacy.tf1_behaviour import with_shape
 
 if TYPE_CHECKING:
@@ -57,6 +57,21 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
 def keeps(feed: Feed) -> list[Any]:
     """List the `keep` tensor of a feed, if it has one."""
     return [] if feed.keep is None else [feed.keep[0]]
+
+
+def check_kept(queue: Any, feed: Feed, section: Section) -> None:
+    """Check that all users of a shared queue see the same elements, as each iterates over all of them.
+
+    Raises:
+        LiftError: a stateful operation decides which elements are kept.
+    """
+    for op in back_from(keep.op for keep in keeps(feed)):
+        if op in section.stateful:
+            raise LiftError(
+                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
+                advice="take from the source once, and use the result in each place",
+                op=queue.name,
+            )
 
 
 def steps(feed: Feed) -> list[str]:
@@ -145,13 +160,14 @@ def _fits(actual: Any, wanted: Any) -> bool:
     return bool(actual.dtype == wanted.dtype and actual.shape.is_compatible_with(wanted.shape))
 
 
-def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[Any, str, str | None]:
+def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int) -> tuple[Any, str, str | None]:
     """Reorder the elements of a queue from enqueue order to dequeue order.
 
     Args:
         queue: the operation of the queue.
         contents: a `tf.data.Dataset` of tuples, in enqueue order.
         shuffle_buffer: the buffer size of random queues.
+        fallback: the seed of an unseeded queue; 0 to reshuffle in each iteration.
 
     Returns:
         The dataset, the name of the transformation, and the reason why the original order was random, or None.
@@ -161,7 +177,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer) -> tuple[A
     """
     if queue.type == "RandomShuffleQueueV2":
         size = _buffer(queue, shuffle_buffer)
-        seed = queue.get_attr("seed2") or queue.get_attr("seed") or None
+        seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
         return shuffled, f"shuffle({size})", f"random, by a buffer of {size}"
     if queue.type == "PriorityQueueV2":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,8 +24,9 @@ from seqrecorder.legacy.graph import (
     source_of,
     sparse_slot,
 )
-from seqrecorder.legacy.lifted import Stage
+from seqrecorder.legacy.lifted import Stage, datasets_of
 from seqrecorder.legacy.queues import (
+    check_kept,
     drawn,
     fed_contents,
     flat,
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from seqrecorder.legacy.graph import Feed
-    from seqrecorder.legacy.lifted import Lifted
     from seqrecorder.legacy.queues import ShuffleBuffer
     from seqrecorder.legacy.subgraph import Section, State
 
@@ -73,33 +74,44 @@ def reader_attributes(op: Any) -> tuple[Any, ...]:
     return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
 
 
+_RETURNED = "what is returned"
+_MOST = 2**31 - 1
+
+
 class Translation:
     """One walk over a graph, which records stages and notes.
+
+    Sections that compute elements with the same operation, such as a record and the queue of others beside it, divide
+    what the operation takes: each gets every n-th element. How many they are is known after a first walk.
 
     Args:
         graph: a `tf.Graph`.
         state: its variables, tables and placeholders.
-        datasets: lifted datasets by the name of the operation that stands for them.
         shuffle_buffer: the buffer size of random queues.
         filled: datasets that fill queues, by the name of the queue.
+        counts: the number of users of each shared source, as counted by an earlier walk.
     """
 
     def __init__(
         self,
         graph: Any,
         state: State,
-        datasets: Mapping[str, Lifted],
         shuffle_buffer: ShuffleBuffer,
         filled: Mapping[str, Any],
+        counts: Mapping[str, int],
     ) -> None:
         self.stages: list[Stage] = []
         self.notes: list[str] = []
         self._operations = {op.name: op for op in graph.get_operations()}
-        self._state, self._datasets, self._filled = state, datasets, filled
+        self._state, self._datasets, self._filled = state, datasets_of(graph), filled
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
-        self._users: dict[str, str] = {}
+        self._users: dict[str, list[str]] = {}
+        self._whole: dict[str, tuple[str, Any]] = {}
+        self._counts = counts
+        # All users of a shared source must see it in one order. Zeros shuffle anew in each iteration.
+        self._seeds = (random.randint(1, _MOST), random.randint(1, _MOST)) if counts else (0, 0)  # noqa: S311 - no secret
         self._lifted: set[str] = set()
         self._taken: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
@@ -107,13 +119,13 @@ class Translation:
     def outputs(self, tensors: Sequence[Any]) -> Any:
         """Return a `tf.data.Dataset` of tuples: the values of the tensors, run after run."""
         self._returned = {part.name for tensor in tensors for part in tensors_of(tensor)}
-        section = self._cut(tensors, (), "what is returned")
+        section = self._cut(tensors)
         if not section.pulls:
             raise LiftError(
                 "what the function returns depends on no queue or reader",
                 advice="check that it returns what comes out of the queues; constants need no lifting",
             )
-        dataset = self._section(section, 1)
+        dataset = self._section(section, _RETURNED, 1)
         if section.inner:
             original = f"{len(section.inner)} operations on what is taken"
             self._note_stage("outputs", original, "map", drawn=self._drawn([section], 1))
@@ -132,25 +144,13 @@ class Translation:
 
     # Sections ---------------------------------------------------------------------------------------------
 
-    def _cut(self, targets: Sequence[Any], after: Sequence[Any], user: str) -> Section:
-        """Cut a section, and take its sources for one user.
+    @property
+    def shared(self) -> dict[str, int]:
+        """Number of users of each shared source."""
+        return {name: len(users) for name, users in self._users.items() if len(users) > 1}
 
-        Raises:
-            LiftError: several operations take from one source. A session may run one of them alone; a dataset would
-                run all of them at each step.
-        """
+    def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
         section = cut_section(targets, after, self._datasets, self._state.feed)
-        names = [name for pull in section.pulls for name in self._sources_of(pull)]
-        for name in names:
-            if self._users.setdefault(name, user) != user or names.count(name) > 1:
-                places = " and in ".join(dict.fromkeys((self._users[name], user)))
-                raise LiftError(
-                    f"several operations take from {describe(self._operations[name])}, in {places}: a session may run "
-                    "one of them alone, a dataset would run all of them at each step",
-                    advice="take from it once and use the result in each place; return a batch without its records, or "
-                    "give each a reader, or a producer, of its own",
-                    op=name,
-                )
         self._taken |= {pull.name for pull in section.pulls}
         return section
 
@@ -160,7 +160,7 @@ class Translation:
             return [pull.name]
         return [source_of(handle).name for handle in handles_of(pull)]
 
-    def _section(self, section: Section, threads: int) -> Any:
+    def _section(self, section: Section, user: str, threads: int) -> Any:
         """Return a dataset of the results of a section, run after run."""
         import tensorflow as tf
 
@@ -168,7 +168,7 @@ class Translation:
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
             return self._repeat(section, tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter())
-        datasets = [self._pull(pull) for pull in section.pulls]
+        datasets = [self._pull(pull, user) for pull in section.pulls]
         if len(datasets) > 1:
             names = ", ".join(map(describe, section.pulls))
             self._note_stage(section.pulls[0].name, f"{names} side by side", "zip")
@@ -191,7 +191,7 @@ class Translation:
         if kinds != ["RandomShuffle"]:
             return self._run(section, times, lambda _: [])
         [shuffle] = section.stateful
-        before = cut_section([shuffle.inputs[0]], (), self._datasets, self._state.feed)
+        before = self._cut([shuffle.inputs[0]])
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
 
         def make(run: Any, drawn: Any) -> Any:
@@ -199,24 +199,19 @@ class Translation:
             known = {shuffle.outputs[0].name: shuffled(values, run, drawn)}
             return tuple(run_section(after, [], self._state, known))
 
-        return numbered(times, seeds(shuffle) or (0, 0)).map(make)
+        known = seeds(shuffle) or (0, 0)
+        return numbered(times, known if any(known) else self._seeds).map(make)
 
     # Sources ----------------------------------------------------------------------------------------------
 
-    def _pull(self, pull: Any) -> Any:
+    def _pull(self, pull: Any, user: str) -> Any:
         """Return the dataset of a pull: tuples, or values alone if the keys are not used."""
         if pull.name in self._datasets:
-            lifted = self._datasets[pull.name]
-            self.stages += lifted.stages
-            self.notes += lifted.notes
-            return flat(lifted.dataset)
+            return self._take(pull, user, pull.name, lambda: self._pull_dataset(pull))
         source = source_of(pull.inputs[0])
         if pull.type in READS:
-            read, done = self._reading([pull])
-            files = self._paths(source_of(pull.inputs[1]))
-            self._note_stage(pull.name, f"{READS[pull.type]} of {describe(source)}", f"flat_map({done})")
-            return files.flat_map(read)
-        contents = self._ordered(source)
+            return self._take(source, user, pull.name, lambda: self._read(pull, source, user))
+        contents = self._take(source, user, pull.name, lambda: self._ordered(source))
         if pull.type == "QueueDequeueV2":
             return contents
         count = int(constants([pull.inputs[1]], self._state)[0])
@@ -225,15 +220,64 @@ class Translation:
         self._note_stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", done)
         return contents
 
+    def _take(self, source: Any, user: str, pull: str, make: Callable[[], Any]) -> Any:
+        """Return the elements of a source for one of its users: all of them, or every n-th for n users.
+
+        Args:
+            source: a queue, a reader, or an operation that stands for a dataset.
+            user: a description of the user.
+            pull: the name of the operation that takes; all users must have the same.
+            make: makes the dataset of all elements; called once.
+
+        Raises:
+            LiftError: several operations take from the source; or it is returned as well, and a session may run that
+                alone, where a dataset would run all at each step.
+        """
+        users = self._users.setdefault(source.name, [])
+        users.append(user)
+        number = len(users)
+        known, whole = self._whole.get(source.name) or (pull, make())
+        self._whole[source.name] = known, whole
+        if known != pull or (_RETURNED in users and set(users) != {_RETURNED}):
+            places = " and in ".join(dict.fromkeys((users[0], user)))
+            raise LiftError(
+                f"several operations take from {describe(source)}, in {places}: a session may run one of them alone, a "
+                "dataset would run all of them at each step",
+                advice="take from it once and use the result in each place; return a batch without its records, or "
+                "give each a reader, or a producer, of its own",
+                op=source.name,
+            )
+        count = self._counts.get(source.name, 1)
+        if count == 1:
+            return whole
+        why = f"which of the {count} operations that empty it got which element was left to chance"
+        done = f"number {number} of every {count} elements, for {user}"
+        self._note_stage(source.name, f"{describe(source)} is emptied by {count} operations", done, why)
+        return whole.shard(count, number - 1)
+
+    def _pull_dataset(self, pull: Any) -> Any:
+        lifted = self._datasets[pull.name]
+        self.stages += lifted.stages
+        self.notes += lifted.notes
+        return flat(lifted.dataset)
+
     def _ordered(self, queue: Any) -> Any:
         """Return a dataset of the elements of a queue, in dequeue order."""
-        contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer)
+        contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer, self._seeds[0])
         if done:
             self._note_stage(queue.name, describe(queue), done, unfixed)
         return contents
 
-    def _paths(self, queue: Any) -> Any:
-        return self._ordered(queue).map(lambda path: path)  # strings instead of tuples of one string
+    def _read(self, pull: Any, reader: Any, user: str) -> Any:
+        read, done = self._reading([pull])
+        files = self._paths(pull, user)
+        self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
+        return files.flat_map(read)
+
+    def _paths(self, pull: Any, user: str) -> Any:
+        queue = source_of(pull.inputs[1])
+        paths = self._take(queue, user, "readers", lambda: self._ordered(queue))
+        return paths.map(lambda path: path)  # strings instead of tuples of one string
 
     def _reading(self, pulls: Sequence[Any]) -> tuple[Any, str]:
         """Return a function from a path to the dataset of reads, and its description."""
@@ -263,16 +307,17 @@ class Translation:
         self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
         user = f"what fills {describe(queue)}"
         sections = [
-            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keeps(feed), feed.after, user)
+            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keeps(feed), feed.after)
             for feed, row in zip(feeds, slots, strict=True)
         ]
-        taken = [{name for pull in section.pulls for name in self._sources_of(pull)} for section in sections]
-        if sum(map(len, taken)) == len(set().union(*taken)):
-            flows = [
-                put(self._section(section, feed.threads), feed) for section, feed in zip(sections, feeds, strict=True)
-            ]
+        if self._counts:
+            for feed, section in zip(feeds, sections, strict=True):
+                check_kept(queue, feed, section)
+        if self._are_apart(sections):
+            pairs = zip(sections, feeds, strict=True)
+            flows = [put(self._section(section, user, feed.threads), feed) for section, feed in pairs]
         else:
-            flows = [put(self._merge_feeds(sections, feeds, queue), feeds[0])]
+            flows = [put(self._merge_feeds(sections, feeds, queue, user), feeds[0])]
         contents = flows[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
@@ -291,19 +336,33 @@ class Translation:
             self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values)
         return contents
 
-    def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any) -> Any:
+    def _are_apart(self, sections: Sequence[Section]) -> bool:
+        """Check that sections share no source; or only files, which they read by several operations each."""
+        taken = [{name for pull in section.pulls for name in self._sources_of(pull)} for section in sections]
+        own = [self._sources_of(pull)[0] for section in sections for pull in section.pulls]
+        own += [op.name for section in sections for op in section.limits]
+        kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
+        several = len(kinds) > 1 or len(sections[0].pulls) > 1
+        return sum(map(len, taken)) == len(set().union(*taken)) or (several and len(own) == len(set(own)))
+
+    def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
         """Merge the feeds of a queue that share their sources."""
         pulls, readers = self._common_pulls(sections, feeds, queue)
         count = len(pulls)
-        if len(readers) > 1:
+
+        def interleaved() -> Any:
             read, done = self._reading(pulls)
-            paths = self._paths(source_of(pulls[0].inputs[1]))
+            paths = self._paths(pulls[0], user)
             self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
-            dealt = paths.enumerate().interleave(
+            return paths.enumerate().interleave(
                 lambda i, path: read(path).map(lambda *row: (i, row)), cycle_length=count, block_length=1
             )
+
+        if len(readers) > 1:
+            way = " ".join(pull.name for pull in pulls)
+            dealt = self._take(source_of(pulls[0].inputs[0]), user, way, interleaved)
         else:
-            dealt = self._pull(pulls[0]).map(lambda *row: row).enumerate()
+            dealt = self._pull(pulls[0], user).map(lambda *row: row).enumerate()
         return _map(dealt, lambda i, row: tuple(run_branch(sections, i % count, row, self._state)), sections)
 
     def _common_pulls(

@@ -147,7 +147,7 @@ def test_shuffle_batch(records, join, maybe):
         return getattr(v1.train, name)(examples if join else examples[0], 4, **options)
 
     if join and maybe:
-        with pytest.raises(sr.LiftError, match="several operations take from FIFOQueue 'input_producer', in what"):
+        with pytest.raises(sr.LiftError, match="that fill the queue share a source, and do not all do the same"):
             legacy.lift(input_fn)
     else:
         assert_lifts_in_another_order(input_fn)
