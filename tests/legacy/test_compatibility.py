@@ -303,8 +303,7 @@ def test_names_that_tensorflow_1_0_renamed():
         assert old.train.SummaryWriter is old.summary.FileWriter
         assert old.image.per_image_whitening is old.image.per_image_standardization
         old.scalar_summary("loss", 1.0)
-        old.scalar_summary(tags="loss", values=1.0)
-        old.image_summary("images", tf.zeros([1, 2, 2, 1]), max_images=1)
+        old.image_summary("images", tf.zeros([1, 2, 2, 1]), 1)
         with pytest.raises(AttributeError, match="tensorflow.train has no 'Summary_writer'"):
             old.train.Summary_writer  # noqa: B018
     assert {name: [part.tolist() for part in value] if isinstance(value, list) else value.tolist()

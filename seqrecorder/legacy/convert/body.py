@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.legacy.convert.parsing import PARSERS, print_parse
+from seqrecorder.legacy.convert.parsing import PARSERS, group_tensors, print_parse
 from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
@@ -458,18 +458,12 @@ class Body:
 
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
             raise NotPrintableError(f"{op.type} {op.name!r}")
-        shown, position, implied = [], 0, set()
+        shown, implied, inputs = [], set(), group_tensors(op, op.op_def.input_arg, op.inputs)
         for argument in op.op_def.input_arg:
-            several = argument.number_attr or argument.type_list_attr
             implied |= {argument.type_attr, argument.number_attr, argument.type_list_attr}
-            if several:
-                count = op.get_attr(several) if argument.number_attr else len(op.get_attr(several))
-                inside = ", ".join(map(self.value, op.inputs[position : position + count]))
-                shown.append(f"{argument.name}=[{inside}]")
-                position += count
-            else:
-                shown.append(f"{argument.name}={self.value(op.inputs[position])}")
-                position += 1
+            inside = ", ".join(map(self.value, inputs[argument.name]))
+            several = argument.number_attr or argument.type_list_attr
+            shown.append(f"{argument.name}=[{inside}]" if several else f"{argument.name}={inside}")
         for attribute in op.op_def.attr:
             has_default = attribute.HasField("default_value")
             if attribute.name in implied or (
