@@ -180,14 +180,14 @@ def compat() -> Iterator[types.ModuleType]:
         yield old
 
 
-_THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+_THERE_IS = "seqrecorder.legacy.contrib has only the functions that read data; models need Keras"
 _INSIDE = (
     *("python", "data", "io", "layers", "learn", "slim", "training"),
     *("bucket_ops", "graph_actions", "graph_io", "hparam", "learn_io", "sequence_queueing_state_saver"),
 )
 """Names of modules inside packages of `tf.contrib`, as in `learn.python.learn.learn_io.graph_io`."""
 
-_REMOVED = "it is in no tensorflow.compat.v1: layers and cells are Keras's now, and other names are older than 1.0"
+_REMOVED = "tensorflow.compat.v1 does not have it: layers and cells moved to Keras, other names are older than 1.0"
 
 
 class _Old(types.ModuleType):

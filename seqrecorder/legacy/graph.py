@@ -87,7 +87,7 @@ def source_of(tensor: Any) -> Any:
             return next(o for o in op.graph.get_operations() if o.type == op.type and o.get_attr("shared_name") == name)
         return op
     raise LiftError(
-        f"an operation of type {op.type} stands where a queue or a reader is expected",
+        f"expected a queue or a reader, got an operation of type {op.type}",
         advice="choose the queue in Python, before the graph is built, and lift once for each choice",
         op=op.name,
     )
@@ -158,7 +158,7 @@ class Runners:
         if queue.name in self._python:
             raise LiftError(
                 f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
+                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func",
                 op=queue.name,
             )
         feeds = self._feeds.get(queue.name)
@@ -230,7 +230,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
         filling = [*back_from(getattr(op, "op", op) for op in kept.enqueue_ops)]
         if any(op.type in PYTHON for op in filling):
             raise LiftError(
-                f"a Python function fills it, and {others[queue]!r} takes from it besides what is lifted",
+                f"a Python function fills the queue, and {others[queue]!r} takes from it, too",
                 advice="take from it once, for both; or remove the operation that nothing needs",
                 op=queue.name,
                 place=location_of(queue),
@@ -239,7 +239,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
     for runner, queue in aside.items():
         if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
             raise LiftError(
-                "threads fill it already, and would go on taking records away from the dataset",
+                "its threads have started, and would take records from the dataset",
                 advice="lift before tf.train.start_queue_runners",
                 op=queue.name,
                 place=location_of(queue),
@@ -254,8 +254,8 @@ def filled_while_read(queue: Any) -> LiftError:
     """Build the error for a queue filled by the same step that reads it."""
     return LiftError(
         "each step fills the queue just before it reads it, and no QueueRunner does",
-        advice="leave the queue out: give each reader a tf.train.string_input_producer(names, shuffle=False) of its "
-        "own, as readers whose records are returned together stay in step; and what is only dequeued, use as it is",
+        advice="leave the queue out: give each reader its own tf.train.string_input_producer(names, shuffle=False), "
+        "which keeps readers in step; use tensors directly where they are only dequeued",
         op=queue.name,
     )
 
@@ -321,7 +321,7 @@ def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
             if not set(wanted) <= set(names):
                 raise LiftError(
                     "tensors are computed inside the tf.cond that fills the queue",
-                    advice="compute them before it, so that the branch holds the enqueue alone",
+                    advice="compute them before it, so that the branch only enqueues",
                     op=op.name,
                 )
             tensors = [arguments[names.index(name)] for name in wanted]

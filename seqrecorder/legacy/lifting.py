@@ -76,7 +76,7 @@ class Returned:
         if tf.is_tensor(leaf):
             if any(getattr(tensor, "graph", None) is not self.graph for tensor in _dense_tensors(leaf)):
                 raise LiftError(
-                    f"{leaf!r} was made outside of the function's graph",
+                    f"{leaf!r} does not belong to the function's graph",
                     advice="make all tensors inside the function that is lifted",
                 )
             return leaf
@@ -85,8 +85,8 @@ class Returned:
                 tf.constant(leaf)
         except (TypeError, ValueError):
             raise LiftError(
-                f"the function returns something of type {type(leaf).__name__}, which is no tensor",
-                advice="return the tensors that it holds, as in lift(lambda: (x.images, x.labels))",
+                f"expected a function that returns tensors, got {type(leaf).__name__}",
+                advice="return the tensors inside, as in lift(lambda: (x.images, x.labels))",
             ) from None
         return leaf
 
@@ -212,11 +212,11 @@ def trace(
             _check_seeds(graph, outside)
     elif tf.executing_eagerly():
         raise LiftError(
-            f"{type(input_fn).__name__} is no function, and eager execution is on, so it is of no graph either",
+            f"expected a function, got {type(input_fn).__name__}; only a graph has tensors to lift",
             advice="give the function that makes the tensors, without calling it",
         )
     elif graph_seed is not None:
-        raise OptionError("graph_seed: tensors that stand in a graph have the seed of that graph")
+        raise OptionError("graph_seed: the tensors are in a graph, which has its seed already")
     else:
         graph = tf.compat.v1.get_default_graph()
         with first_behaviour():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.subgraph import Section
 
 
-def rows(feed: Feed) -> int | str:
+def count_rows(feed: Feed) -> int | str:
     """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
     if not feed.many:
         return 1
@@ -24,7 +24,7 @@ def rows(feed: Feed) -> int | str:
     return "?" if count is None else int(count)
 
 
-def unseeded(section: Section) -> str | None:
+def explain_order(section: Section) -> str | None:
     """Explain why the order of a producer changed from run to run, or return None."""
     for op in section.stateful:
         shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
@@ -33,7 +33,7 @@ def unseeded(section: Section) -> str | None:
     return None
 
 
-def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
+def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
     """Explain why random values in elements changed from run to run, or return None.
 
     Args:
@@ -48,13 +48,13 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
             if seeds(op) == (0, 0):
                 return f"{op.type} {op.name!r} has no seed"
             if threads > 1:
-                return f"{threads} threads shared the numbers of {op.type} {op.name!r}"
+                return f"{threads} threads shared the generator of {op.type} {op.name!r}"
             if unordered:
-                return f"which example got which number of {op.type} {op.name!r} followed their order"
+                return f"the values of {op.type} {op.name!r} followed the order of the examples"
     return None
 
 
-def keeps(feed: Feed) -> list[Any]:
+def keep_of(feed: Feed) -> list[Any]:
     """List the `keep` tensor of a feed, if it has one."""
     return [] if feed.keep is None else [feed.keep[0]]
 
@@ -65,16 +65,16 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
     Raises:
         LiftError: a stateful operation decides which elements are kept.
     """
-    for op in back_from(keep.op for keep in keeps(feed)):
+    for op in back_from(keep.op for keep in keep_of(feed)):
         if op in section.stateful:
             raise LiftError(
-                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
+                f"{op.type} {op.name!r} decides at random what is enqueued, and several operations dequeue",
                 advice="take from the source once, and use the result in each place",
                 op=queue.name,
             )
 
 
-def steps(feed: Feed) -> list[str]:
+def describe_put(feed: Feed) -> list[str]:
     """List the transformations of `put`."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
@@ -179,11 +179,11 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
         size = _buffer(queue, shuffle_buffer)
         seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
-        return shuffled, f"shuffle({size})", f"random, by a buffer of {size}"
+        return shuffled, f"shuffle({size})", f"shuffled with a buffer of {size}"
     if queue.type == "PriorityQueueV2":
         raise LiftError(
-            "a PriorityQueue orders its elements by what it holds when one is taken, which depended on its threads",
-            advice="leave the queue out, and sort what is lifted",
+            "the order of a PriorityQueue depended on the speed of its threads",
+            advice="leave the queue out, and sort the lifted elements",
             op=queue.name,
         )
     return contents, "", None
@@ -215,7 +215,7 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
     import tensorflow as tf
 
     if count < 1:
-        raise LiftError(f"{count} elements are taken at a time", advice="take at least 1", op=queue.name)
+        raise LiftError(f"expected a batch size of 1 or more, got {count}", advice="dequeue at least 1", op=queue.name)
     if queue.type != "PaddingFIFOQueueV2":
         return contents.batch(count, drop_remainder=not rest), f"batch({count}, drop_remainder={not rest})"
     declared = [tf.TensorShape(shape) for shape in queue.get_attr("shapes")]

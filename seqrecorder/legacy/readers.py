@@ -197,7 +197,7 @@ def _length(content: Any) -> Any:
 
     # `tf.strings.length` is an int32, which overflows for files over 2 GiB.
     length = tf.cast(tf.strings.length(content), tf.int64)
-    message = "a file is over 2 GiB, unpacked, and is read at once: cut it, or use tf.data.FixedLengthRecordDataset"
+    message = "expected at most 2 GiB, uncompressed, got a larger file: use tf.data.FixedLengthRecordDataset"
     check = tf.debugging.Assert(length >= 0, [message])
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(length)

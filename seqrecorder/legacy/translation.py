@@ -27,16 +27,16 @@ from seqrecorder.legacy.graph import (
 from seqrecorder.legacy.lifted import Stage, datasets_of
 from seqrecorder.legacy.queues import (
     check_kept,
-    drawn,
+    count_rows,
+    describe_put,
+    explain_order,
+    explain_values,
     fed_contents,
     flat,
     grouped,
-    keeps,
+    keep_of,
     ordered,
     put,
-    rows,
-    steps,
-    unseeded,
 )
 from seqrecorder.legacy.readers import numbered, reading, shuffled
 from seqrecorder.legacy.subgraph import Section, constants, cut_section, run_section, tensors_of
@@ -74,7 +74,7 @@ def reader_attributes(op: Any) -> tuple[Any, ...]:
     return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
 
 
-_RETURNED = "what is returned"
+_RETURNED = "the returned tensors"
 _MOST = 2**31 - 1
 
 
@@ -122,13 +122,13 @@ class Translation:
         section = self._cut(tensors)
         if not section.pulls:
             raise LiftError(
-                "what the function returns depends on no queue or reader",
-                advice="check that it returns what comes out of the queues; constants need no lifting",
+                "the returned tensors depend on no queue or reader",
+                advice="return tensors that come out of a queue; constants need no lift",
             )
         dataset = self._section(section, _RETURNED, 1)
         if section.inner:
-            original = f"{len(section.inner)} operations on what is taken"
-            self._note_stage("outputs", original, "map", drawn=self._drawn([section], 1))
+            original = f"{len(section.inner)} operations on the elements"
+            self._note(Stage("outputs", original, "map", random_values=self._explain_values([section], 1)))
         self._note_competitors()
         return dataset
 
@@ -171,7 +171,7 @@ class Translation:
         datasets = [self._pull(pull, user) for pull in section.pulls]
         if len(datasets) > 1:
             names = ", ".join(map(describe, section.pulls))
-            self._note_stage(section.pulls[0].name, f"{names} side by side", "zip")
+            self._note(Stage(section.pulls[0].name, f"{names} in one step", "zip"))
             pulled = tf.data.Dataset.zip(tuple(each.map(lambda *tensors: tensors) for each in datasets))
         else:
             pulled = datasets[0]
@@ -217,7 +217,7 @@ class Translation:
         count = int(constants([pull.inputs[1]], self._state)[0])
         rest = pull.type == "QueueDequeueUpToV2"
         contents, done = grouped(source, contents, count, rest=rest, sparse=self._sparse[source.name])
-        self._note_stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", done)
+        self._note(Stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", done))
         return contents
 
     def _take(self, source: Any, user: str, pull: str, make: Callable[[], Any]) -> Any:
@@ -239,10 +239,10 @@ class Translation:
         known, whole = self._whole.get(source.name) or (pull, make())
         self._whole[source.name] = known, whole
         if known != pull or (_RETURNED in users and set(users) != {_RETURNED}):
-            places = " and in ".join(dict.fromkeys((users[0], user)))
+            places = " and for ".join(dict.fromkeys((users[0], user)))
             raise LiftError(
-                f"several operations take from {describe(source)}, in {places}: a session may run one of them alone, a "
-                "dataset would run all of them at each step",
+                f"several operations take from {describe(source)}, for {places}: a session may run one of them alone, "
+                "a dataset would run all of them at each step",
                 advice="take from it once and use the result in each place; return a batch without its records, or "
                 "give each a reader, or a producer, of its own",
                 op=source.name,
@@ -250,9 +250,9 @@ class Translation:
         count = self._counts.get(source.name, 1)
         if count == 1:
             return whole
-        why = f"which of the {count} operations that empty it got which element was left to chance"
-        done = f"number {number} of every {count} elements, for {user}"
-        self._note_stage(source.name, f"{describe(source)} is emptied by {count} operations", done, why)
+        why = f"thread timing decided which of the {count} operations got which element"
+        done = f"element {number} of every {count}, for {user}"
+        self._note(Stage(source.name, f"{describe(source)} is read by {count} operations", done, why))
         return whole.shard(count, number - 1)
 
     def _pull_dataset(self, pull: Any) -> Any:
@@ -265,13 +265,13 @@ class Translation:
         """Return a dataset of the elements of a queue, in dequeue order."""
         contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer, self._seeds[0])
         if done:
-            self._note_stage(queue.name, describe(queue), done, unfixed)
+            self._note(Stage(queue.name, describe(queue), done, unfixed))
         return contents
 
     def _read(self, pull: Any, reader: Any, user: str) -> Any:
         read, done = self._reading([pull])
         files = self._paths(pull, user)
-        self._note_stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})")
+        self._note(Stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})"))
         return files.flat_map(read)
 
     def _paths(self, pull: Any, user: str) -> Any:
@@ -299,15 +299,15 @@ class Translation:
         if queue.name in self._filled:
             contents = fed_contents(queue, self._filled[queue.name])
             self._sparse[queue.name] = (False,) * len(contents.element_spec)
-            self._note_stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset that is given")
+            self._note(Stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset in feed"))
             return contents
         feeds = self._runners.feeds(queue)
         self._lifted |= {feed.op.name for feed in feeds}
         slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
         self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
-        user = f"what fills {describe(queue)}"
+        user = f"the threads that fill {describe(queue)}"
         sections = [
-            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keeps(feed), feed.after)
+            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keep_of(feed), feed.after)
             for feed, row in zip(feeds, slots, strict=True)
         ]
         if self._counts:
@@ -325,15 +325,17 @@ class Translation:
         if len(flows) > 1:
             turns = tf.data.Dataset.range(len(flows)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(flows, turns, stop_on_empty_dataset=False)
-            self._note_stage(queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "in turn", unfixed)
-        values = self._drawn(sections, threads)
+            self._note(
+                Stage(queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", unfixed)
+            )
+        values = self._explain_values(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
             original, done = self._producer(sections[0], feeds[0])
-            self._note_stage(queue.name, original, done, unfixed or unseeded(sections[0]), values)
+            self._note(Stage(queue.name, original, done, unfixed or explain_order(sections[0]), values))
         else:
             inner = len(sections[0].inner)
-            done = ".".join([f"map({inner} operations)"] * (inner > 0) + steps(feeds[0])) or "as it comes"
-            self._note_stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values)
+            done = ".".join([f"map({inner} operations)"] * (inner > 0) + describe_put(feeds[0])) or "unchanged"
+            self._note(Stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values))
         return contents
 
     def _are_apart(self, sections: Sequence[Section]) -> bool:
@@ -353,7 +355,7 @@ class Translation:
         def interleaved() -> Any:
             read, done = self._reading(pulls)
             paths = self._paths(pulls[0], user)
-            self._note_stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})")
+            self._note(Stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})"))
             return paths.enumerate().interleave(
                 lambda i, path: read(path).map(lambda *row: (i, row)), cycle_length=count, block_length=1
             )
@@ -395,27 +397,25 @@ class Translation:
         """Describe a producer, which fills a queue from constants."""
         limit = min((self._state.limit(op) for op in section.limits), default=None)
         shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
-        epochs = "for ever" if limit is None else f"{limit} times"
+        epochs = "forever" if limit is None else f"{limit} times"
         drawn = [seeds(op) for op in shuffles]
         order = ""
         if drawn:
             order = ", shuffled each time, " + ("without a seed" if drawn[0] == (0, 0) else f"seeds {drawn[0]}")
         times = "counter()" if limit is None else f"range({limit})"
-        count = rows(feed)
+        count = count_rows(feed)
         original = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
         done = "RandomShuffle" if shuffles else "the same"
-        return original, ".".join([times, f"map({done})", *steps(feed)])
+        return original, ".".join([times, f"map({done})", *describe_put(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
 
-    def _drawn(self, sections: Sequence[Section], threads: int) -> str | None:
-        return drawn(sections, threads, unordered=any(stage.unfixed for stage in self.stages))
+    def _explain_values(self, sections: Sequence[Section], threads: int) -> str | None:
+        return explain_values(sections, threads, unordered=any(stage.random_order for stage in self.stages))
 
-    def _note_stage(
-        self, name: str, original: str, done: str, unfixed: str | None = None, drawn: str | None = None
-    ) -> None:
-        op = self._operations.get(name)
-        self.stages.append(Stage(name, original, done, unfixed, drawn, location_of(op) if op is not None else None))
+    def _note(self, stage: Stage) -> None:
+        op = self._operations.get(stage.name)
+        self.stages.append(stage if op is None else attrs.evolve(stage, location=location_of(op)))
 
     def _note_competitors(self) -> None:
         """Note operations that shared a source with the lifted tensors but are not lifted."""
@@ -423,7 +423,7 @@ class Translation:
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source_of(handle).name for handle in handles_of(pull)]
                 if not self.sources.isdisjoint(names):
-                    self.notes.append(f"{op.name!r} took elements of {names[-1]!r} away, which now all come")
+                    self.notes.append(f"{op.name!r} took some elements of {names[-1]!r}; the dataset has all of them")
 
 
 def _map(elements: Any, run: Callable[..., Any], sections: Sequence[Section], parallel: int | None = None) -> Any:

@@ -49,7 +49,7 @@ def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
         np.testing.assert_array_equal(batch["steps"], steps)
         np.testing.assert_array_equal(tf.sparse.to_dense(batch["sparse"])[:, 0], rows[:, 0])
     assert not lifted.exact
-    assert lifted.stages[-1].place.startswith(f"{__file__}, line ")
+    assert lifted.stages[-1].location.startswith(f"{__file__}, line ")
     in_session = queue_run(bucketed(smaller, sizes))
     assert [plain(lengths).tolist() for lengths, _ in in_session] == [x.numpy().tolist() for x, _ in outputs]
 

@@ -121,7 +121,7 @@ def test_several_outputs_side_by_side():
 
     lifted, outputs = assert_lifts_exactly(input_fn)
     assert len(outputs) == 5
-    assert "side by side" in str(lifted)
+    assert "in one step" in str(lifted)
 
 
 def test_parallel_files_stay_aligned(tmp_path):
@@ -279,12 +279,12 @@ def test_values_that_were_left_to_chance_are_said():
 
     for arguments, message in (
         ((None, 1), "values not fixed: RandomUniform 'random_uniform/RandomUniform' has no seed"),
-        ((3, 2), "values not fixed: 2 threads shared the numbers of RandomUniform"),
-        ((3, 1, True), "values not fixed: which example got which number of RandomUniform"),
+        ((3, 2), "values not fixed: 2 threads shared the generator of RandomUniform"),
+        ((3, 1, True), "values not fixed: the values of RandomUniform"),
     ):
         lifted = legacy.trace(lambda arguments=arguments: input_fn(*arguments))
         assert message in str(lifted)
-        assert str(lifted).endswith("the examples are the same, but for random values in them")
+        assert str(lifted).endswith("the examples are the same, except for random values")
         assert not lifted.exact
     assert "but for random values" not in str(assert_lifts_exactly(lambda: input_fn(3, 1))[0])
 

@@ -35,8 +35,11 @@ def test_consumers_of_one_source_take_turns(shuffle):
     outputs = flat(lifted)
     assert len(outputs) == len(set(outputs))
     assert {*outputs} <= {*range(24)}
-    turns = [stage for stage in lifted.stages if "is emptied by 2 operations" in stage.found]
-    assert [stage.done.partition(" elements")[0] for stage in turns] == ["number 1 of every 2", "number 2 of every 2"]
+    turns = [stage for stage in lifted.stages if "is read by 2 operations" in stage.original]
+    assert [stage.translation.partition(",")[0] for stage in turns] == [
+        "element 1 of every 2",
+        "element 2 of every 2",
+    ]
     assert not lifted.exact
 
 
@@ -51,7 +54,9 @@ def test_what_is_kept_by_chance_has_one_consumer(by_chance):
         return v1.train.batch([kept], 2, enqueue_many=True), v1.train.batch([kept], 2, enqueue_many=True)
 
     if by_chance:
-        with pytest.raises(LiftError, match=r"RandomUniform .* decides what is kept of it.*take from the source once"):
+        with pytest.raises(
+            LiftError, match=r"RandomUniform .* decides at random what is enqueued.*take from the source once"
+        ):
             legacy.lift(two_of_what_is_kept)
     else:
         assert sorted(flat(legacy.trace(two_of_what_is_kept))) == [*range(12)]
@@ -64,7 +69,7 @@ def test_several_joins_of_the_same_readers(tmp_path):
         path.write_text("".join(f"{path.name}{number}\n" for number in range(4)))
     lifted = legacy.trace(lambda: two_joins([*map(str, files)]))
     assert sorted(flat(lifted)) == sorted(f"{path.name}{number}".encode() for path in files for number in range(4))
-    assert sum("is emptied by" in stage.found for stage in lifted.stages) == 2
+    assert sum("is read by" in stage.original for stage in lifted.stages) == 2
 
 
 def beside_its_batch(files):

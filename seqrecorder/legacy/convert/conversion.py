@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _BATCHES = 100
-_WAY_OUT = "write the reader yourself, and check it by seqrecorder.legacy.compare"
+_WAY_OUT = "write the reader yourself, and check it with seqrecorder.legacy.compare"
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -107,7 +107,7 @@ class Conversion:
         """
         conversions = [self, *others]
         if any(conversion.files or not conversion.printed for conversion in conversions):
-            raise OptionError("only modules that are printed, without files beside them, can be put together")
+            raise OptionError("only printed modules without data files can be merged")
         source, calls = join([conversion.source for conversion in conversions])
         with _import_module(source, {}) as module:
             for conversion, call in zip(conversions, calls, strict=True):
@@ -131,7 +131,7 @@ class Conversion:
         if self.schema is None:
             raise LiftError(
                 "the function parses no Example and no SequenceExample, so there is no record class",
-                advice="write what it gives: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
+                advice="write its output: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
             )
         with _copy_records(self._facts) as path:
             raw, shapes = _find_raw(self._facts)
@@ -217,15 +217,15 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
     else:
-        raise LiftError(f"what was printed gives something else ({problem})", advice=_WAY_OUT)
+        raise LiftError(f"the printed module gives other batches ({problem})", advice=_WAY_OUT)
     in_turn = _is_ordered(lifted)
-    with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
+    with fixed_random_numbers() if any(stage.random_values for stage in lifted.stages) else contextlib.nullcontext():
         proof = _compare(
             call, lambda: lift_trace(call, graph_seed=graph_seed).dataset, facts, ordered=in_turn, proved=False
         )
     if not proof.equal:
-        raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
-    lines = [f"kept as a lift, as it has no form in tf.data: {problem}", f"on the data: {proof}"]
+        raise LiftError(f"the lifted dataset gives other batches ({proof.difference})", advice=_WAY_OUT)
+    lines = [f"lifted, because it cannot be printed: {problem}", f"on the data: {proof}"]
     report = _build_report(lines, lifted, trace)
     source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _infer_schema(facts), printed=False, _facts=facts)
@@ -278,7 +278,7 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
 
 def _build_report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
     if datasets_of(trace.graph):
-        lines.append("functions of tf.contrib ran as seqrecorder.legacy.contrib has them")
+        lines.append("functions of tf.contrib were replaced by those of seqrecorder.legacy.contrib")
     return "\n".join([*lines, "", str(lifted)])
 
 
@@ -340,7 +340,7 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
     Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
     """
     facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
-    drawn = any(stage.drawn is not None for stage in lifted.stages)
+    drawn = any(stage.random_values is not None for stage in lifted.stages)
     ordered = _is_ordered(lifted)
     ways = [(ordered, False)] if ordered else [(True, True), (False, False)]
     for in_turn, is_still in ways:
@@ -365,7 +365,7 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
 
 
 def _is_ordered(lifted: Lifted) -> bool:
-    return all(stage.unfixed is None for stage in lifted.stages) and not lifted.notes
+    return all(stage.random_order is None for stage in lifted.stages) and not lifted.notes
 
 
 def _parameters(module: Any) -> tuple[str, ...]:
@@ -392,7 +392,7 @@ def _compare(
     olds, news = [old for old, _ in runs], [new for _, new in runs]
     if not olds[0].batches and not news[0].batches and paths is None:
         raise LiftError(
-            f"the function gives no batch{olds[0].why}, so that nothing can be compared",
+            f"the function gives no batch{olds[0].why}, so nothing can be compared",
             advice="check its arguments and the files that it reads",
         )
     return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed, proved=proved)

@@ -209,7 +209,7 @@ class Module:
         try:
             outputs = run.get_concrete_function(*specs).structured_outputs
         except Exception as error:  # tracing may raise any error
-            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
+            raise NotPrintableError(f"the printed code does not run: {first_line(error)}") from error
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
             wanted = tf.TensorShape(shape)
@@ -236,7 +236,7 @@ class Module:
         try:
             tf.autograph.experimental.do_not_convert(run)()
         except Exception as error:  # running may raise any error
-            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
+            raise NotPrintableError(f"the printed code does not run: {first_line(error)}") from error
 
     # The text ---------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from seqrecorder.legacy.graph import (
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.queues import keeps
+from seqrecorder.legacy.queues import keep_of
 from seqrecorder.legacy.subgraph import constants, cut_section, slot_of_take, tensors_of
 from seqrecorder.legacy.translation import reader_attributes
 
@@ -145,7 +145,7 @@ class Pipeline:
         """Print a map that packs the elements into the returned structure."""
         returned = self._trace.returned
         if len(returned.leaves) != len(returned.tensors if order is None else order):
-            raise NotPrintableError("what is returned holds a composite tensor")
+            raise NotPrintableError("the function returns a composite tensor")
         text = self._structure([names[i] for i in (range(len(names)) if order is None else order)])
         if text != ", ".join(names):
             self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {_bracketed(text)})")
@@ -324,7 +324,7 @@ class Pipeline:
         pulled = bool(self._cut(feed.components, feed.after).pulls)
         live = [number for number, alive in enumerate(self._live(queue)) if alive or not pulled]
         rows = [[sparse_slot(each.components[n]) or each.components[n] for n in live] for each in feeds]
-        sections = [self._cut([*keeps(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
+        sections = [self._cut([*keep_of(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
         names = {number: _name_of(feed.components[number]) for number in live}
         kinds = [_structure(section) for section in sections]
         if not pulled:
@@ -334,7 +334,7 @@ class Pipeline:
             return names
         arguments = self._take(sections, variable)
         declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
-        shapes = [None] * len(keeps(feed)) + [
+        shapes = [None] * len(keep_of(feed)) + [
             None if hasattr(row, "many") else _declared(row, declared[number], feed)
             for row, number in zip(rows[0], live, strict=True)
         ]
@@ -365,7 +365,7 @@ class Pipeline:
         sources = {source_of(section.pulls[0].inputs[0]).name for _, section in branches}
         kept = self._runners.feeds(queue)[0].keep is not None
         if len(sources) > 1 or kept or any(section.limits for _, section in branches):
-            raise NotPrintableError(f"{len(branches)} operations fill {describe(queue)} that do not do the same")
+            raise NotPrintableError(f"{len(branches)} different operations fill {describe(queue)}")
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
@@ -415,7 +415,7 @@ class Pipeline:
         tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
         queued = [through_identities(component).op for component in feed.components]
         if section.stateful and (len(section.stateful) > 1 or queued != [shuffle]):
-            raise NotPrintableError(f"{describe(queue)}: what is drawn from nothing, or changed after it is shuffled")
+            raise NotPrintableError(f"{describe(queue)}: it holds random values, or shuffled ones that were changed")
         values = self._values(tensors)
         values = values if feed.many else [value[np.newaxis] for value in values]
         count = len(values[0])
@@ -563,7 +563,7 @@ class Pipeline:
         """Print the replacement of a `tf.contrib` function."""
         recipe = self._datasets[pull.name].recipe
         if recipe is None:
-            raise NotPrintableError(f"{pull.name!r} stands for a dataset")
+            raise NotPrintableError(f"{pull.name!r} is a dataset of another graph")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
         if recipe.steps:
@@ -596,7 +596,7 @@ class Pipeline:
             self.module.add(f"{variable} = {variable}.map(lambda bucket, *row: (tf.cast(bucket[0], tf.int32), *row))")
             tensors, names = pull.outputs, ["bucket", *names[1:]]
         elif pull.outputs[0].consumers():
-            raise NotPrintableError(f"{pull.name!r}: the number of the bucket is used")
+            raise NotPrintableError(f"{pull.name!r}: the bucket number is used")
         if len(tensors) != len(names):
             raise NotPrintableError(f"{pull.name!r}: sparse tensors in buckets")
         return dict(zip((x.name for x in tensors), unique(names), strict=True))

@@ -67,7 +67,7 @@ class Comparison:
         if self.sampled:
             return f"{self.batches} batches of the same kinds, whose records cannot be compared without their order"
         exact = "but for the rounding of floats" if self.rounded else "bit for bit"
-        chance = "the same records, in an order left to chance" + f", {exact}" * self.rounded
+        chance = "the same records in random order" + f", {exact}" * self.rounded
         how = f"in the same order, {exact}" if self.ordered else chance
         return f"{self.batches} batches equal, {how}" + (", to the end" if self.ended else "")
 

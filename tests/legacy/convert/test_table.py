@@ -17,7 +17,7 @@ with legacy.compat():
 LIFTED = {
     "by_python": "PyFunc",
     "by_loop": "While",
-    "random_vectors": "drawn from nothing",
+    "random_vectors": "it holds random values",
 }
 """Readers that have no form in tf.data, and what the report names."""
 OURS = {
