@@ -37,31 +37,29 @@ _INFIX = {
     "LogicalAnd": "&",
     "LogicalOr": "|",
 }
-_ELEMENTWISE = {"Maximum": "maximum", "Minimum": "minimum", "Equal": "equal", "NotEqual": "not_equal"}
+_ELEMENTWISE = ("Maximum", "Minimum", "Equal", "NotEqual")
+
+
+def _snake_case(kind: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+
+
+_SAME_NAME = (
+    *("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square", "Range", "Abs", "Floor", "Exp", "Sign"),
+    *("Where", "Round", "Sin", "Cos", "Tanh", "Rank", "Sigmoid", "ExpandDims", "LogicalNot", "ZerosLike", "OnesLike"),
+    *("BroadcastTo", "GatherNd", "ScatterNd"),
+)
 _FUNCTIONS = {
-    **{name: name.lower() for name in ("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square")},
-    **{name: name.lower() for name in ("Range", "Abs", "Floor", "Exp", "Sign", "Where", "Round", "Sin", "Cos", "Tanh")},
-    "ExpandDims": "expand_dims",
+    **{kind: _snake_case(kind) for kind in _SAME_NAME},
+    **{kind: f"math.{_snake_case(kind)}" for kind in ("Log", "Rsqrt", "Ceil", "InvertPermutation")},
     "Neg": "negative",
-    "LogicalNot": "logical_not",
     "ReverseV2": "reverse",
-    "ZerosLike": "zeros_like",
-    "OnesLike": "ones_like",
     "SelectV2": "where",
-    "BroadcastTo": "broadcast_to",
-    "Log": "math.log",
-    "Rsqrt": "math.rsqrt",
     "ReadFile": "io.read_file",
     "LinSpace": "linspace",
-    "Rank": "rank",
     "StringLength": "strings.length",
     "StringLower": "strings.lower",
     "StringStrip": "strings.strip",
-    "Ceil": "math.ceil",
-    "Sigmoid": "sigmoid",
-    "GatherNd": "gather_nd",
-    "ScatterNd": "scatter_nd",
-    "InvertPermutation": "math.invert_permutation",
 }
 """Functions of TensorFlow 2 that take the same inputs as the operation, in the same order."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
@@ -358,7 +356,7 @@ class Body:
             [holder] = self.assign(line.targets, text)
             self._texts |= {tensor.name: f"{holder}[{number}]" for number, tensor in enumerate(tensors)}
             return
-        base = identifier(re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.removesuffix("V2"))) or "value"
+        base = identifier(_snake_case(kind.removesuffix("V2"))) or "value"
         names = line.targets if fits else [line.targets[0] if len(line.targets) == 1 else base] * len(tensors)
         marks = self.assign([name or base for name in names], text)
         self._texts |= dict(zip((x.name for x in tensors), marks, strict=True))
@@ -437,7 +435,7 @@ class Body:
             left = f"({left})" if isinstance(left, Infix) and (left.level < level or level == 0) else left
             return Infix.of(f"{left} {operator} {_atom(right)}", operator)
         if kind in _ELEMENTWISE:
-            return f"tf.{_ELEMENTWISE[kind]}({self._left(inputs)}, {self.number(inputs[1])})"
+            return f"tf.{_snake_case(kind)}({self._left(inputs)}, {self.number(inputs[1])})"
         if kind == "Reshape" and not np.size(tf_value(inputs[1]) if tf_value(inputs[1]) is not None else 1):
             return f"tf.reshape({self.value(inputs[0])}, [])"
         if kind in _FUNCTIONS and not (kind == "StringLength" and op.get_attr("unit") != b"BYTE"):

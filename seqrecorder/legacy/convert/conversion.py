@@ -426,15 +426,14 @@ def _records(facts: Facts) -> Iterator[bytes]:
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
     """Collect the dtypes of features decoded by `decode_raw`, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
-    for op in facts.parses:
-        for tensor, name, part, _ in read_parse(op).outputs:
-            users = [user for user in tensor.consumers() if user.type != "Identity"]
-            users += [u for user in tensor.consumers() if user.type == "Identity" for u in user.outputs[0].consumers()]
-            for user in users:
-                if part is None and user.type == "DecodeRaw" and through_identities(user.inputs[0]) is tensor:
-                    raw[name] = user.get_attr("out_type").name
-                    if user.outputs[0].shape.is_fully_defined():
-                        shapes[name] = tuple(user.outputs[0].shape.as_list())
+    outputs = itertools.chain.from_iterable(read_parse(op).outputs for op in facts.parses)
+    features = {tensor.name: name for tensor, name, part, _ in outputs if part is None}
+    for op in facts.reader.graph.get_operations():
+        name = features.get(through_identities(op.inputs[0]).name) if op.type == "DecodeRaw" else None
+        if name is not None:
+            raw[name] = op.get_attr("out_type").name
+            if op.outputs[0].shape.is_fully_defined():
+                shapes[name] = tuple(op.outputs[0].shape.as_list())
     return raw, shapes
 
 
