@@ -138,13 +138,15 @@ def sparse_slot(component: Any) -> SparseSlot | None:
 class Runners:
     """The queue runners of a graph, by queue.
 
+    Attributes:
+        filled: the feeds of each queue, by its name.
+
     Args:
         graph: a `tf.Graph`.
     """
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self._feeds: dict[str, list[Feed]] = {}
+        self.filled: dict[str, list[Feed]] = {}
         self._python: dict[str, str] = {}
         for runner in [*graph.get_collection(QUEUE_RUNNERS), *graph.get_collection(_LIFTED_RUNNERS)]:
             self._add(runner)
@@ -161,7 +163,7 @@ class Runners:
                 advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func",
                 op=queue.name,
             )
-        feeds = self._feeds.get(queue.name)
+        feeds = self.filled.get(queue.name)
         if feeds:
             return feeds
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
@@ -176,13 +178,9 @@ class Runners:
             op=queue.name,
         )
 
-    def queues(self) -> list[Any]:
-        """List the queues that runners fill."""
-        return [self.graph.get_operation_by_name(name) for name in self._feeds]
-
     def running(self) -> Iterator[Any]:
         """Yield each operation run by a thread once."""
-        yield from dict.fromkeys(feed.op for feeds in self._feeds.values() for feed in feeds)
+        yield from dict.fromkeys(feed.op for feeds in self.filled.values() for feed in feeds)
 
     def _add(self, runner: Any) -> None:
         import tensorflow as tf
@@ -201,7 +199,7 @@ class Runners:
                     op=queue.name,
                 )
             feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
-            self._feeds.setdefault(queue.name, []).append(feed)
+            self.filled.setdefault(queue.name, []).append(feed)
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:

@@ -298,4 +298,5 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes, translation.sources, translation.pulls)
+    sources, pulls = frozenset(translation.users), frozenset(translation.pulls)
+    return Lifted(dataset, tuple(translation.stages), notes, sources, pulls)

@@ -90,6 +90,12 @@ class Translation:
         shuffle_buffer: the buffer size of random queues.
         filled: datasets that fill queues, by the name of the queue.
         counts: the number of users of each shared source, as counted by an earlier walk.
+
+    Attributes:
+        stages: the stages so far, from the source on.
+        notes: see `Lifted`.
+        users: the users of each source, by its name.
+        pulls: the names of the operations that take from the sources.
     """
 
     def __init__(
@@ -107,13 +113,13 @@ class Translation:
         self._shuffle_buffer: ShuffleBuffer = shuffle_buffer
         self._runners = Runners(graph)
         self._returned: set[str] = set()
-        self._users: dict[str, list[str]] = {}
+        self.users: dict[str, list[str]] = {}
         self._whole: dict[str, tuple[str, Any]] = {}
         self._counts = counts
         # All users of a shared source must see it in one order. Zeros shuffle anew in each iteration.
         self._seeds = (random.randint(1, _MOST), random.randint(1, _MOST)) if counts else (0, 0)  # noqa: S311 - no secret
         self._lifted: set[str] = set()
-        self._taken: set[str] = set()
+        self.pulls: set[str] = set()
         self._sparse: dict[str, tuple[bool, ...]] = {}
 
     def outputs(self, tensors: Sequence[Any]) -> Any:
@@ -132,26 +138,16 @@ class Translation:
         self._note_competitors()
         return dataset
 
-    @property
-    def pulls(self) -> frozenset[str]:
-        """Names of all pulls."""
-        return frozenset(self._taken)
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """Names of all queues, readers and operations that stand for datasets in use."""
-        return frozenset(self._users)
-
     # Sections ---------------------------------------------------------------------------------------------
 
     @property
     def shared(self) -> dict[str, int]:
         """Number of users of each shared source."""
-        return {name: len(users) for name, users in self._users.items() if len(users) > 1}
+        return {name: len(users) for name, users in self.users.items() if len(users) > 1}
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
         section = cut_section(targets, after, self._datasets, self._state.feed)
-        self._taken |= {pull.name for pull in section.pulls}
+        self.pulls |= {pull.name for pull in section.pulls}
         return section
 
     def _sources_of(self, pull: Any) -> list[str]:
@@ -216,8 +212,8 @@ class Translation:
             return contents
         count = int(constants([pull.inputs[1]], self._state)[0])
         rest = pull.type == "QueueDequeueUpToV2"
-        contents, done = grouped(source, contents, count, rest=rest, sparse=self._sparse[source.name])
-        self._note(Stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", done))
+        contents, translation = grouped(source, contents, count, rest=rest, sparse=self._sparse[source.name])
+        self._note(Stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", translation))
         return contents
 
     def _take(self, source: Any, user: str, pull: str, make: Callable[[], Any]) -> Any:
@@ -233,7 +229,7 @@ class Translation:
             LiftError: several operations take from the source; or it is returned as well, and a session may run that
                 alone, where a dataset would run all at each step.
         """
-        users = self._users.setdefault(source.name, [])
+        users = self.users.setdefault(source.name, [])
         users.append(user)
         number = len(users)
         known, whole = self._whole.get(source.name) or (pull, make())
@@ -251,8 +247,8 @@ class Translation:
         if count == 1:
             return whole
         why = f"thread timing decided which of the {count} operations got which element"
-        done = f"element {number} of every {count}, for {user}"
-        self._note(Stage(source.name, f"{describe(source)} is read by {count} operations", done, why))
+        translation = f"element {number} of every {count}, for {user}"
+        self._note(Stage(source.name, f"{describe(source)} is read by {count} operations", translation, why))
         return whole.shard(count, number - 1)
 
     def _pull_dataset(self, pull: Any) -> Any:
@@ -263,15 +259,16 @@ class Translation:
 
     def _ordered(self, queue: Any) -> Any:
         """Return a dataset of the elements of a queue, in dequeue order."""
-        contents, done, unfixed = ordered(queue, self._contents(queue), self._shuffle_buffer, self._seeds[0])
-        if done:
-            self._note(Stage(queue.name, describe(queue), done, unfixed))
+        contents = self._contents(queue)
+        contents, translation, why = ordered(queue, contents, self._shuffle_buffer, self._seeds[0])
+        if translation:
+            self._note(Stage(queue.name, describe(queue), translation, why))
         return contents
 
     def _read(self, pull: Any, reader: Any, user: str) -> Any:
-        read, done = self._reading([pull])
+        read, translation = self._reading([pull])
         files = self._paths(pull, user)
-        self._note(Stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({done})"))
+        self._note(Stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({translation})"))
         return files.flat_map(read)
 
     def _paths(self, pull: Any, user: str) -> Any:
@@ -284,11 +281,11 @@ class Translation:
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
         pull = pulls[0]
-        read, done = reading(source_of(pull.inputs[0]), keyed=keyed)
+        read, translation = reading(source_of(pull.inputs[0]), keyed=keyed)
         if pull.type == "ReaderReadV2":
-            return read, done
+            return read, translation
         count = int(constants([pull.inputs[2]], self._state)[0])
-        return (lambda path: read(path).batch(count)), f"{done}.batch({count})"
+        return (lambda path: read(path).batch(count)), f"{translation}.batch({count})"
 
     # Feeds ------------------------------------------------------------------------------------------------
 
@@ -321,21 +318,23 @@ class Translation:
         contents = flows[0]
         threads = sum(feed.threads for feed in feeds)
         raced = threads > 1 and queue.type != "RandomShuffleQueueV2"
-        unfixed = f"{threads} threads filled the queue" if raced else None
+        random_order = f"{threads} threads filled the queue" if raced else None
         if len(flows) > 1:
             turns = tf.data.Dataset.range(len(flows)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(flows, turns, stop_on_empty_dataset=False)
             self._note(
-                Stage(queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", unfixed)
+                Stage(
+                    queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", random_order
+                )
             )
         values = self._explain_values(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
-            original, done = self._producer(sections[0], feeds[0])
-            self._note(Stage(queue.name, original, done, unfixed or explain_order(sections[0]), values))
+            original, translation = self._producer(sections[0], feeds[0])
+            self._note(Stage(queue.name, original, translation, random_order or explain_order(sections[0]), values))
         else:
             inner = len(sections[0].inner)
-            done = ".".join([f"map({inner} operations)"] * (inner > 0) + describe_put(feeds[0])) or "unchanged"
-            self._note(Stage(queue.name, f"{describe(queue)} is filled", done, unfixed, values))
+            translation = ".".join([f"map({inner} operations)"] * (inner > 0) + describe_put(feeds[0])) or "unchanged"
+            self._note(Stage(queue.name, f"{describe(queue)} is filled", translation, random_order, values))
         return contents
 
     def _are_apart(self, sections: Sequence[Section]) -> bool:
@@ -353,9 +352,11 @@ class Translation:
         count = len(pulls)
 
         def interleaved() -> Any:
-            read, done = self._reading(pulls)
+            read, translation = self._reading(pulls)
             paths = self._paths(pulls[0], user)
-            self._note(Stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({done}, {count})"))
+            self._note(
+                Stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({translation}, {count})")
+            )
             return paths.enumerate().interleave(
                 lambda i, path: read(path).map(lambda *row: (i, row)), cycle_length=count, block_length=1
             )
@@ -385,10 +386,9 @@ class Translation:
         apart = len(pulls) == len(sections) and len(readers) in {0, 1, len(pulls)}
         if not alike or not apart or any(section.limits for section in sections):
             raise LiftError(
-                "operations that fill the queue share a source, and do not all do the same: "
-                + ", ".join(map(describe, pulls)),
-                advice="let one operation, run by as many threads, fill the queue; or read each source once, and only "
-                "its producer limit the epochs",
+                f"operations that fill the queue share a source, but differ: {', '.join(map(describe, pulls))}",
+                advice="let one operation, run by as many threads, fill the queue; or read each source once, and limit "
+                "the epochs only in its producer",
                 op=queue.name,
             )
         return pulls, readers
@@ -405,8 +405,8 @@ class Translation:
         times = "counter()" if limit is None else f"range({limit})"
         count = count_rows(feed)
         original = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
-        done = "RandomShuffle" if shuffles else "the same"
-        return original, ".".join([times, f"map({done})", *describe_put(feed)])
+        translation = "RandomShuffle" if shuffles else "the same"
+        return original, ".".join([times, f"map({translation})", *describe_put(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class Translation:
         for op in self._runners.running():
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
                 names = [source_of(handle).name for handle in handles_of(pull)]
-                if not self.sources.isdisjoint(names):
+                if not self.users.keys().isdisjoint(names):
                     self.notes.append(f"{op.name!r} took some elements of {names[-1]!r}; the dataset has all of them")
 
 

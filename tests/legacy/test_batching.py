@@ -129,7 +129,7 @@ def test_threads_that_take_from_two_sources_are_refused(records):
         examples = [(first["key"], first["number"] * second), (first["key"], second * first["number"])]
         return v1.train.batch_join(examples, 4, allow_smaller_final_batch=True)
 
-    with pytest.raises(sr.LiftError, match="that fill the queue share a source, and do not all do the same"):
+    with pytest.raises(sr.LiftError, match="that fill the queue share a source, but differ"):
         legacy.lift(input_fn)
 
 
@@ -147,7 +147,7 @@ def test_shuffle_batch(records, join, maybe):
         return getattr(v1.train, name)(examples if join else examples[0], 4, **options)
 
     if join and maybe:
-        with pytest.raises(sr.LiftError, match="that fill the queue share a source, and do not all do the same"):
+        with pytest.raises(sr.LiftError, match="that fill the queue share a source, but differ"):
             legacy.lift(input_fn)
     else:
         assert_lifts_in_another_order(input_fn)

@@ -210,7 +210,7 @@ class Body:
         if known is not None:
             return self._constant(tensor, known)
         if op.name in self._section.cut and op.type not in TABLES:
-            return self._constant(tensor, self.module.initial(op))
+            return self._constant(tensor, self.module.state.value_of(op))
         if op.name in self._section.pulls or op.name not in self._section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
         call = self.module.calls.get((id(tensor.graph), tensor.name))

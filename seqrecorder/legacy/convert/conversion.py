@@ -354,7 +354,8 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
             module = stack.enter_context(_import_module(source, pipeline.files))
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqrecorder-")))
             proofs.append((f"on the data{suffix}", _compare(call, module.inputs, facts, ordered=in_turn)))
-            if not facts.files or facts.reader is None or "files" not in _parameters(module) or facts.uses_contrib:
+            takes_files = "files" in inspect.signature(module.inputs).parameters
+            if not facts.files or facts.reader is None or not takes_files or facts.uses_contrib:
                 continue
             cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
@@ -366,10 +367,6 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
 
 def _is_ordered(lifted: Lifted) -> bool:
     return all(stage.random_order is None for stage in lifted.stages) and not lifted.notes
-
-
-def _parameters(module: Any) -> tuple[str, ...]:
-    return tuple(inspect.signature(module.inputs).parameters)
 
 
 def _compare(
@@ -402,25 +399,18 @@ def _compare(
 
 
 @contextlib.contextmanager
-def _copy_records(facts: Facts, most: int | None = None) -> Iterator[str]:
-    """Copy the serialized records of all files, at most `most`, to one TFRecord file."""
+def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
+    """Copy the serialized records of all files to one TFRecord file: at most `most`, or all for -1."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = str(Path(directory, "records.tfrecord"))
-        with tf.io.TFRecordWriter(path) as writer:
-            for record in itertools.islice(_records(facts), most):
+        with eagerly(), tf.io.TFRecordWriter(path) as writer:
+            read, _ = reading(facts.reader, keyed=True)
+            records = tf.data.Dataset.from_tensor_slices(facts.files).flat_map(read).take(most)
+            for _, record in records.as_numpy_iterator():
                 writer.write(record)
         yield path
-
-
-def _records(facts: Facts) -> Iterator[bytes]:
-    import tensorflow as tf
-
-    with eagerly():
-        read, _ = reading(facts.reader, keyed=True)
-        files = tf.data.Dataset.from_tensor_slices(facts.files)
-        yield from files.flat_map(read).map(lambda _, record: record).as_numpy_iterator()
 
 
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:

@@ -77,7 +77,7 @@ class Module:
         self.arrays: dict[str, Any] = {}
         self.serialized: set[Any] = set()
         self.packed: set[str] = set()
-        self._state = state
+        self.state = state
         self._constants: dict[str, str] = {}
         self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_import_module`
         self._run("import numpy as np\nimport seqrecorder as sr\nimport tensorflow as tf")
@@ -114,10 +114,6 @@ class Module:
         self._run(f"{name} = {text}")
         return name
 
-    def initial(self, op: Any) -> Any:
-        """Return the initial value of a variable, or the value of a placeholder."""
-        return self._state.value_of(op)
-
     def table(self, op: Any) -> str:
         """Define the lookup table of an operation, and return its name."""
         import tensorflow as tf
@@ -127,7 +123,7 @@ class Module:
         defaults = [tf.get_static_value(user.inputs[2]) for user in asks]
         if holder.type not in TABLES or len(defaults) != 1 or defaults[0] is None:
             raise NotPrintableError(f"{holder.type} {holder.name!r}")
-        keys, values = self._state.contents(holder)
+        keys, values = self.state.contents(holder)
         order = np.argsort(values, kind="stable")
         keys, values = keys[order], values[order]
         names = [self.constant([name], part) for name, part in (("keys", keys), ("values", values))]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.errors import LiftError
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.module import Function, Module
 from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
@@ -97,7 +96,6 @@ class Pipeline:
         self._runners = Runners(trace.graph)
         self._datasets = datasets_of(trace.graph)
         self.facts.uses_contrib = bool(self._datasets)
-        self._known = {queue.name for queue in self._runners.queues()}
         self._tail: Function | None = None
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
 
@@ -280,7 +278,7 @@ class Pipeline:
             elif op.type in ENQUEUES:
                 live, queue = [*op.inputs[1:]], source_of(op.inputs[0])
                 position = next(i for i, x in enumerate(live) if x is tensor)
-                used = queue.name not in self._known or self._live(queue)[position]
+                used = queue.name not in self._runners.filled or self._live(queue)[position]
             else:
                 used = True
             if used:
@@ -301,19 +299,13 @@ class Pipeline:
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
-        constants = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
-        numbers = [value for value in constants if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
+        values = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
+        numbers = [value for value in values if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
         return count > 1 and any(count in value for value in numbers)
 
     def number(self, tensor: Any) -> int:
         """Evaluate an integer tensor that does not depend on a queue."""
-        return int(self._values([tensor])[0])
-
-    def _values(self, tensors: Sequence[Any]) -> list[Any]:
-        try:
-            return constants(tensors, self._state, self._datasets)
-        except LiftError as error:
-            raise NotPrintableError(f"{tensors[0].name}: {error.reason}") from error
+        return int(constants([tensor], self._state, self._datasets)[0])
 
     # Queues -----------------------------------------------------------------------------------------------
 
@@ -416,7 +408,7 @@ class Pipeline:
         queued = [through_identities(component).op for component in feed.components]
         if section.stateful and (len(section.stateful) > 1 or queued != [shuffle]):
             raise NotPrintableError(f"{describe(queue)}: it holds random values, or shuffled ones that were changed")
-        values = self._values(tensors)
+        values = constants(tensors, self._state, self._datasets)
         values = values if feed.many else [value[np.newaxis] for value in values]
         count = len(values[0])
         epochs = self._epochs(limit)
