@@ -49,6 +49,19 @@ def test_another_order():
     assert "the same records in random order" in str(comparison)
 
 
+def test_single_strings():
+    """Strings that are no batches are compared to the last byte, in their order and in another."""
+
+    def input_fn():
+        return v1.train.string_input_producer([b"a", b"b\0", b"c\0"], num_epochs=1, shuffle=False).dequeue()
+
+    assert legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"a", b"b\0", b"c\0"])).ordered
+    comparison = legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"b\0", b"a", b"c\0"]))
+    assert comparison.equal
+    assert not comparison.ordered
+    assert not legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"a", b"b", b"c\0"])).equal
+
+
 def test_what_was_left_over_each_time():
     """Of readers that are proved equal in order, either may have dropped the same record in each of a few runs."""
     one, other = ([prove.Run([[np.array(rows)]], ended=True)] * 3 for rows in ([0, 1, 2, 3], [0, 1, 2, 4]))
