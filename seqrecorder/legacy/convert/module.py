@@ -209,7 +209,7 @@ class Module:
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
             wanted = tf.TensorShape(shape)
-            if wanted.rank is not None and isinstance(output, tf.Tensor) and not _knows(output.shape, wanted):
+            if wanted.rank is not None and isinstance(output, tf.Tensor) and not output.shape.is_subtype_of(wanted):
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
         self.redefine(function)
 
@@ -268,10 +268,3 @@ class Module:
 
 
 _IMPORTS = (("numpy as np", "np"), ("seqrecorder as sr", "sr"), ("tensorflow as tf", "tf"))
-
-
-def _knows(shape: Any, wanted: Any) -> bool:
-    """Check that a shape is as specific as another."""
-    if shape.rank is None:
-        return False
-    return all(theirs is None or ours == theirs for ours, theirs in zip(shape, wanted, strict=False))

@@ -23,6 +23,8 @@ from seqrecorder.legacy.graph import (
     back_from,
     consumers,
     describe,
+    handles_of,
+    is_pull,
     seeds,
     source_of,
     sparse_slot,
@@ -97,6 +99,7 @@ class Pipeline:
         self._datasets = datasets_of(trace.graph)
         self.facts.uses_contrib = bool(self._datasets)
         self._tail: Function | None = None
+        self._taken: set[str] = set()
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
 
     def print(self) -> None:
@@ -206,6 +209,11 @@ class Pipeline:
             final: whether no queue follows.
         """
         pulls = sections[0].pulls
+        for pull in pulls:
+            names = [source_of(handle).name for handle in handles_of(pull)] if is_pull(pull) else [pull.name]
+            if not self._taken.isdisjoint(names):
+                raise NotPrintableError(f"{describe(pull)}: several operations take from its source")
+            self._taken.update(names)
         if len(pulls) == 1:
             others = [section.pulls for section in sections]
             if any(len(other) != 1 for other in others):
@@ -615,11 +623,8 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
     """Merge the shape of a component in the graph with the one that the queue declares."""
     import tensorflow as tf
 
-    known = tensor.shape
-    declared = tf.TensorShape(shape if shape is not None else None)
-    if declared.rank is None or feed.many:
-        return known
-    return known.merge_with(declared) if known.is_compatible_with(declared) else known
+    known, declared = tensor.shape, tf.TensorShape(shape)
+    return known if feed.many or not known.is_compatible_with(declared) else known.merge_with(declared)
 
 
 def _structure(section: Section) -> tuple[Any, ...]:

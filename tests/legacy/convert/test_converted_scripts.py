@@ -229,6 +229,18 @@ def test_records_beside_their_batch_are_refused(files):
         legacy.convert(inputs)
 
 
+def test_readers_that_divide_files_stay_lifted(files):
+    """Each reader has its share of the files; printed twice, the files would come twice."""
+
+    def inputs():
+        queue = v1.train.string_input_producer([files["text"][0]] * 4, num_epochs=1, shuffle=False)
+        return [v1.IdentityReader().read(queue).value for _ in range(2)]
+
+    conversion = legacy.convert(inputs)
+    assert not conversion.printed
+    assert "several operations take from its source" in conversion.report
+
+
 def test_lines_that_tf_data_splits_otherwise(tmp_path):
     """Carriage returns inside of lines: the module reads as TensorFlow 1 did."""
     path = tmp_path / "lines.txt"
