@@ -374,7 +374,7 @@ class Pipeline:
             functions.setdefault(kind, self.module.function(base, section, mine, shapes, variable))
         record = "*record" if len(arguments) > 1 else "record"
         calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in branches]
-        period = next(n for n in range(1, len(calls) + 1) if calls == (calls[:n] * len(calls))[: len(calls)])
+        period = next(n for n in range(1, len(calls) + 1) if calls[:n] * (len(calls) // n) == calls)
         chosen = f"tf.switch_case(tf.cast(number % {period}, tf.int32), [{', '.join(calls[:period])}])"
         self.module.add(f"{variable} = {variable}.enumerate().map(lambda number, record: {chosen})")
         self.facts.mixed, self._tail = True, None
