@@ -16,6 +16,41 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.subgraph import Section
 
 
+def lowest_first(contents: Any, capacity: int) -> Any:
+    """Sort elements by priority within a buffer of `capacity`, the lowest first.
+
+    TensorFlow 1 had this order if the queue was full at each dequeue, because the filling threads were faster. Equal
+    priorities keep their order.
+
+    Args:
+        contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
+        capacity: the capacity of the queue; below 1 for no limit: all elements are sorted before the first comes.
+    """
+    import tensorflow as tf
+
+    specs = contents.element_spec
+    limit = capacity if capacity > 0 else tf.int64.max
+    packed = contents.map(lambda *row: (row[0], tf.stack([tf.io.serialize_tensor(x) for x in row]), False))
+    end = tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), tf.fill([len(specs)], ""), True))
+
+    def step(state: Any, element: Any) -> Any:
+        (priorities, rows), (priority, row, last) = state, element
+        new = tf.where(last, 0, 1)  # the end marker is no element
+        priorities = tf.concat([priorities, priority[tf.newaxis][:new]], 0)
+        rows = tf.concat([rows, row[tf.newaxis][:new]], 0)
+        size = tf.size(priorities, tf.int64)
+        count = tf.where(last, size, tf.cast(size >= limit, tf.int64))
+        order = tf.argsort(priorities, stable=True)
+        kept = tf.sort(order[count:])
+        return (tf.gather(priorities, kept), tf.gather(rows, kept)), tf.gather(rows, order[:count])
+
+    nothing = tf.zeros([0], tf.int64), tf.zeros([0, len(specs)], tf.string)
+    out = packed.concatenate(end).scan(nothing, step).unbatch()
+    return out.map(
+        lambda row: tuple(with_shape(tf.io.parse_tensor(row[j], s.dtype), s.shape) for j, s in enumerate(specs))
+    )
+
+
 def count_rows(feed: Feed) -> int | str:
     """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
     if not feed.many:
@@ -122,6 +157,8 @@ def fed_contents(queue: Any, dataset: Any) -> Any:
             "that makes the dataset"
         )
     types, shapes = list(queue.get_attr("component_types")), list(queue.get_attr("shapes"))
+    if queue.type == "PriorityQueueV2":
+        types, shapes = [tf.int64, *types], [[], *shapes]
     shapes = shapes or _shapes_put(queue, len(types))
     wanted = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     actual = tf.nest.flatten(dataset.element_spec, expand_composites=True)
@@ -171,31 +208,26 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
 
     Returns:
         The dataset, the name of the transformation, and the reason why the original order was random, or None.
-
-    Raises:
-        LiftError: it is a PriorityQueue.
     """
+    capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":
-        size = _buffer(queue, shuffle_buffer)
+        size = _buffer(queue, capacity, shuffle_buffer)
         seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
         return shuffled, f"shuffle({size})", f"shuffled with a buffer of {size}"
     if queue.type == "PriorityQueueV2":
-        raise LiftError(
-            "the order of a PriorityQueue depended on the speed of its threads",
-            advice="leave the queue out, and sort the lifted elements",
-            op=queue.name,
-        )
+        why = f"by priority among the {capacity if capacity > 0 else 'whole'} that the queue held when it was full"
+        return lowest_first(contents, capacity), f"the lowest first, of {capacity}", why
     return contents, "", None
 
 
-def _buffer(queue: Any, shuffle_buffer: ShuffleBuffer) -> int:
-    least, capacity = max(1, int(queue.get_attr("min_after_dequeue"))), int(queue.get_attr("capacity"))
+def _buffer(queue: Any, capacity: int, shuffle_buffer: ShuffleBuffer) -> int:
+    least = max(1, int(queue.get_attr("min_after_dequeue")))
     if shuffle_buffer == "min_after_dequeue":
         return least
     if shuffle_buffer == "capacity":
         # Without a capacity, the size of the queue depends on the speed of its threads, which is not known.
-        return capacity if capacity > 0 else least
+        return int(capacity) if capacity > 0 else least
     return shuffle_buffer
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from queue_runs import assert_lifts_exactly, assert_lifts_in_another_order, rest_after, v1
+from queue_runs import assert_lifts_exactly, assert_lifts_in_another_order, queue_run, rest_after, v1
 
 import seqrecorder as sr
 from seqrecorder import legacy
@@ -96,6 +96,27 @@ def test_random_queue_gives_everything_once():
         return filled(queue, queue.enqueue([number, tf.cast([number, -number], tf.float32)]), 2).dequeue_many(4)
 
     assert_lifts_in_another_order(input_fn)
+
+
+@pytest.mark.parametrize("capacity", [1, 4, 50])
+def test_priority_queue(capacity):
+    """The lowest priority of those that a full queue holds comes first, and the first of equals."""
+    priorities = np.random.default_rng(5).integers(0, 6, 20)
+
+    def input_fn():
+        priority, number = v1.train.slice_input_producer([priorities, np.arange(20)], num_epochs=1, shuffle=False)
+        queue = tf.queue.PriorityQueue(capacity, [tf.int64, tf.string], shapes=[[], []])
+        return filled(queue, queue.enqueue([priority, number, tf.strings.as_string(number)])).dequeue()
+
+    queued, waiting, expected = [], list(zip(priorities.tolist(), range(20), strict=True)), []
+    while waiting or queued:
+        while waiting and len(queued) < capacity:
+            queued.append(waiting.pop(0))
+        expected.append(min(queued))
+        queued.remove(expected[-1])
+    outputs = [(int(p), int(n)) for p, n, _ in legacy.lift(input_fn)]
+    assert outputs == expected
+    assert sorted(outputs) == sorted((int(p), int(n)) for p, n, _ in queue_run(input_fn))
 
 
 def test_chains_of_queues():

@@ -82,13 +82,6 @@ def of_towers():
     return [queue.dequeue() for _ in range(3)]
 
 
-def by_priority():
-    queue = tf.queue.PriorityQueue(9, [tf.string], shapes=[[]])
-    enqueue = queue.enqueue([tf.cast(numbers(), tf.int64), "a"])
-    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [enqueue]))
-    return queue.dequeue()
-
-
 def counts():
     queue = v1.train.range_input_producer(9, shuffle=False)
     return queue.dequeue() + queue.size()
@@ -151,7 +144,6 @@ REFUSED = {
     chosen_queue: ("an operation of type", "choose the queue in Python"),
     in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "dequeue before the branch"),
     in_different_ways: ("several operations take from TextLineReader", "take from it once"),
-    by_priority: ("the order of a PriorityQueue depended on", "sort the lifted elements"),
     of_towers: ("several operations take from PaddingFIFOQueue", "take from it once"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
@@ -218,19 +210,19 @@ def test_the_way_out_of_python_in_queue_runners():
 
 
 def of_components():
-    queue = tf.queue.FIFOQueue(9, [tf.int64, tf.string, tf.int32], shapes=[[], [], [2]], name="fed")
+    queue = tf.queue.PriorityQueue(9, [tf.string, tf.int32], shapes=[[], [2]], name="fed")
     return queue.dequeue_many(2)
 
 
 def test_datasets_for_queues():
-    """A dataset for a queue has its components; single elements, though Python put many at a time."""
+    """A dataset for a queue has its components, priority and all; single elements, though Python put many at a time."""
     rows = tf.data.Dataset.from_tensor_slices(
         (np.array([3, 1, 2, 0]), list("abcd"), np.arange(8, dtype=np.int32).reshape(4, 2))
     )
     outputs = list(legacy.lift(of_components, feed={"fed:0": rows}).as_numpy_iterator())
     assert [(p.tolist(), t.tolist(), x.tolist()) for p, t, x in outputs] == [
-        ([3, 1], [b"a", b"b"], [[0, 1], [2, 3]]),
-        ([2, 0], [b"c", b"d"], [[4, 5], [6, 7]]),
+        ([0, 1], [b"d", b"b"], [[6, 7], [2, 3]]),
+        ([2, 3], [b"c", b"a"], [[4, 5], [0, 1]]),
     ]
     message = (
         r"feed: 'fed' takes elements of \(int64 \(\), string \(\), int32 \(2,\)\) one by one, but the dataset has "

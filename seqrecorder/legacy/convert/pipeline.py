@@ -253,6 +253,8 @@ class Pipeline:
         columns = self._columns(pull, section)
         if columns:
             return self._producer(queue, variable, columns)
+        if queue.type == "PriorityQueueV2":
+            raise NotPrintableError(f"{describe(queue)}: the order of priorities")
         components = self._contents(queue, variable)
         outputs = [pull.outputs[number] for number in components]
         if queue.type == "RandomShuffleQueueV2":

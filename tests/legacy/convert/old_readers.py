@@ -564,6 +564,16 @@ def by_python(files):
     return tf.train.batch([length], 2)
 
 
+@reads("text")
+def by_priority(files):
+    queue = tf.train.string_input_producer(files, num_epochs=1, shuffle=False)
+    _, line = tf.TextLineReader().read(queue)
+    short_first = tf.PriorityQueue(100, [tf.string], [[]])
+    length = tf.cast(tf.strings.length(line), tf.int64)
+    tf.train.add_queue_runner(tf.train.QueueRunner(short_first, [short_first.enqueue([length, line])]))
+    return short_first.dequeue_many(2)
+
+
 # In the spirit of well-known projects -----------------------------------------------------------------------
 
 

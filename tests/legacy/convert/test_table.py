@@ -18,6 +18,7 @@ with legacy.compat():
 
 LIFTED = {
     "by_python": "PyFunc",
+    "by_priority": "priorities",
     "by_loop": "While",
     "random_vectors": "it holds random values",
 }
