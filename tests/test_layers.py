@@ -52,7 +52,7 @@ BUDGETS = {
     "sources": (1880, 9),
     "analysis": (2710, 9),
     "keras, distributed": (880, 6),
-    "legacy": (4500, 32),
+    "legacy": (4300, 32),
     "cli": (1060, 9),
     "the top": (240, 4),
 }

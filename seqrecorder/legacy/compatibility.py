@@ -16,7 +16,7 @@ from seqrecorder.legacy import contrib
 from seqrecorder.legacy.tf1_behaviour import first_behaviour, quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
 
 # From the release notes of TensorFlow 1.0.0.
@@ -40,14 +40,6 @@ RENAMED = {
 }
 """Renamed functions whose arguments and their order are the same."""
 
-KEYWORDS = {
-    "audio_summary": {"tag": "name"},
-    "histogram_summary": {"tag": "name"},
-    "image_summary": {"tag": "name", "max_images": "max_outputs"},
-    "scalar_summary": {"tags": "name", "values": "tensor"},
-}
-"""Current names of their arguments."""
-
 
 def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
     """Build a namespace that maps the names of TensorFlow 0.x to current functions.
@@ -57,16 +49,7 @@ def renamed(v1: Any, inside: str = "") -> types.SimpleNamespace:
         inside: the prefix of the names, such as `train.`; empty for TensorFlow itself.
     """
     mine = {old.removeprefix(inside): new for old, new in RENAMED.items() if old.startswith(inside)}
-    functions = {old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old}
-    functions |= {old: _with_old_keywords(functions[old], KEYWORDS[old]) for old in functions if old in KEYWORDS}
-    return types.SimpleNamespace(**functions)
-
-
-def _with_old_keywords(function: Any, keywords: Mapping[str, str]) -> Any:
-    def called(*arguments: Any, **named: Any) -> Any:
-        return function(*arguments, **{keywords.get(name, name): value for name, value in named.items()})
-
-    return called
+    return types.SimpleNamespace(**{old: operator.attrgetter(new)(v1) for old, new in mine.items() if "." not in old})
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Any:
@@ -197,14 +180,14 @@ def compat() -> Iterator[types.ModuleType]:
         yield old
 
 
-_THERE_IS = "of tf.contrib there is what seqrecorder.legacy.contrib has, which reads data; models need other layers"
+_THERE_IS = "seqrecorder.legacy.contrib has only the functions that read data; models need Keras"
 _INSIDE = (
     *("python", "data", "io", "layers", "learn", "slim", "training"),
     *("bucket_ops", "graph_actions", "graph_io", "hparam", "learn_io", "sequence_queueing_state_saver"),
 )
 """Names of modules inside packages of `tf.contrib`, as in `learn.python.learn.learn_io.graph_io`."""
 
-_REMOVED = "it is in no tensorflow.compat.v1: layers and cells are Keras's now, and other names are older than 1.0"
+_REMOVED = "tensorflow.compat.v1 does not have it: layers and cells moved to Keras, other names are older than 1.0"
 
 
 class _Old(types.ModuleType):

@@ -87,7 +87,7 @@ def source_of(tensor: Any) -> Any:
             return next(o for o in op.graph.get_operations() if o.type == op.type and o.get_attr("shared_name") == name)
         return op
     raise LiftError(
-        f"an operation of type {op.type} stands where a queue or a reader is expected",
+        f"expected a queue or a reader, got an operation of type {op.type}",
         advice="choose the queue in Python, before the graph is built, and lift once for each choice",
         op=op.name,
     )
@@ -138,13 +138,15 @@ def sparse_slot(component: Any) -> SparseSlot | None:
 class Runners:
     """The queue runners of a graph, by queue.
 
+    Attributes:
+        filled: the feeds of each queue, by its name.
+
     Args:
         graph: a `tf.Graph`.
     """
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph
-        self._feeds: dict[str, list[Feed]] = {}
+        self.filled: dict[str, list[Feed]] = {}
         self._python: dict[str, str] = {}
         for runner in [*graph.get_collection(QUEUE_RUNNERS), *graph.get_collection(_LIFTED_RUNNERS)]:
             self._add(runner)
@@ -158,10 +160,10 @@ class Runners:
         if queue.name in self._python:
             raise LiftError(
                 f"the queue is filled by {self._python[queue.name]}, which runs Python",
-                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue what tf.py_func makes of the tensors",
+                advice=f"{_advice(queue)}; or, in a plain QueueRunner, enqueue the result of a tf.py_func",
                 op=queue.name,
             )
-        feeds = self._feeds.get(queue.name)
+        feeds = self.filled.get(queue.name)
         if feeds:
             return feeds
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
@@ -176,13 +178,9 @@ class Runners:
             op=queue.name,
         )
 
-    def queues(self) -> list[Any]:
-        """List the queues that runners fill."""
-        return [self.graph.get_operation_by_name(name) for name in self._feeds]
-
     def running(self) -> Iterator[Any]:
         """Yield each operation run by a thread once."""
-        yield from dict.fromkeys(feed.op for feeds in self._feeds.values() for feed in feeds)
+        yield from dict.fromkeys(feed.op for feeds in self.filled.values() for feed in feeds)
 
     def _add(self, runner: Any) -> None:
         import tensorflow as tf
@@ -201,7 +199,7 @@ class Runners:
                     op=queue.name,
                 )
             feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
-            self._feeds.setdefault(queue.name, []).append(feed)
+            self.filled.setdefault(queue.name, []).append(feed)
 
 
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
@@ -230,8 +228,8 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
         filling = [*back_from(getattr(op, "op", op) for op in kept.enqueue_ops)]
         if any(op.type in PYTHON for op in filling):
             raise LiftError(
-                f"a Python function fills it, and {others[queue]!r} takes from it besides what is lifted",
-                advice="lift what both take together, as a tuple; or remove the operation that nothing needs",
+                f"a Python function fills the queue, and {others[queue]!r} takes from it, too",
+                advice="take from it once, for both; or remove the operation that nothing needs",
                 op=queue.name,
                 place=location_of(queue),
             )
@@ -239,7 +237,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
     for runner, queue in aside.items():
         if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
             raise LiftError(
-                "threads fill it already, and would go on taking records away from the dataset",
+                "its threads have started, and would take records from the dataset",
                 advice="lift before tf.train.start_queue_runners",
                 op=queue.name,
                 place=location_of(queue),
@@ -254,8 +252,8 @@ def filled_while_read(queue: Any) -> LiftError:
     """Build the error for a queue filled by the same step that reads it."""
     return LiftError(
         "each step fills the queue just before it reads it, and no QueueRunner does",
-        advice="leave the queue out: give each reader a tf.train.string_input_producer(names, shuffle=False) of its "
-        "own, as readers whose records are returned together stay in step; and what is only dequeued, use as it is",
+        advice="leave the queue out: give each reader its own tf.train.string_input_producer(names, shuffle=False), "
+        "which keeps readers in step; use tensors directly where they are only dequeued",
         op=queue.name,
     )
 
@@ -321,7 +319,7 @@ def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
             if not set(wanted) <= set(names):
                 raise LiftError(
                     "tensors are computed inside the tf.cond that fills the queue",
-                    advice="compute them before it, so that the branch holds the enqueue alone",
+                    advice="compute them before it, so that the branch only enqueues",
                     op=op.name,
                 )
             tensors = [arguments[names.index(name)] for name in wanted]

@@ -21,30 +21,30 @@ class Stage:
 
     Attributes:
         name: the name of the operation in the graph.
-        found: the stage in the words of TensorFlow 1.
-        done: its translation in the words of tf.data.
-        unfixed: the reason why the original order was random; the lifted stage gives the same examples in another
+        original: the stage in the words of TensorFlow 1.
+        translation: the stage in the words of tf.data.
+        random_order: the reason why the original order was random; the lifted stage gives the same examples in another
             order. None if the order is the same.
-        drawn: the reason why random values were not reproducible in the original. None if they are the same, or if
-            there are none.
-        place: the file and the line of the script that created the operation, if known.
+        random_values: the reason why random values were not reproducible in the original. None if they are the same, or
+            if there are none.
+        location: the file and the line of the script that created the operation, if known.
     """
 
     name: str
-    found: str
-    done: str
-    unfixed: str | None = None
-    drawn: str | None = None
-    place: str | None = None
+    original: str
+    translation: str
+    random_order: str | None = None
+    random_values: str | None = None
+    location: str | None = None
 
     def __str__(self) -> str:
         remarks = {
-            "in ": self.place,
-            "-> ": self.done,
-            "order not fixed: ": self.unfixed,
-            "values not fixed: ": self.drawn,
+            "in ": self.location,
+            "-> ": self.translation,
+            "order not fixed: ": self.random_order,
+            "values not fixed: ": self.random_values,
         }
-        return "\n   ".join([self.found, *(word + remark for word, remark in remarks.items() if remark is not None)])
+        return "\n   ".join([self.original, *(word + remark for word, remark in remarks.items() if remark is not None)])
 
 
 @attrs.frozen(eq=False)
@@ -93,7 +93,9 @@ class Lifted:
     @property
     def exact(self) -> bool:
         """Check that the original always gave the same elements in the same order, as the dataset does."""
-        return not self.notes and all(stage.unfixed is None and stage.drawn is None for stage in self.stages)
+        return not self.notes and all(
+            stage.random_order is None and stage.random_values is None for stage in self.stages
+        )
 
     def __str__(self) -> str:
         lines = [f"{number}. {stage}" for number, stage in enumerate(self.stages, 1)]
@@ -102,8 +104,8 @@ class Lifted:
             order = "as in the original"
         else:
             order = "not fixed in the original; the examples are the same"
-            if any(stage.drawn is not None for stage in self.stages):
-                order += ", but for random values in them"
+            if any(stage.random_values is not None for stage in self.stages):
+                order += ", except for random values"
         return "\n".join([*lines, f"order: {order}"])
 
 
@@ -134,8 +136,8 @@ def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -
     for source in sorted(sources & emptied.keys()):
         if emptied[source] != names:
             raise LiftError(
-                f"{', '.join(emptied[source])} took a part of it, and was lifted already: each lift gives all",
-                advice="lift what is taken from it together, as a tuple, or what each takes with a queue of its own",
+                f"{', '.join(emptied[source])} was lifted before: each lift yields all elements of the source",
+                advice="lift what one operation takes together, as a tuple; give others a queue of their own",
                 op=source,
                 place=location_of(graph.get_operation_by_name(source)),
             )

@@ -9,7 +9,7 @@ import attrs
 
 from seqrecorder.errors import LiftError, OptionError
 from seqrecorder.legacy.graph import QUEUES, location_of, put_runners_aside, seeds
-from seqrecorder.legacy.lifted import Lifted, check_apart, datasets_of
+from seqrecorder.legacy.lifted import Lifted, check_apart
 from seqrecorder.legacy.queues import check_shuffle_buffer
 from seqrecorder.legacy.subgraph import State
 from seqrecorder.legacy.tf1_behaviour import eagerly, first_behaviour, quiet
@@ -76,7 +76,7 @@ class Returned:
         if tf.is_tensor(leaf):
             if any(getattr(tensor, "graph", None) is not self.graph for tensor in _dense_tensors(leaf)):
                 raise LiftError(
-                    f"{leaf!r} was made outside of the function's graph",
+                    f"{leaf!r} does not belong to the function's graph",
                     advice="make all tensors inside the function that is lifted",
                 )
             return leaf
@@ -85,8 +85,8 @@ class Returned:
                 tf.constant(leaf)
         except (TypeError, ValueError):
             raise LiftError(
-                f"the function returns something of type {type(leaf).__name__}, which is no tensor",
-                advice="return the tensors that it holds, as in lift(lambda: (x.images, x.labels))",
+                f"expected a function that returns tensors, got {type(leaf).__name__}",
+                advice="return the tensors inside, as in lift(lambda: (x.images, x.labels))",
             ) from None
         return leaf
 
@@ -152,8 +152,7 @@ def lift(
     refuses to save Python functions and random operations between the queues, whose state no checkpoint holds.
 
     Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
-    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them. Several users of one
-    queue divided its elements, but each lift gives all of them: lift their tensors together.
+    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them.
 
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
@@ -173,8 +172,8 @@ def lift(
         for a `tf.py_func` in the function.
 
     Raises:
-        LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or a record
-            is returned together with its batch, which a session can run separately. The error says what to do.
+        LiftError: an operation cannot be translated; or other tensors of the same queue were lifted before; or several
+            operations take from one source, and a session can run them separately. The error says what to do.
         OptionError: an option is invalid.
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
@@ -213,11 +212,11 @@ def trace(
             _check_seeds(graph, outside)
     elif tf.executing_eagerly():
         raise LiftError(
-            f"{type(input_fn).__name__} is no function, and eager execution is on, so it is of no graph either",
+            f"expected a function, got {type(input_fn).__name__}; only a graph has tensors to lift",
             advice="give the function that makes the tensors, without calling it",
         )
     elif graph_seed is not None:
-        raise OptionError("graph_seed: tensors that stand in a graph have the seed of that graph")
+        raise OptionError("graph_seed: the tensors are in a graph, which has its seed already")
     else:
         graph = tf.compat.v1.get_default_graph()
         with first_behaviour():
@@ -283,9 +282,12 @@ def translate(
     filled = {name: value for name, value in values.items() if name in queues}
     try:
         with eagerly():
-            translation = Translation(graph, state, datasets_of(graph), shuffle_buffer, filled)
+            translation = Translation(graph, state, shuffle_buffer, filled, {})
             # The functions of this package have no control flow for AutoGraph to convert.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
+            if counts := translation.shared:
+                translation = Translation(graph, state, shuffle_buffer, filled, counts)
+                dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:
         if error.op is None or error.place is not None:
             raise
@@ -296,4 +298,5 @@ def translate(
     notes = tuple(dict.fromkeys(translation.notes))
     for note in notes:
         warnings.warn(f"lift: {note}", stacklevel=4)
-    return Lifted(dataset, tuple(translation.stages), notes, translation.sources, translation.pulls)
+    sources, pulls = frozenset(translation.users), frozenset(translation.pulls)
+    return Lifted(dataset, tuple(translation.stages), notes, sources, pulls)

@@ -51,7 +51,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
     )
 
 
-def rows(feed: Feed) -> int | str:
+def count_rows(feed: Feed) -> int | str:
     """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
     if not feed.many:
         return 1
@@ -59,7 +59,7 @@ def rows(feed: Feed) -> int | str:
     return "?" if count is None else int(count)
 
 
-def unseeded(section: Section) -> str | None:
+def explain_order(section: Section) -> str | None:
     """Explain why the order of a producer changed from run to run, or return None."""
     for op in section.stateful:
         shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
@@ -68,7 +68,7 @@ def unseeded(section: Section) -> str | None:
     return None
 
 
-def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
+def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
     """Explain why random values in elements changed from run to run, or return None.
 
     Args:
@@ -83,13 +83,13 @@ def drawn(sections: Sequence[Section], threads: int, *, unordered: bool) -> str 
             if seeds(op) == (0, 0):
                 return f"{op.type} {op.name!r} has no seed"
             if threads > 1:
-                return f"{threads} threads shared the numbers of {op.type} {op.name!r}"
+                return f"{threads} threads shared the generator of {op.type} {op.name!r}"
             if unordered:
-                return f"which example got which number of {op.type} {op.name!r} followed their order"
+                return f"the values of {op.type} {op.name!r} followed the order of the examples"
     return None
 
 
-def keeps(feed: Feed) -> list[Any]:
+def keep_of(feed: Feed) -> list[Any]:
     """List the `keep` tensor of a feed, if it has one."""
     return [] if feed.keep is None else [feed.keep[0]]
 
@@ -100,16 +100,16 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
     Raises:
         LiftError: a stateful operation decides which elements are kept.
     """
-    for op in back_from(keep.op for keep in keeps(feed)):
+    for op in back_from(keep.op for keep in keep_of(feed)):
         if op in section.stateful:
             raise LiftError(
-                f"{op.type} {op.name!r} decides what is kept of it, and several take from the same source",
+                f"{op.type} {op.name!r} decides at random what is enqueued, and several operations dequeue",
                 advice="take from the source once, and use the result in each place",
                 op=queue.name,
             )
 
 
-def steps(feed: Feed) -> list[str]:
+def describe_put(feed: Feed) -> list[str]:
     """List the transformations of `put`."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
@@ -197,7 +197,7 @@ def _fits(actual: Any, wanted: Any) -> bool:
     return bool(actual.dtype == wanted.dtype and actual.shape.is_compatible_with(wanted.shape))
 
 
-def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int = 0) -> tuple[Any, str, str | None]:
+def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int) -> tuple[Any, str, str | None]:
     """Reorder the elements of a queue from enqueue order to dequeue order.
 
     Args:
@@ -214,7 +214,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
         size = _buffer(queue, capacity, shuffle_buffer)
         seed = queue.get_attr("seed2") or queue.get_attr("seed") or fallback or None
         shuffled = contents.shuffle(size, seed=seed, reshuffle_each_iteration=seed is None)
-        return shuffled, f"shuffle({size})", f"random, by a buffer of {size}"
+        return shuffled, f"shuffle({size})", f"shuffled with a buffer of {size}"
     if queue.type == "PriorityQueueV2":
         why = f"by priority among the {capacity if capacity > 0 else 'whole'} that the queue held when it was full"
         return lowest_first(contents, capacity), f"the lowest first, of {capacity}", why
@@ -247,7 +247,7 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
     import tensorflow as tf
 
     if count < 1:
-        raise LiftError(f"{count} elements are taken at a time", advice="take at least 1", op=queue.name)
+        raise LiftError(f"expected a batch size of 1 or more, got {count}", advice="dequeue at least 1", op=queue.name)
     if queue.type != "PaddingFIFOQueueV2":
         return contents.batch(count, drop_remainder=not rest), f"batch({count}, drop_remainder={not rest})"
     declared = [tf.TensorShape(shape) for shape in queue.get_attr("shapes")]
@@ -256,19 +256,3 @@ def grouped(queue: Any, contents: Any, count: int, *, rest: bool, sparse: Sequen
         contents = contents.map(lambda *row: tuple(with_shape(x, s) for x, s in zip(row, shapes, strict=True)))
     padded = contents.padded_batch(count, shapes, drop_remainder=not rest)
     return padded, f"padded_batch({count}, drop_remainder={not rest})"
-
-
-def several_at_once(contents: Any, count: int) -> Any:
-    """Group `count` consecutive elements of any shapes into a tuple of tuples."""
-    import tensorflow as tf
-
-    specs = contents.element_spec
-    packed = contents.map(lambda *row: tf.stack([tf.io.serialize_tensor(x) for x in row]))
-
-    def unpack(rows: Any) -> Any:
-        return tuple(
-            tuple(with_shape(tf.io.parse_tensor(rows[i, j], s.dtype), s.shape) for j, s in enumerate(specs))
-            for i in range(count)
-        )
-
-    return packed.batch(count, drop_remainder=True).map(unpack)

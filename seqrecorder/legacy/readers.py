@@ -16,7 +16,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.legacy.graph import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     Files = Any
 
@@ -94,9 +94,8 @@ def _after_swaps(here: Any, other: Any) -> Any:
 
 
 # `tf.data.TextLineDataset` streams, but drops every carriage return; the reader of TensorFlow 1 dropped only those at
-# line ends. `FixedLengthRecordDataset` fails if blocks do not fill a file, and no operation returns the length of a
-# file. So a large file is read byte by byte. That takes a few tenths of a microsecond a byte, a fifth of the time that
-# a queue took.
+# line ends. `FixedLengthRecordDataset` fails if blocks do not fill a file. So a large file is read byte by byte, which
+# takes a few tenths of a microsecond a byte, a fifth of the time that a queue took.
 
 BLOCK = 1 << 18
 """Bytes of a large file that are split into lines at a time."""
@@ -131,29 +130,15 @@ def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
         lines, begun = _split(begun + block, last)
         return (begun, number + tf.size(lines, tf.int64)), keyed_lines(lines, number)
 
-    def of_content(content: Any) -> Any:
-        lines, _ = _split(content, tf.constant(value=True))
-        return tf.data.Dataset.from_tensor_slices(keyed_lines(lines, zero))
-
-    zero = tf.constant(0, tf.int64)
-    return small_or_large(path, of_content, lambda: _blocks_of(path).scan((tf.constant(""), zero), step).unbatch())
-
-
-def small_or_large(path: Any, of_content: Callable[[Any], Any], streamed: Callable[[], Any]) -> Any:
-    """Read a small file at once, and stream one of more than `SMALL` bytes.
-
-    Args:
-        path: string scalar.
-        of_content: returns the dataset for the content of a small file; an empty one for no content.
-        streamed: returns the dataset that streams the file.
-    """
-    import tensorflow as tf
-
     def read(beyond_small: Any) -> Any:
         large = tf.strings.length(beyond_small) > 0
         content = tf.cond(large, lambda: tf.constant(""), lambda: tf.io.read_file(path))
-        return of_content(content).concatenate(streamed().take(tf.where(large, tf.constant(-1, tf.int64), 0)))
+        lines, _ = _split(content, tf.constant(value=True))
+        streamed = _blocks_of(path).scan((tf.constant(""), zero), step).unbatch()
+        small = tf.data.Dataset.from_tensor_slices(keyed_lines(lines, zero))
+        return small.concatenate(streamed.take(tf.where(large, tf.constant(-1, tf.int64), 0)))
 
+    zero = tf.constant(0, tf.int64)
     beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=SMALL)
     return beyond.concatenate(tf.data.Dataset.from_tensors("")).take(1).flat_map(read)
 
@@ -179,15 +164,6 @@ def _blocks_of(path: Any) -> Any:
     return tf.data.FixedLengthRecordDataset(path, 1).batch(BLOCK).map(join).concatenate(end)
 
 
-# `tf.data.FixedLengthRecordDataset` streams, but has no hop, and fails if records do not fill a file. No operation
-# returns the length of a file, but this dataset tells whether a file is longer than a footer. A search over a few dozen
-# footers finds the length, and then the tail behind the last record can be declared as the footer.
-
-_BASE = 32
-_DIGITS = 10
-"""Digits of a length in base 32, which allows up to 2**50 bytes."""
-
-
 def key_of(path: Any, number: Any) -> Any:
     """Join path and record number or offset to the key of a record."""
     import tensorflow as tf
@@ -203,28 +179,17 @@ def slices_of(
 
     hop = hop_bytes or record_bytes
 
-    def count_in(size: Any) -> Any:
-        room = size - (header_bytes + footer_bytes + record_bytes)
-        return tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
-
-    def of_content(content: Any) -> Any:
-        def record(number: Any) -> Any:
-            return tf.strings.substr(content, header_bytes + number * hop, tf.constant(record_bytes, tf.int64))
-
-        return tf.data.Dataset.range(count_in(_length(content))).map(record)
-
-    def of_size(size: Any) -> Any:
-        count = count_in(size)
-        footer = tf.maximum(size - header_bytes - count * record_bytes, 0)
-        return tf.data.FixedLengthRecordDataset(path, record_bytes, header_bytes, footer).take(count)
-
+    content = tf.io.read_file(path)
     if encoding:
-        values = of_content(tf.io.decode_compressed(tf.io.read_file(path), encoding))
-    elif hop != record_bytes:
-        values = of_content(tf.io.read_file(path))
-    else:
-        values = small_or_large(path, of_content, lambda: sizes_of(path).flat_map(of_size))
-    return values.enumerate().map(lambda number, value: (key_of(path, number), value))
+        content = tf.io.decode_compressed(content, encoding)
+    room = _length(content) - (header_bytes + footer_bytes + record_bytes)
+    count = tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
+
+    def record(number: Any) -> Any:
+        start = header_bytes + number * hop
+        return key_of(path, number), tf.strings.substr(content, start, tf.constant(record_bytes, tf.int64))
+
+    return tf.data.Dataset.range(count).map(record)
 
 
 def _length(content: Any) -> Any:
@@ -232,39 +197,10 @@ def _length(content: Any) -> Any:
 
     # `tf.strings.length` is an int32, which overflows for files over 2 GiB.
     length = tf.cast(tf.strings.length(content), tf.int64)
-    message = "a file is over 2 GiB, unpacked, and is held as a whole: unpack it on disk, and leave hop_bytes out"
+    message = "expected at most 2 GiB, uncompressed, got a larger file: use tf.data.FixedLengthRecordDataset"
     check = tf.debugging.Assert(length >= 0, [message])
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(length)
-
-
-def sizes_of(path: Any) -> Any:
-    """Determine the length of a file without reading it, as a dataset of one element.
-
-    Args:
-        path: string scalar.
-    """
-    import tensorflow as tf
-
-    def known(size: Any) -> Any:
-        return tf.data.Dataset.from_tensors(("", size))
-
-    def at_least(size: Any) -> Any:
-        """Return a dataset of `size`, empty if the file is shorter."""
-        beyond = tf.data.FixedLengthRecordDataset(path, 1, footer_bytes=size - 1)
-        return tf.data.Dataset.zip((beyond.take(1), tf.data.Dataset.from_tensors(size)))
-
-    sizes = known(tf.constant(0, tf.int64))
-    for digit in reversed(range(_DIGITS)):
-
-        def with_digit(_: Any, size: Any, step: int = _BASE**digit) -> Any:
-            # Try the largest digit first, so that one dataset is enough: each takes time to build, and an iterator over
-            # a loop or a `reduce` could not be saved.
-            tried = tf.data.Dataset.range(_BASE - 1, 0, -1).flat_map(lambda times: at_least(size + times * step))
-            return tried.concatenate(known(size)).take(1)
-
-        sizes = sizes.flat_map(with_digit)
-    return sizes.map(lambda _, size: size)
 
 
 FRAME = 16
@@ -375,8 +311,8 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
     tail silently, as the old reader did. The old reader also stopped reading all files at one that was shorter than
-    its header; here the next file follows. Large files are streamed, except for ZLIB files and records that overlap or
-    leave gaps (`hop_bytes`): these files are read into memory, and may have up to 2 GiB uncompressed.
+    its header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB
+    uncompressed.
 
     Args:
         files: see the module.

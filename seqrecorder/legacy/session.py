@@ -86,7 +86,7 @@ def replaced(
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
     with eagerly(), compared_by_value():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
-    stages = *lifted.stages, attrs.evolve(stage, place=location_in(traceback.extract_stack()))
+    stages = *lifted.stages, attrs.evolve(stage, location=location_in(traceback.extract_stack()))
     return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages, recipe=recipe), name=stage.name)
 
 

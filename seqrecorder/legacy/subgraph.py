@@ -63,10 +63,11 @@ def check(op: Any) -> None:
     tensors = [*op.inputs, *op.outputs]
     holders = [through_identities(tensor).op for tensor in tensors]
     if sources := [describe(holder) for holder in holders if holder.type in QUEUES or holder.type in READERS]:
-        inside, other = f"{sources[0]} is used inside a tf.cond or a loop", f"asks {sources[0]} for something else"
+        inside = f"{sources[0]} is used inside a tf.cond or a loop"
+        other = f"{op.type} uses {sources[0]} for something other than its elements"
         raise LiftError(
-            inside if op.type in (*CONDITIONALS, *_LOOPS) else f"{op.type} {other} than its elements",
-            advice="take from it before, and choose from or loop over what was taken; leave out what counts, and use "
+            inside if op.type in (*CONDITIONALS, *_LOOPS) else other,
+            advice="dequeue before the branch or loop, and use the tensors in it; replace counters by "
             "tf.data.Dataset.enumerate on the lifted dataset",
             op=op.name,
         )
@@ -81,7 +82,7 @@ def check(op: Any) -> None:
         and (holder.type in VARIABLES or holder.type in TABLES)
     ]
     if changed or any(kept):
-        state = f"an operation of type {op.type} keeps a state that cannot be translated"
+        state = f"an operation of type {op.type} has state that cannot be translated"
         raise LiftError(
             f"{op.type} changes {changed[0]} while the pipeline runs" if changed else state,
             advice="leave it out of the input function: datasets do not change variables",
@@ -163,8 +164,8 @@ def cut_section(
         users = [user for user in op.outputs[0].consumers() if user.name in section.inner]
         if users:
             raise LiftError(
-                f"the count itself is used, by {users[0].name!r}",
-                advice="count what comes out (tf.data.Dataset.enumerate) after lifting",
+                f"the epoch counter is used by {users[0].name!r}",
+                advice="count the elements of the lifted dataset with tf.data.Dataset.enumerate",
                 op=op.name,
             )
     if len(section.pulls) > 1:
@@ -242,7 +243,7 @@ def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = (
     section = cut_section(tensors, (), datasets, state.feed)
     if section.pulls or section.stateful:
         raise LiftError(
-            "a number that should be fixed, such as that of a batch, is drawn or read from a queue",
+            "expected a constant, such as a batch size, got a number that is random or read from a queue",
             advice="take single elements, and batch the lifted dataset",
             op=tensors[0].op.name,
         )

@@ -49,7 +49,7 @@ def test_bucket_by_sequence_length_is_that_of_datasets(smaller, sizes):
         np.testing.assert_array_equal(batch["steps"], steps)
         np.testing.assert_array_equal(tf.sparse.to_dense(batch["sparse"])[:, 0], rows[:, 0])
     assert not lifted.exact
-    assert lifted.stages[-1].place.startswith(f"{__file__}, line ")
+    assert lifted.stages[-1].location.startswith(f"{__file__}, line ")
     in_session = queue_run(bucketed(smaller, sizes))
     assert [plain(lengths).tolist() for lengths, _ in in_session] == [x.numpy().tolist() for x, _ in outputs]
 
@@ -287,29 +287,6 @@ def test_bounding_boxes():
     assert boxes.numpy().tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
     with pytest.raises(ValueError, match="BoundingBox expects 4 keys but got 1"):
         slim.tfexample_decoder.BoundingBox(["ymin"])
-
-
-def test_sparse_tensors_of_examples():
-    """Values stand at the places that their records name, in a shape that they name, or that is always the same."""
-    features = {
-        "places": tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 3])),
-        "values": tf.train.Feature(float_list=tf.train.FloatList(value=[2, 0.5])),
-        "size": tf.train.Feature(int64_list=tf.train.Int64List(value=[5])),
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
-    specs = {"places": v1.VarLenFeature(tf.int64), "values": v1.VarLenFeature(tf.float32)}
-    specs["size"] = v1.FixedLenFeature([1], tf.int64)
-    sparse = slim.tfexample_decoder.SparseTensor
-    handlers = {
-        "named": sparse("places", "values", "size"),
-        "fixed": sparse("places", "values", shape=[4], densify=True, default_value=-1.0),
-        "own": sparse("places", "values"),
-    }
-    named, fixed, own = slim.tfexample_decoder.TFExampleDecoder(specs, handlers).decode(example)
-    assert named.indices.numpy().tolist() == [[1], [3]]
-    assert tf.sparse.to_dense(named).numpy().tolist() == [0, 2, 0, 0.5, 0]
-    assert fixed.numpy().tolist() == [-1, 2, -1, 0.5]
-    assert own.dense_shape.numpy().tolist() == [2]
 
 
 def test_slim_reads_in_order(texts):

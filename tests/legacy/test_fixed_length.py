@@ -1,11 +1,10 @@
-"""Records of one length in files that are not read at once: against FixedLengthRecordReader."""
+"""Records of one length: against FixedLengthRecordReader."""
 
 import pytest
 import tensorflow as tf
 from queue_runs import queue_run, rest_after, v1
 
 from seqrecorder import legacy
-from seqrecorder.legacy import readers
 
 SIZES = [
     {"record_bytes": 7},
@@ -18,28 +17,15 @@ SIZES = [
 
 
 @pytest.fixture
-def paths(tmp_path, monkeypatch):
-    """Files below, at and above the size from which they are read as they are needed; fewer digits take less time."""
-    monkeypatch.setattr(readers, "SMALL", 32)
-    monkeypatch.setattr(readers, "_DIGITS", 2)
+def paths(tmp_path):
+    """Files of sizes that records fill, and of others."""
     for size in (31, 32, 33, 47, 48, 49, 400):
         (tmp_path / f"{size}").write_bytes(bytes(number % 251 for number in range(size)))
     return [str(tmp_path / f"{size}") for size in (400, 31, 49, 32, 48, 33, 47)]
 
 
-def test_sizes(tmp_path):
-    """The length of a file is found without reading it."""
-    (tmp_path / "empty").touch()
-    (tmp_path / "one").write_bytes(b"1")
-    with (tmp_path / "hole").open("wb") as file:
-        file.truncate(5 * 2**32 + 12345)
-    paths = [str(tmp_path / name) for name in ("empty", "one", "hole")]
-    outputs = tf.data.Dataset.from_tensor_slices(paths).flat_map(readers.sizes_of)
-    assert list(outputs.as_numpy_iterator()) == [0, 1, 5 * 2**32 + 12345]
-
-
 @pytest.mark.parametrize("sizes", SIZES)
-def test_large_files(paths, sizes):
+def test_sizes(paths, sizes):
     """Records, with hops, headers and footers, without what is left at the end, are those of the old reader."""
 
     def input_fn():
@@ -51,7 +37,7 @@ def test_large_files(paths, sizes):
     assert list(legacy.fixed_length_records(paths, **sizes).as_numpy_iterator()) == expected
 
 
-def test_a_position_inside_a_large_file_is_saved(paths, tmp_path):
+def test_a_position_inside_a_file_is_saved(paths, tmp_path):
     """An iterator goes on in the middle of a file, between records that overlap."""
     dataset = legacy.fixed_length_records(paths, 7, hop_bytes=3)
     everything = list(dataset.as_numpy_iterator())

@@ -76,6 +76,12 @@ def in_different_ways():
     return reader.read(queue).value, reader.read_up_to(queue, 2)
 
 
+def of_towers():
+    queue = tf.queue.PaddingFIFOQueue(9, [tf.int32], shapes=[[None]])
+    v1.train.add_queue_runner(v1.train.QueueRunner(queue, [queue.enqueue([tf.range(numbers())])]))
+    return [queue.dequeue() for _ in range(3)]
+
+
 def counts():
     queue = v1.train.range_input_producer(9, shuffle=False)
     return queue.dequeue() + queue.size()
@@ -124,36 +130,40 @@ def from_an_iterator():
 
 REFUSED = {
     fed_queue: ("fed: no QueueRunner fills the queue; 'fed_enqueue' does", "lift(..., feed={'fed': dataset})"),
-    fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "enqueue what tf.py_func makes"),
+    fed_by_thread: ("fed: the queue is filled by a Feeder, which runs Python", "enqueue the result of a tf.py_func"),
     fed_by_runner: ("holder: it is a placeholder, fed from Python at each step", "feed={queue: dataset}"),
     filled_in_the_same_step: (
         "handed: each step fills the queue just before it reads it, and no QueueRunner does",
         "leave the queue out",
     ),
-    filled_for_what_is_dequeued: ("handed: each step fills the queue just before it reads it", "use as it is"),
+    filled_for_what_is_dequeued: ("handed: each step fills the queue just before it reads it", "use tensors directly"),
     two_at_a_time: (
         "twice: a thread runs 'group_deps', which fills the queue 2 times at once",
         "one enqueue operation",
     ),
     chosen_queue: ("an operation of type", "choose the queue in Python"),
-    in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "take from it before"),
-    in_different_ways: ("is read in different ways, in what is returned, and in what", "read from it once"),
+    in_a_branch: ("FIFOQueue 'input_producer' is used inside a tf.cond or a loop", "dequeue before the branch"),
+    in_different_ways: ("several operations take from TextLineReader", "take from it once"),
+    of_towers: ("several operations take from PaddingFIFOQueue", "take from it once"),
     counts: ("the size of a queue is used", "leave it out"),
     reader_counts: (
-        "ReaderNumRecordsProducedV2 asks WholeFileReader 'WholeFileReaderV2' for something else",
+        "ReaderNumRecordsProducedV2 uses WholeFileReader 'WholeFileReaderV2' for something other",
         "enumerate",
     ),
     changes_a_variable: ("AssignAddVariableOp changes 'seen' while the pipeline runs", "leave it out"),
     changes_a_reference: ("AssignAdd", "leave it out"),
-    keeps_a_state: ("an operation of type StackPushV2 keeps a state", "leave it out"),
-    uses_the_count: ("the count itself is used", "enumerate"),
-    of_read_size: ("such as that of a batch, is drawn or read from a queue", "batch the lifted dataset"),
-    of_no_size: ("0 elements are taken at a time", "at least 1"),
+    keeps_a_state: ("an operation of type StackPushV2 has state", "leave it out"),
+    uses_the_count: ("the epoch counter is used", "enumerate"),
+    of_read_size: (
+        "such as a batch size, got a number that is random or read from a queue",
+        "batch the lifted dataset",
+    ),
+    of_no_size: ("expected a batch size of 1 or more, got 0", "at least 1"),
     from_an_iterator: ("it takes from a tf.data iterator", "without lift"),
-    lambda: tf.constant(1): ("depends on no queue or reader", "constants need no lifting"),
+    lambda: tf.constant(1): ("depend on no queue or reader", "constants need no lift"),
     lambda: tf.data.Dataset.range(3): ("the function returns a tf.data.Dataset", "call the function itself"),
     lambda: (numbers(), object()): (
-        "the function returns something of type object, which is no tensor",
+        "expected a function that returns tensors, got object",
         "return the tensors",
     ),
 }
@@ -248,7 +258,7 @@ def test_tensors_of_another_graph():
     with tf.Graph().as_default():
         other = tf.constant(1)
     for outside in (other, tf.constant(1)):
-        with pytest.raises(sr.LiftError, match="was made outside of the function's graph"):
+        with pytest.raises(sr.LiftError, match="does not belong to the function's graph"):
             legacy.lift(lambda outside=outside: (numbers(), outside))
 
 
@@ -283,7 +293,7 @@ def test_a_competitor_that_is_not_lifted_is_noted():
         v1.train.batch([number * 2], 3)
         return v1.train.batch([number], 3)
 
-    with pytest.warns(UserWarning, match=r"lift: 'batch/fifo_queue_enqueue' took elements of 'input_producer' away"):
+    with pytest.warns(UserWarning, match=r"lift: 'batch/fifo_queue_enqueue' took some elements of 'input_producer'"):
         lifted = legacy.trace(input_fn)
     assert "note: " in str(lifted)
     assert not lifted.exact
@@ -308,11 +318,11 @@ def test_explanation(records, capsys):
         "   -> flat_map(TFRecordDataset(''))\n"
         "3. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue' is filled\n"
         f"   in line {first + 3}\n"
-        "   -> as it comes\n"
+        "   -> unchanged\n"
         "4. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
         f"   in line {first + 3}\n"
         "   -> shuffle(20)\n"
-        "   order not fixed: random, by a buffer of 20\n"
+        "   order not fixed: shuffled with a buffer of 20\n"
         "5. dequeue_many(4) of RandomShuffleQueue 'shuffle_batch/random_shuffle_queue'\n"
         f"   in line {first + 3}\n"
         "   -> batch(4, drop_remainder=True)\n"

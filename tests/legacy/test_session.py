@@ -138,7 +138,7 @@ def test_python_that_fills_a_queue_for_two_is_not_lifted_for_one():
             queue = by_hand("first", fill)
             other, mine = queue.dequeue(), queue.dequeue()
             if fill == "python":
-                with pytest.raises(sr.LiftError, match="a Python function fills it, and 'fifo_queue_Dequeue'"):
+                with pytest.raises(sr.LiftError, match="a Python function fills the queue, and 'fifo_queue_Dequeue'"):
                     legacy.lift(mine)
             else:
                 lifted = legacy.get_next(legacy.lift(mine))
@@ -154,7 +154,7 @@ def test_queues_whose_threads_run_are_not_lifted():
     with tf.Graph().as_default(), v1.Session() as session:
         queue = by_hand("first", "producer")
         session.run(v1.local_variables_initializer())
-        with running(session), pytest.raises(sr.LiftError, match=r"threads fill it already.*lift before tf\.train\."):
+        with running(session), pytest.raises(sr.LiftError, match=r"its threads have started.*lift before tf\.train\."):
             legacy.lift(queue.dequeue())
 
 
@@ -172,7 +172,7 @@ def test_tensors_that_divide_a_queue_are_lifted_together(taken):
         legacy.get_next(legacy.lift(take(0)))
         legacy.get_next(legacy.lift(v1.train.range_input_producer(3, shuffle=False, num_epochs=1).dequeue()))
         second = take(1)
-        with pytest.raises(sr.errors.LiftError, match=r"lifted already: each lift gives all.*it together") as raised:
+        with pytest.raises(sr.errors.LiftError, match=r"lifted before: each lift yields all.*together") as raised:
             legacy.lift(second)
         assert __file__ in str(raised.value)
 
@@ -181,9 +181,9 @@ def test_tensors_are_lifted_in_their_graph_only():
     """Outside of it they are of none that could be asked; and its seed is already in them."""
     with tf.Graph().as_default():
         tensors = batches()
-        with pytest.raises(sr.errors.OptionError, match="graph_seed: tensors that stand in a graph"):
+        with pytest.raises(sr.errors.OptionError, match="graph_seed: the tensors are in a graph"):
             legacy.lift(tensors, graph_seed=3)
-    with pytest.raises(sr.errors.LiftError, match="dict is no function, and eager execution is on"):
+    with pytest.raises(sr.errors.LiftError, match="expected a function, got dict"):
         legacy.lift(tensors)
 
 
@@ -196,7 +196,7 @@ def test_it_is_lifted_again():
 
     lifted = legacy.trace(input_fn)
     np.testing.assert_array_equal(np.concatenate(list(lifted.dataset.as_numpy_iterator())), np.arange(8) + 1)
-    assert "a producer of 10 elements" in lifted.stages[0].found
+    assert "a producer of 10 elements" in lifted.stages[0].original
     assert lifted.exact
 
 

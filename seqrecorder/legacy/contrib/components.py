@@ -26,7 +26,7 @@ def by_name(signature: str, more: Sequence[Any], named: Mapping[str, Any]) -> di
     arguments = dict(zip(names, more, strict=False))
     wrong = [*more[len(names) :], *(name for name in named if name not in names or name in arguments)]
     if wrong:
-        raise TypeError(f"expected at most one each of {', '.join(names)}, got {wrong[0]!r} beside them")
+        raise TypeError(f"expected each of {', '.join(names)} at most once, and no other argument; got {wrong[0]!r}")
     return {**arguments, **named}
 
 

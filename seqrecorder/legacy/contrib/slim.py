@@ -241,41 +241,6 @@ class Image(ItemHandler):
         return image if self._shape is None else tf.reshape(image, self._shape)
 
 
-class SparseTensor(ItemHandler):
-    """`slim.tfexample_decoder.SparseTensor`: a sparse tensor of values and their indices in each row.
-
-    Args:
-        indices_key: the name of the sparse feature of indices, by default `indices`.
-        values_key: the name of the sparse feature of values, by default `values`.
-        shape_key: the name of the feature with its shape.
-        shape: the shape, if it is constant; by default, the shape of the indices feature.
-        densify: whether to convert it to a dense tensor.
-        default_value: the value of missing elements in a dense tensor.
-    """
-
-    def __init__(
-        self,
-        indices_key: str | None = None,
-        values_key: str | None = None,
-        shape_key: str | None = None,
-        shape: Any = None,
-        densify: bool = False,
-        default_value: Any = 0,
-    ) -> None:
-        super().__init__([indices_key or "indices", values_key or "values", *filter(None, [shape_key])])
-        self._shape, self._densify, self._default_value = shape, densify, default_value
-
-    def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Build the sparse tensor; convert it to a dense one if `densify` is set."""
-        import tensorflow as tf
-
-        positions, values, *shapes = (keys_to_tensors[key] for key in self.keys)
-        shape = _dense(shapes[0]) if shapes else self._shape or positions.dense_shape
-        at = tf.concat([positions.indices[:, :-1], tf.cast(positions.values, tf.int64)[:, tf.newaxis]], 1)
-        tensor = tf.SparseTensor(at, values.values, tf.cast(shape, tf.int64))
-        return _dense(tensor, self._default_value) if self._densify else tensor
-
-
 class BoundingBox(ItemHandler):
     """`slim.tfexample_decoder.BoundingBox`: the boxes of an example, `(n, 4)`, whose sides are features.
 
@@ -451,7 +416,6 @@ tfexample_decoder = types.SimpleNamespace(
     Image=Image,
     ItemHandler=ItemHandler,
     ItemHandlerCallback=ItemHandlerCallback,
-    SparseTensor=SparseTensor,
     TFExampleDecoder=TFExampleDecoder,
     Tensor=Tensor,
 )

@@ -85,8 +85,8 @@ def bucket(
         return batches.map(lambda which, *columns: (tf.cast(which[0], tf.int32), tuple(components.restore(columns))))
 
     original = f"{num_buckets} buckets of {batch_size} examples"
-    unfixed = "which bucket was full first depended on threads"
-    stage = Stage(options.get("name") or "bucket", original, "bucket_by_sequence_length", unfixed)
+    random_order = "thread timing decided which bucket was full first"
+    stage = Stage(options.get("name") or "bucket", original, "bucket_by_sequence_length", random_order)
     boundaries = options.get("boundaries")
     targets = components.targets if boundaries else [which, *components.targets]
     kept = () if tf.get_static_value(keep) else (keep,)

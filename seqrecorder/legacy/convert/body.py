@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from seqrecorder.legacy.convert.parsing import PARSERS, print_parse
+from seqrecorder.legacy.convert.parsing import PARSERS, group_tensors, print_parse
 from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
@@ -37,31 +37,29 @@ _INFIX = {
     "LogicalAnd": "&",
     "LogicalOr": "|",
 }
-_ELEMENTWISE = {"Maximum": "maximum", "Minimum": "minimum", "Equal": "equal", "NotEqual": "not_equal"}
+_ELEMENTWISE = ("Maximum", "Minimum", "Equal", "NotEqual")
+
+
+def _snake_case(kind: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+
+
+_SAME_NAME = (
+    *("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square", "Range", "Abs", "Floor", "Exp", "Sign"),
+    *("Where", "Round", "Sin", "Cos", "Tanh", "Rank", "Sigmoid", "ExpandDims", "LogicalNot", "ZerosLike", "OnesLike"),
+    *("BroadcastTo", "GatherNd", "ScatterNd"),
+)
 _FUNCTIONS = {
-    **{name: name.lower() for name in ("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square")},
-    **{name: name.lower() for name in ("Range", "Abs", "Floor", "Exp", "Sign", "Where", "Round", "Sin", "Cos", "Tanh")},
-    "ExpandDims": "expand_dims",
+    **{kind: _snake_case(kind) for kind in _SAME_NAME},
+    **{kind: f"math.{_snake_case(kind)}" for kind in ("Log", "Rsqrt", "Ceil", "InvertPermutation")},
     "Neg": "negative",
-    "LogicalNot": "logical_not",
     "ReverseV2": "reverse",
-    "ZerosLike": "zeros_like",
-    "OnesLike": "ones_like",
     "SelectV2": "where",
-    "BroadcastTo": "broadcast_to",
-    "Log": "math.log",
-    "Rsqrt": "math.rsqrt",
     "ReadFile": "io.read_file",
     "LinSpace": "linspace",
-    "Rank": "rank",
     "StringLength": "strings.length",
     "StringLower": "strings.lower",
     "StringStrip": "strings.strip",
-    "Ceil": "math.ceil",
-    "Sigmoid": "sigmoid",
-    "GatherNd": "gather_nd",
-    "ScatterNd": "scatter_nd",
-    "InvertPermutation": "math.invert_permutation",
 }
 """Functions of TensorFlow 2 that take the same inputs as the operation, in the same order."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
@@ -212,7 +210,7 @@ class Body:
         if known is not None:
             return self._constant(tensor, known)
         if op.name in self._section.cut and op.type not in TABLES:
-            return self._constant(tensor, self.module.initial(op))
+            return self._constant(tensor, self.module.state.value_of(op))
         if op.name in self._section.pulls or op.name not in self._section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
         call = self.module.calls.get((id(tensor.graph), tensor.name))
@@ -358,7 +356,7 @@ class Body:
             [holder] = self.assign(line.targets, text)
             self._texts |= {tensor.name: f"{holder}[{number}]" for number, tensor in enumerate(tensors)}
             return
-        base = identifier(re.sub("(?<=[a-z])(?=[A-Z])", "_", kind.removesuffix("V2"))) or "value"
+        base = identifier(_snake_case(kind.removesuffix("V2"))) or "value"
         names = line.targets if fits else [line.targets[0] if len(line.targets) == 1 else base] * len(tensors)
         marks = self.assign([name or base for name in names], text)
         self._texts |= dict(zip((x.name for x in tensors), marks, strict=True))
@@ -437,7 +435,7 @@ class Body:
             left = f"({left})" if isinstance(left, Infix) and (left.level < level or level == 0) else left
             return Infix.of(f"{left} {operator} {_atom(right)}", operator)
         if kind in _ELEMENTWISE:
-            return f"tf.{_ELEMENTWISE[kind]}({self._left(inputs)}, {self.number(inputs[1])})"
+            return f"tf.{_snake_case(kind)}({self._left(inputs)}, {self.number(inputs[1])})"
         if kind == "Reshape" and not np.size(tf_value(inputs[1]) if tf_value(inputs[1]) is not None else 1):
             return f"tf.reshape({self.value(inputs[0])}, [])"
         if kind in _FUNCTIONS and not (kind == "StringLength" and op.get_attr("unit") != b"BYTE"):
@@ -458,18 +456,12 @@ class Body:
 
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
             raise NotPrintableError(f"{op.type} {op.name!r}")
-        shown, position, implied = [], 0, set()
+        shown, implied, inputs = [], set(), group_tensors(op, op.op_def.input_arg, op.inputs)
         for argument in op.op_def.input_arg:
-            several = argument.number_attr or argument.type_list_attr
             implied |= {argument.type_attr, argument.number_attr, argument.type_list_attr}
-            if several:
-                count = op.get_attr(several) if argument.number_attr else len(op.get_attr(several))
-                inside = ", ".join(map(self.value, op.inputs[position : position + count]))
-                shown.append(f"{argument.name}=[{inside}]")
-                position += count
-            else:
-                shown.append(f"{argument.name}={self.value(op.inputs[position])}")
-                position += 1
+            inside = ", ".join(map(self.value, inputs[argument.name]))
+            several = argument.number_attr or argument.type_list_attr
+            shown.append(f"{argument.name}=[{inside}]" if several else f"{argument.name}={inside}")
         for attribute in op.op_def.attr:
             has_default = attribute.HasField("default_value")
             if attribute.name in implied or (

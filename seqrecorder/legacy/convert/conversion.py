@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _BATCHES = 100
-_WAY_OUT = "write the reader yourself, and check it by seqrecorder.legacy.compare"
+_WAY_OUT = "write the reader yourself, and check it with seqrecorder.legacy.compare"
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -107,7 +107,7 @@ class Conversion:
         """
         conversions = [self, *others]
         if any(conversion.files or not conversion.printed for conversion in conversions):
-            raise OptionError("only modules that are printed, without files beside them, can be put together")
+            raise OptionError("only printed modules without data files can be merged")
         source, calls = join([conversion.source for conversion in conversions])
         with _import_module(source, {}) as module:
             for conversion, call in zip(conversions, calls, strict=True):
@@ -131,7 +131,7 @@ class Conversion:
         if self.schema is None:
             raise LiftError(
                 "the function parses no Example and no SequenceExample, so there is no record class",
-                advice="write what it gives: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
+                advice="write its output: sr.write takes dictionaries, sr.from_csv the rows of a CSV file",
             )
         with _copy_records(self._facts) as path:
             raw, shapes = _find_raw(self._facts)
@@ -217,15 +217,15 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
     else:
-        raise LiftError(f"what was printed gives something else ({problem})", advice=_WAY_OUT)
+        raise LiftError(f"the printed module gives other batches ({problem})", advice=_WAY_OUT)
     in_turn = _is_ordered(lifted)
-    with fixed_random_numbers() if any(stage.drawn for stage in lifted.stages) else contextlib.nullcontext():
+    with fixed_random_numbers() if any(stage.random_values for stage in lifted.stages) else contextlib.nullcontext():
         proof = _compare(
             call, lambda: lift_trace(call, graph_seed=graph_seed).dataset, facts, ordered=in_turn, proved=False
         )
     if not proof.equal:
-        raise LiftError(f"what was lifted gives something else ({proof.difference})", advice=_WAY_OUT)
-    lines = [f"kept as a lift, as it has no form in tf.data: {problem}", f"on the data: {proof}"]
+        raise LiftError(f"the lifted dataset gives other batches ({proof.difference})", advice=_WAY_OUT)
+    lines = [f"lifted, because it cannot be printed: {problem}", f"on the data: {proof}"]
     report = _build_report(lines, lifted, trace)
     source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _infer_schema(facts), printed=False, _facts=facts)
@@ -278,7 +278,7 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
 
 def _build_report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
     if datasets_of(trace.graph):
-        lines.append("functions of tf.contrib ran as seqrecorder.legacy.contrib has them")
+        lines.append("functions of tf.contrib were replaced by those of seqrecorder.legacy.contrib")
     return "\n".join([*lines, "", str(lifted)])
 
 
@@ -340,7 +340,7 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
     Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
     """
     facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
-    drawn = any(stage.drawn is not None for stage in lifted.stages)
+    drawn = any(stage.random_values is not None for stage in lifted.stages)
     ordered = _is_ordered(lifted)
     ways = [(ordered, False)] if ordered else [(True, True), (False, False)]
     for in_turn, is_still in ways:
@@ -354,7 +354,8 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
             module = stack.enter_context(_import_module(source, pipeline.files))
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqrecorder-")))
             proofs.append((f"on the data{suffix}", _compare(call, module.inputs, facts, ordered=in_turn)))
-            if not facts.files or facts.reader is None or "files" not in _parameters(module) or facts.uses_contrib:
+            takes_files = "files" in inspect.signature(module.inputs).parameters
+            if not facts.files or facts.reader is None or not takes_files or facts.uses_contrib:
                 continue
             cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
@@ -365,11 +366,7 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
 
 
 def _is_ordered(lifted: Lifted) -> bool:
-    return all(stage.unfixed is None for stage in lifted.stages) and not lifted.notes
-
-
-def _parameters(module: Any) -> tuple[str, ...]:
-    return tuple(inspect.signature(module.inputs).parameters)
+    return all(stage.random_order is None for stage in lifted.stages) and not lifted.notes
 
 
 def _compare(
@@ -392,7 +389,7 @@ def _compare(
     olds, news = [old for old, _ in runs], [new for _, new in runs]
     if not olds[0].batches and not news[0].batches and paths is None:
         raise LiftError(
-            f"the function gives no batch{olds[0].why}, so that nothing can be compared",
+            f"the function gives no batch{olds[0].why}, so nothing can be compared",
             advice="check its arguments and the files that it reads",
         )
     return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed, proved=proved)
@@ -402,39 +399,31 @@ def _compare(
 
 
 @contextlib.contextmanager
-def _copy_records(facts: Facts, most: int | None = None) -> Iterator[str]:
-    """Copy the serialized records of all files, at most `most`, to one TFRecord file."""
+def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
+    """Copy the serialized records of all files to one TFRecord file: at most `most`, or all for -1."""
     import tensorflow as tf
 
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = str(Path(directory, "records.tfrecord"))
-        with tf.io.TFRecordWriter(path) as writer:
-            for record in itertools.islice(_records(facts), most):
+        with eagerly(), tf.io.TFRecordWriter(path) as writer:
+            read, _ = reading(facts.reader, keyed=True)
+            records = tf.data.Dataset.from_tensor_slices(facts.files).flat_map(read).take(most)
+            for _, record in records.as_numpy_iterator():
                 writer.write(record)
         yield path
-
-
-def _records(facts: Facts) -> Iterator[bytes]:
-    import tensorflow as tf
-
-    with eagerly():
-        read, _ = reading(facts.reader, keyed=True)
-        files = tf.data.Dataset.from_tensor_slices(facts.files)
-        yield from files.flat_map(read).map(lambda _, record: record).as_numpy_iterator()
 
 
 def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]:
     """Collect the dtypes of features decoded by `decode_raw`, and their shapes if known."""
     raw, shapes = dict[str, str](), dict[str, tuple[int, ...]]()
-    for op in facts.parses:
-        for tensor, name, part, _ in read_parse(op).outputs:
-            users = [user for user in tensor.consumers() if user.type != "Identity"]
-            users += [u for user in tensor.consumers() if user.type == "Identity" for u in user.outputs[0].consumers()]
-            for user in users:
-                if part is None and user.type == "DecodeRaw" and through_identities(user.inputs[0]) is tensor:
-                    raw[name] = user.get_attr("out_type").name
-                    if user.outputs[0].shape.is_fully_defined():
-                        shapes[name] = tuple(user.outputs[0].shape.as_list())
+    outputs = itertools.chain.from_iterable(read_parse(op).outputs for op in facts.parses)
+    features = {tensor.name: name for tensor, name, part, _ in outputs if part is None}
+    for op in facts.reader.graph.get_operations():
+        name = features.get(through_identities(op.inputs[0]).name) if op.type == "DecodeRaw" else None
+        if name is not None:
+            raw[name] = op.get_attr("out_type").name
+            if op.outputs[0].shape.is_fully_defined():
+                shapes[name] = tuple(op.outputs[0].shape.as_list())
     return raw, shapes
 
 

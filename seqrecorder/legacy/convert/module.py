@@ -77,7 +77,7 @@ class Module:
         self.arrays: dict[str, Any] = {}
         self.serialized: set[Any] = set()
         self.packed: set[str] = set()
-        self._state = state
+        self.state = state
         self._constants: dict[str, str] = {}
         self._namespace: dict[str, Any] = {"__name__": "seqrecorder.printed_reader"}  # see `_import_module`
         self._run("import numpy as np\nimport seqrecorder as sr\nimport tensorflow as tf")
@@ -114,10 +114,6 @@ class Module:
         self._run(f"{name} = {text}")
         return name
 
-    def initial(self, op: Any) -> Any:
-        """Return the initial value of a variable, or the value of a placeholder."""
-        return self._state.value_of(op)
-
     def table(self, op: Any) -> str:
         """Define the lookup table of an operation, and return its name."""
         import tensorflow as tf
@@ -127,7 +123,7 @@ class Module:
         defaults = [tf.get_static_value(user.inputs[2]) for user in asks]
         if holder.type not in TABLES or len(defaults) != 1 or defaults[0] is None:
             raise NotPrintableError(f"{holder.type} {holder.name!r}")
-        keys, values = self._state.contents(holder)
+        keys, values = self.state.contents(holder)
         order = np.argsort(values, kind="stable")
         keys, values = keys[order], values[order]
         names = [self.constant([name], part) for name, part in (("keys", keys), ("values", values))]
@@ -209,11 +205,11 @@ class Module:
         try:
             outputs = run.get_concrete_function(*specs).structured_outputs
         except Exception as error:  # tracing may raise any error
-            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
+            raise NotPrintableError(f"the printed code does not run: {first_line(error)}") from error
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for i, (output, shape) in enumerate(zip(outputs, shapes, strict=False)):
             wanted = tf.TensorShape(shape)
-            if wanted.rank is not None and isinstance(output, tf.Tensor) and not _knows(output.shape, wanted):
+            if wanted.rank is not None and isinstance(output, tf.Tensor) and not output.shape.is_subtype_of(wanted):
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
         self.redefine(function)
 
@@ -236,7 +232,7 @@ class Module:
         try:
             tf.autograph.experimental.do_not_convert(run)()
         except Exception as error:  # running may raise any error
-            raise NotPrintableError(f"what is printed does not run: {first_line(error)}") from error
+            raise NotPrintableError(f"the printed code does not run: {first_line(error)}") from error
 
     # The text ---------------------------------------------------------------------------------------------
 
@@ -272,10 +268,3 @@ class Module:
 
 
 _IMPORTS = (("numpy as np", "np"), ("seqrecorder as sr", "sr"), ("tensorflow as tf", "tf"))
-
-
-def _knows(shape: Any, wanted: Any) -> bool:
-    """Check that a shape is as specific as another."""
-    if shape.rank is None:
-        return False
-    return all(theirs is None or ours == theirs for ours, theirs in zip(shape, wanted, strict=False))

@@ -61,8 +61,8 @@ def print_parse(body: Any, op: Any) -> dict[str, str]:
 
 def read_parse(op: Any) -> Parse:
     """Read the features of a parse operation from its attributes and constants."""
-    outputs = _groups(op, op.op_def.output_arg, op.outputs)
-    inputs = _groups(op, op.op_def.input_arg, op.inputs)
+    outputs = group_tensors(op, op.op_def.output_arg, op.outputs)
+    inputs = group_tensors(op, op.op_def.input_arg, op.inputs)
     parse = Parse(op, {}, {}, [])
     for prefix in ("",) if op.type == PARSERS[0] else ("context_", "feature_list_"):
         if _texts(inputs[f"{prefix}ragged_keys"]):
@@ -83,7 +83,7 @@ def read_parse(op: Any) -> Parse:
     return parse
 
 
-def _groups(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Sequence[Any]]:
+def group_tensors(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> dict[str, Sequence[Any]]:
     """Group the tensors of an operation by the arguments of its definition."""
     groups, position = {}, 0
     for argument in arguments:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.errors import LiftError
 from seqrecorder.legacy.convert.body import Body
 from seqrecorder.legacy.convert.module import Function, Module
 from seqrecorder.legacy.convert.parsing import PARSERS, read_parse
@@ -25,13 +24,14 @@ from seqrecorder.legacy.graph import (
     consumers,
     describe,
     handles_of,
+    is_pull,
     seeds,
     source_of,
     sparse_slot,
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.queues import keeps
+from seqrecorder.legacy.queues import keep_of
 from seqrecorder.legacy.subgraph import constants, cut_section, slot_of_take, tensors_of
 from seqrecorder.legacy.translation import reader_attributes
 
@@ -98,16 +98,14 @@ class Pipeline:
         self._runners = Runners(trace.graph)
         self._datasets = datasets_of(trace.graph)
         self.facts.uses_contrib = bool(self._datasets)
-        self._known = {queue.name for queue in self._runners.queues()}
         self._tail: Function | None = None
+        self._taken: set[str] = set()
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
 
     def print(self) -> None:
         """Print the pipeline of all returned tensors."""
         returned = self._trace.returned
         section = self._cut(returned.tensors)
-        if not section.pulls:
-            raise NotPrintableError("it reads nothing")
         arguments = self._take([section], "dataset", final=True)
         if not self._push_up(section, arguments):
             self._finish(section, arguments)
@@ -148,7 +146,7 @@ class Pipeline:
         """Print a map that packs the elements into the returned structure."""
         returned = self._trace.returned
         if len(returned.leaves) != len(returned.tensors if order is None else order):
-            raise NotPrintableError("what is returned holds a composite tensor")
+            raise NotPrintableError("the function returns a composite tensor")
         text = self._structure([names[i] for i in (range(len(names)) if order is None else order)])
         if text != ", ".join(names):
             self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {_bracketed(text)})")
@@ -211,9 +209,11 @@ class Pipeline:
             final: whether no queue follows.
         """
         pulls = sections[0].pulls
-        taken = [self._source_names(pull) for pull in pulls]
-        if len({name for names in taken for name in names}) < sum(map(len, taken)):
-            raise NotPrintableError(f"{describe(pulls[0])}: several operations take from one source in a step")
+        for pull in pulls:
+            names = [source_of(handle).name for handle in handles_of(pull)] if is_pull(pull) else [pull.name]
+            if not self._taken.isdisjoint(names):
+                raise NotPrintableError(f"{describe(pull)}: several operations take from its source")
+            self._taken.update(names)
         if len(pulls) == 1:
             others = [section.pulls for section in sections]
             if any(len(other) != 1 for other in others):
@@ -226,11 +226,6 @@ class Pipeline:
         for op in sections[0].limits:
             self.module.add(f"{variable} = {variable}.take({self._state.limit(op)})")
         return arguments
-
-    def _source_names(self, pull: Any) -> list[str]:
-        if pull.name in self._datasets:
-            return [pull.name]
-        return [source_of(handle).name for handle in handles_of(pull)]
 
     def _zip(self, pulls: Sequence[Any], section: Section, variable: str) -> dict[str, str]:
         sources = []
@@ -293,7 +288,7 @@ class Pipeline:
             elif op.type in ENQUEUES:
                 live, queue = [*op.inputs[1:]], source_of(op.inputs[0])
                 position = next(i for i, x in enumerate(live) if x is tensor)
-                used = queue.name not in self._known or self._live(queue)[position]
+                used = queue.name not in self._runners.filled or self._live(queue)[position]
             else:
                 used = True
             if used:
@@ -314,19 +309,13 @@ class Pipeline:
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
-        constants = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
-        numbers = [value for value in constants if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
+        values = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
+        numbers = [value for value in values if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
         return count > 1 and any(count in value for value in numbers)
 
     def number(self, tensor: Any) -> int:
         """Evaluate an integer tensor that does not depend on a queue."""
-        return int(self._values([tensor])[0])
-
-    def _values(self, tensors: Sequence[Any]) -> list[Any]:
-        try:
-            return constants(tensors, self._state, self._datasets)
-        except LiftError as error:
-            raise NotPrintableError(f"{tensors[0].name}: {error.reason}") from error
+        return int(constants([tensor], self._state, self._datasets)[0])
 
     # Queues -----------------------------------------------------------------------------------------------
 
@@ -337,7 +326,7 @@ class Pipeline:
         pulled = bool(self._cut(feed.components, feed.after).pulls)
         live = [number for number, alive in enumerate(self._live(queue)) if alive or not pulled]
         rows = [[sparse_slot(each.components[n]) or each.components[n] for n in live] for each in feeds]
-        sections = [self._cut([*keeps(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
+        sections = [self._cut([*keep_of(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
         names = {number: _name_of(feed.components[number]) for number in live}
         kinds = [_structure(section) for section in sections]
         if not pulled:
@@ -347,7 +336,7 @@ class Pipeline:
             return names
         arguments = self._take(sections, variable)
         declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
-        shapes = [None] * len(keeps(feed)) + [
+        shapes = [None] * len(keep_of(feed)) + [
             None if hasattr(row, "many") else _declared(row, declared[number], feed)
             for row, number in zip(rows[0], live, strict=True)
         ]
@@ -378,7 +367,7 @@ class Pipeline:
         sources = {source_of(section.pulls[0].inputs[0]).name for _, section in branches}
         kept = self._runners.feeds(queue)[0].keep is not None
         if len(sources) > 1 or kept or any(section.limits for _, section in branches):
-            raise NotPrintableError(f"{len(branches)} operations fill {describe(queue)} that do not do the same")
+            raise NotPrintableError(f"{len(branches)} different operations fill {describe(queue)}")
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
@@ -387,7 +376,7 @@ class Pipeline:
             functions.setdefault(kind, self.module.function(base, section, mine, shapes, variable))
         record = "*record" if len(arguments) > 1 else "record"
         calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in branches]
-        period = next(n for n in range(1, len(calls) + 1) if calls == (calls[:n] * len(calls))[: len(calls)])
+        period = next(n for n in range(1, len(calls) + 1) if calls[:n] * (len(calls) // n) == calls)
         chosen = f"tf.switch_case(tf.cast(number % {period}, tf.int32), [{', '.join(calls[:period])}])"
         self.module.add(f"{variable} = {variable}.enumerate().map(lambda number, record: {chosen})")
         self.facts.mixed, self._tail = True, None
@@ -428,8 +417,8 @@ class Pipeline:
         tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
         queued = [through_identities(component).op for component in feed.components]
         if section.stateful and (len(section.stateful) > 1 or queued != [shuffle]):
-            raise NotPrintableError(f"{describe(queue)}: what is drawn from nothing, or changed after it is shuffled")
-        values = self._values(tensors)
+            raise NotPrintableError(f"{describe(queue)}: it holds random values, or shuffled ones that were changed")
+        values = constants(tensors, self._state, self._datasets)
         values = values if feed.many else [value[np.newaxis] for value in values]
         count = len(values[0])
         epochs = self._epochs(limit)
@@ -576,7 +565,7 @@ class Pipeline:
         """Print the replacement of a `tf.contrib` function."""
         recipe = self._datasets[pull.name].recipe
         if recipe is None:
-            raise NotPrintableError(f"{pull.name!r} stands for a dataset")
+            raise NotPrintableError(f"{pull.name!r} is a dataset of another graph")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
         if recipe.steps:
@@ -609,7 +598,7 @@ class Pipeline:
             self.module.add(f"{variable} = {variable}.map(lambda bucket, *row: (tf.cast(bucket[0], tf.int32), *row))")
             tensors, names = pull.outputs, ["bucket", *names[1:]]
         elif pull.outputs[0].consumers():
-            raise NotPrintableError(f"{pull.name!r}: the number of the bucket is used")
+            raise NotPrintableError(f"{pull.name!r}: the bucket number is used")
         if len(tensors) != len(names):
             raise NotPrintableError(f"{pull.name!r}: sparse tensors in buckets")
         return dict(zip((x.name for x in tensors), unique(names), strict=True))
@@ -636,11 +625,8 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
     """Merge the shape of a component in the graph with the one that the queue declares."""
     import tensorflow as tf
 
-    known = tensor.shape
-    declared = tf.TensorShape(shape if shape is not None else None)
-    if declared.rank is None or feed.many:
-        return known
-    return known.merge_with(declared) if known.is_compatible_with(declared) else known
+    known, declared = tensor.shape, tf.TensorShape(shape)
+    return known if feed.many or not known.is_compatible_with(declared) else known.merge_with(declared)
 
 
 def _structure(section: Section) -> tuple[Any, ...]:

@@ -67,7 +67,7 @@ class Comparison:
         if self.sampled:
             return f"{self.batches} batches of the same kinds, whose records cannot be compared without their order"
         exact = "but for the rounding of floats" if self.rounded else "bit for bit"
-        chance = "the same records, in an order left to chance" + f", {exact}" * self.rounded
+        chance = "the same records in random order" + f", {exact}" * self.rounded
         how = f"in the same order, {exact}" if self.ordered else chance
         return f"{self.batches} batches equal, {how}" + (", to the end" if self.ended else "")
 
@@ -154,7 +154,7 @@ def dataset_run(dataset: Any, most: int) -> Run:
                 return Run(batches, ended=True, why=f": {type(error).__name__}: {first_line(error)}")
             if element is None:
                 return Run(batches, ended=True)
-            batches.append([part.numpy() for part in tf.nest.flatten(element, expand_composites=True)])
+            batches.append([_array(part.numpy()) for part in tf.nest.flatten(element, expand_composites=True)])
     return Run(batches, ended=False)
 
 
@@ -186,7 +186,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
         threads = v1.train.start_queue_runners(session, coordinator) if graph.get_collection(QUEUE_RUNNERS) else []
         try:
             while _goes_on(batches, most, until):
-                batches.append([np.asarray(part) for part in session.run(names, options=options)])
+                batches.append([_array(part) for part in session.run(names, options=options)])
         except tf.errors.OutOfRangeError:
             ended = True
         except tf.errors.OpError as error:
@@ -199,6 +199,11 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
         except Exception as error:  # noqa: BLE001 - whatever the threads raised
             why = f": {type(error).__name__}: {first_line(error)}"
     return Run(batches, ended, why)
+
+
+def _array(value: Any) -> Any:
+    """Convert a value to an array; strings stay `bytes`, as NumPy's own strings lose zeros at their end."""
+    return np.asarray(value, object if isinstance(value, bytes) else None)
 
 
 def _with_paths(graph: Any, replaced: Mapping[str, str]) -> Any:
@@ -376,7 +381,7 @@ def _records(run: Run) -> Iterator[tuple[Any, ...]]:
 
 def _stripped(value: Any) -> Any:
     """Cut the padding from each axis; return dtype, shape and values in a hashable form."""
-    array = np.asarray(value, object if isinstance(value, bytes) else None)
+    array = _array(value)
     filled = np.argwhere(array != (b"" if array.dtype == object else 0))
     slices: Any = (Ellipsis, *map(slice, filled.max(0) + 1 if len(filled) else [0] * array.ndim))
     array = array[slices]

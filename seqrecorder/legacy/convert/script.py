@@ -145,12 +145,11 @@ def _run(name: str, path: Path, script: str) -> Any:
     except ImportError as error:
         absent = isinstance(error, ModuleNotFoundError)
         missing = f"imports {error.name}, which is not installed" if absent else f"does not run: {error.msg}"
-        remedy = "install it, or run from the project's root; or remove what reading does not need from the script"
+        remedy = "install it, or run from the project's root; or remove imports that reading does not need"
         raise SourceError(f"{script} {missing}: {remedy}") from error
     except (Exception, SystemExit) as error:
         raise SourceError(
-            f"{script}: {_message(error)}; what a script does when it is imported should be functions "
-            "alone: let one of them build the pipeline and return its tensors, and put the rest under "
-            '`if __name__ == "__main__":`'
+            f"{script}: {_message(error)}; importing a script must only define functions: build the pipeline in one "
+            'that returns its tensors, and put the rest under `if __name__ == "__main__":`'
         ) from error
     return module

@@ -46,7 +46,20 @@ def test_another_order():
     comparison = legacy.compare(numbers(shuffle=True, allow_smaller_final_batch=True), lambda: new(drop=False))
     assert comparison.equal
     assert not comparison.ordered
-    assert "the same records, in an order left to chance" in str(comparison)
+    assert "the same records in random order" in str(comparison)
+
+
+def test_single_strings():
+    """Strings that are no batches are compared to the last byte, in their order and in another."""
+
+    def input_fn():
+        return v1.train.string_input_producer([b"a", b"b\0", b"c\0"], num_epochs=1, shuffle=False).dequeue()
+
+    assert legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"a", b"b\0", b"c\0"])).ordered
+    comparison = legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"b\0", b"a", b"c\0"]))
+    assert comparison.equal
+    assert not comparison.ordered
+    assert not legacy.compare(input_fn, tf.data.Dataset.from_tensor_slices([b"a", b"b", b"c\0"])).equal
 
 
 def test_what_was_left_over_each_time():

@@ -194,9 +194,9 @@ def test_large_constants_stand_beside_the_module(tmp_path):
         (
             "from json import gone",
             "read()",
-            "install it, or run from the project's root; or remove what reading does not",
+            "install it, or run from the project's root; or remove imports that reading does not",
         ),
-        ("1 / 0", "read()", "ZeroDivisionError: division by zero; what a script does when it is imported should be"),
+        ("1 / 0", "read()", "ZeroDivisionError: division by zero; importing a script must only define functions"),
         (
             _numpy("np.zeros(3).tostring()"),
             "read()",
@@ -205,7 +205,7 @@ def test_large_constants_stand_beside_the_module(tmp_path):
         (_numpy("np.int(3)"), "read()", "has no attribute 'int'.; NumPy has removed it: write Python's int in"),
         (_numpy("np.lib.pad([1], 1)"), "read()", "has no attribute 'pad'; NumPy has removed it: write np.pad in"),
         (_numpy("np.zeros(3).lines"), "read()", "has no attribute 'lines'\n"),
-        ("import tensorflow as tf\nread = lambda: tf.constant(1)", "read()", "depends on no queue or reader"),
+        ("import tensorflow as tf\nread = lambda: tf.constant(1)", "read()", "depend on no queue or reader"),
     ],
 )
 def test_refused(tmp_path, capsys, text, call, message):
@@ -225,8 +225,20 @@ def test_records_beside_their_batch_are_refused(files):
         line = v1.TextLineReader().read(queue).value
         return line, v1.train.batch([line], 2)
 
-    with pytest.raises(LiftError, match="returned together, and take elements of it at different stages"):
+    with pytest.raises(LiftError, match="several operations take from TextLineReader"):
         legacy.convert(inputs)
+
+
+def test_readers_that_divide_files_stay_lifted(files):
+    """Each reader has its share of the files; printed twice, the files would come twice."""
+
+    def inputs():
+        queue = v1.train.string_input_producer([files["text"][0]] * 4, num_epochs=1, shuffle=False)
+        return [v1.IdentityReader().read(queue).value for _ in range(2)]
+
+    conversion = legacy.convert(inputs)
+    assert not conversion.printed
+    assert "several operations take from its source" in conversion.report
 
 
 def test_lines_that_tf_data_splits_otherwise(tmp_path):

@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from seqrecorder import legacy
 
 HERE = Path(__file__).parent
+v1 = tf.compat.v1
 GOLDEN = HERE / "golden"
 sys.path.insert(0, str(HERE))
 with legacy.compat():
@@ -18,7 +20,7 @@ LIFTED = {
     "by_python": "PyFunc",
     "by_priority": "priorities",
     "by_loop": "While",
-    "random_vectors": "drawn from nothing",
+    "random_vectors": "it holds random values",
 }
 """Readers that have no form in tf.data, and what the report names."""
 OURS = {
@@ -69,6 +71,20 @@ def test_threads_that_differ_take_turns(files):
     assert "tf.switch_case(tf.cast(number % 2, tf.int32), [lambda: parse(record), lambda: parse_2(record)])" in (
         " ".join(source.split()).replace("( ", "(").replace(", )", ")")
     )
+
+
+def test_threads_that_do_not_alternate_take_turns(files):
+    """Of three threads, the first and the last are alike: every third record goes to the one between them."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=2, shuffle=False)
+        line = v1.TextLineReader().read(queue).value
+        examples = [[tf.strings.join([line, end])] for end in ("", "!", "")]
+        return v1.train.batch_join(examples, 2)
+
+    conversion = legacy.convert(inputs)
+    assert conversion.printed
+    assert "number % 3" in conversion.source
 
 
 def test_branches_are_functions(files):

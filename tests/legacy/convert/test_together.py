@@ -103,5 +103,5 @@ def test_what_is_lifted_stays_by_itself(files):
         return v1.train.batch([v1.py_func(len, [line], tf.int64)], size, shapes=[[]])
 
     one, other = legacy.convert(inputs, 2), legacy.convert(inputs, 3)
-    with pytest.raises(OptionError, match="only modules that are printed"):
+    with pytest.raises(OptionError, match="only printed modules"):
         one.together(other)
