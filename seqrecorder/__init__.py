@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from seqrecorder.analysis.vocabulary import Coverage as Coverage
     from seqrecorder.analysis.vocabulary import Vocabulary as Vocabulary
     from seqrecorder.codec.columns import Column as Column
+    from seqrecorder.dataset.cutoffs import Cutoff as Cutoff
+    from seqrecorder.dataset.cutoffs import cutoffs as cutoffs
     from seqrecorder.dataset.manifest import Manifest as Manifest
     from seqrecorder.dataset.remote import clean as clean
     from seqrecorder.dataset.remote import pull as pull
@@ -67,9 +69,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
     from seqrecorder.dataset.selection import Corpus as Corpus
-    from seqrecorder.dataset.selection import Cutoff as Cutoff
     from seqrecorder.dataset.selection import Selection as Selection
-    from seqrecorder.dataset.selection import cutoffs as cutoffs
     from seqrecorder.dataset.selection import open as open  # noqa: A004 - `sr.open` is what users call
     from seqrecorder.dataset.splits import Balanced as Balanced
     from seqrecorder.dataset.verify import VerifyReport as VerifyReport
@@ -149,7 +149,8 @@ _LAZY = {
         "dataset.manifest": "Manifest",
         "dataset.remote": "clean pull push",
         "dataset.salvage": "Salvage salvage",
-        "dataset.selection": "Corpus Cutoff Selection cutoffs open",
+        "dataset.cutoffs": "Cutoff cutoffs",
+        "dataset.selection": "Corpus Selection open",
         "dataset.splits": "Balanced",
         "dataset.verify": "VerifyReport verify",
         "sources.csv": "from_csv",

@@ -10,9 +10,9 @@ import attrs
 
 from seqrecorder.analysis.stats import by_pieces
 from seqrecorder.codec.records import content_digest
+from seqrecorder.dataset.folds import times_of, values_by
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
-from seqrecorder.dataset.subsets import times_of, values_by
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import cut, html_table, text_table
 

@@ -23,8 +23,7 @@ from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
 from seqrecorder.schema.display import fit, html_table, number_of, outlines, some, text_table
-from seqrecorder.storage.processes import in_processes
-from seqrecorder.storage.threads import Progress, ahead
+from seqrecorder.storage.processes import Progress, ahead, in_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.verify import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
-    from seqrecorder.storage.threads import Progress
+    from seqrecorder.storage.processes import Progress
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:

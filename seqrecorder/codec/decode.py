@@ -625,12 +625,13 @@ class SingleDecoder:
         Args:
             data: the bytes of a small record, or a view of a large one, of which buffers are views then.
         """
-        is_view = type(data) is memoryview
-        if not self._known or not (is_view or type(data) is bytes) or is_view is not (len(data) > _LARGEST):
+        kind = type(data)
+        is_view = kind is memoryview
+        if not self._known or not (is_view or kind is bytes) or is_view is not (len(data) > _LARGEST):
             return None
         try:
             halves = message_spans(data)
-            rest = (data, *halves) if type(data) is bytes else self._without_buffers(data, *halves)
+            rest = (data, *halves) if kind is bytes else self._without_buffers(data, *halves)
             values = []
             for is_list, is_whole, read in self._readers:
                 octets, context, lists = (data, *halves) if is_whole else rest

@@ -2,6 +2,7 @@
 
 __all__ = [
     "exports",
+    "folds",
     "generations",
     "keys",
     "manifest",
@@ -11,6 +12,5 @@ __all__ = [
     "selection",
     "shard_set",
     "splits",
-    "subsets",
     "verify",
 ]

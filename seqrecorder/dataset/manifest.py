@@ -40,7 +40,7 @@ from seqrecorder.storage.files import (
     write_file,
 )
 from seqrecorder.storage.locks import exclusive
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.shard import read_lengths
 from seqrecorder.storage.tfrecord import check_compression
 
@@ -807,7 +807,7 @@ def _splitting(data: Mapping[str, Any]) -> Splitting:
     if (stratify is None) != (strata is None):
         raise ValueError(f"expected strata and the name of their attribute, got {stratify!r:.80}")
     if strata is not None:
-        strata = {_hash(value): _stratum(name, counts, len(shares)) for value, name, counts in strata}
+        strata = {_hash(value): _stratum(name, counts, len(shares or ())) for value, name, counts in strata}
     if rule is not None:
         TimeRule(**rule)
     return Splitting(seed, shares, by, _count(data["sources"]), groups, stratify, strata, rule)

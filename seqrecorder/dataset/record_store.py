@@ -28,9 +28,9 @@ from seqrecorder.dataset.shard_set import Origin, Runs, ShardFile, resolve_datas
 from seqrecorder.errors import DatasetError, OptionError, RecordError
 from seqrecorder.schema.conversion import Mismatch
 from seqrecorder.storage.files import faults_around, most_open, replaced_file
+from seqrecorder.storage.processes import ahead, scratch
 from seqrecorder.storage.shard import SoughtShard, StreamedShard
 from seqrecorder.storage.tfrecord import advice, framed
-from seqrecorder.storage.threads import ahead, scratch
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.layouts import PEEKED, likely_layout
 from seqrecorder.errors import RecordError, ShardReadError
 from seqrecorder.storage.files import FileState, remember, sha256
+from seqrecorder.storage.processes import scratch
 from seqrecorder.storage.shard import RecordReader, ShardWriter, read_lengths
 from seqrecorder.storage.tfrecord import (
     FOOTER,
@@ -31,7 +32,6 @@ from seqrecorder.storage.tfrecord import (
     read_batches,
     walk_frames,
 )
-from seqrecorder.storage.threads import scratch
 from seqrecorder.wire.byte_rows import Messages
 
 if TYPE_CHECKING:

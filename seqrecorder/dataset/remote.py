@@ -41,9 +41,9 @@ from seqrecorder.storage.files import (
     shard_name,
     writing,
 )
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
+from seqrecorder.storage.processes import Progress, cleanup_when_terminated, in_threads
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.threads import Progress, cleanup_when_terminated, in_threads
 
 if TYPE_CHECKING:
     import os
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.manifest import AssetInfo, ShardInfo
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.cache import Wanted
-    from seqrecorder.storage.places import Item
+    from seqrecorder.storage.object_store import Item
     from seqrecorder.storage.tfrecord import Compression
 
 

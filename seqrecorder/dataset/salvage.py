@@ -42,10 +42,10 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import is_at
+from seqrecorder.storage.processes import ahead, cleanup_when_terminated
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.shard import histogram, read_lengths
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
-from seqrecorder.storage.threads import ahead, cleanup_when_terminated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -39,11 +39,10 @@ from seqrecorder.errors import (
 from seqrecorder.schema.display import cut, html_table, number_of, some
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
-from seqrecorder.storage.places import Place
-from seqrecorder.storage.processes import in_processes
+from seqrecorder.storage.object_store import Place
+from seqrecorder.storage.processes import ahead, in_processes, scratch, submit
 from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
-from seqrecorder.storage.threads import ahead, scratch, submit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

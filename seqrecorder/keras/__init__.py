@@ -3,7 +3,7 @@
 This is the one room that imports Keras; `seqrecorder` itself does not.
 """
 
-from seqrecorder.keras.predict import evaluate as evaluate
+from seqrecorder.keras.evaluate import evaluate as evaluate
 from seqrecorder.keras.predict import predict as predict
 from seqrecorder.keras.training import Resume as Resume
 from seqrecorder.keras.training import Unrolled as Unrolled

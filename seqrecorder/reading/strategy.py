@@ -18,7 +18,7 @@ from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, grou
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.field import DEFAULT_GROUP
-from seqrecorder.storage.threads import cores
+from seqrecorder.storage.processes import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

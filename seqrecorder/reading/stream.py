@@ -42,8 +42,8 @@ from seqrecorder.reading.tfdata_ops import (
 )
 from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.field import DEFAULT_GROUP
+from seqrecorder.storage.processes import cores
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
-from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

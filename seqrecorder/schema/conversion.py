@@ -543,7 +543,7 @@ def _floats(values: Any, element: ElementType) -> NDArray[Any]:
             raise Mismatch(f"{element.name} (finite)", repr(values[bad]), (bad,))
     for position in np.flatnonzero(np.abs(wide) >= _EXACT_INTEGERS.get(element.name, 2**53)).tolist():
         value = values[position]
-        if isinstance(value, int) and int(result[position].real) != value:
+        if isinstance(value, int) and int(np.real(result[position])) != value:
             raise Mismatch(f"an int that {element.name} holds exactly", str(value), (position,))
     return result
 

@@ -13,7 +13,7 @@ from seqrecorder.errors import OptionError, SourceError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import open_table
 from seqrecorder.storage.files import writing
-from seqrecorder.storage.threads import Progress, scratch
+from seqrecorder.storage.processes import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
 from seqrecorder.writing.columns import TableSource, check_types, mapped_columns, unused_columns
 

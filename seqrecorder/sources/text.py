@@ -19,7 +19,8 @@ from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
 from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import STDIN, check_utf8, files_named, lines_of, name_of, natural_order
+from seqrecorder.storage.files import files_named, natural_order
+from seqrecorder.storage.text_files import STDIN, check_utf8, lines_of, name_of
 from seqrecorder.writing.columns import ColumnSource, SkippingSource, check_choice, check_columns
 
 if TYPE_CHECKING:

@@ -37,12 +37,12 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import exclusive, lock, unlock
-from seqrecorder.storage.threads import in_threads
+from seqrecorder.storage.processes import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from seqrecorder.storage.places import Place
+    from seqrecorder.storage.object_store import Place
 
 
 LIMIT = "SEQRECORDER_CACHE_BYTES"

@@ -1,24 +1,211 @@
-"""Processes that work on pieces of data, side by side; they import seqrecorder alone, never the main script."""
+"""Threads and processes: work ahead and shared work, signals and forks, scratch directories, progress bars.
+
+Processes that share work import seqrecorder alone, never the main script.
+"""
 
 from __future__ import annotations
 
+import atexit
+import collections
 import contextlib
+import functools
+import importlib.util
+import os
 import pickle
 import queue
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seqrecorder.errors import SeqrecorderError, SourceError
-from seqrecorder.storage.threads import ahead, cores, worked_on
+from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
+from seqrecorder.storage.files import writing
+from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from types import FrameType
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_LARGE = 32 << 20  # bytes; a larger item is processed alone, to bound the memory
+_TOGETHER = 64 << 20  # bytes of all items in flight, to bound the memory
+
+
+def cores() -> int:
+    """Count the cores that this process may use, as TensorFlow does for its thread pools."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
+    """Submit work on an item to a pool; do it at once if the pool is shut down.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     submit(pool, abs, -1).result()
+    1
+
+    Once the main thread has ended, Python starts no thread: other threads and `atexit` handlers then do the work
+    themselves.
+    """
+    try:
+        return pool.submit(work, item)
+    except RuntimeError:
+        return worked_on(work, item)
+
+
+def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
+    """Process an item at once, and return a finished future.
+
+    >>> worked_on(abs, -1).result()
+    1
+    """
+    done: Future[R] = Future()
+    try:
+        done.set_result(work(item))
+    except BaseException as error:  # noqa: BLE001 - comes out of the future
+        done.set_exception(error)
+    return done
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Map a function over items in threads; the first error cancels the rest, and is raised.
+
+    >>> in_threads(abs, [1, -2])
+    [1, 2]
+    """
+    every = list(items)
+    with ThreadPoolExecutor(max(1, min(max(8, cores()), len(every)))) as pool:
+        waiting = [submit(pool, work, item) for item in every]
+        try:
+            return [one.result() for one in waiting]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def ahead(
+    work: Callable[[T], R], items: Iterable[T], threads: int | None = None, size: Callable[[T], int] = lambda _: 0
+) -> Generator[tuple[T, Future[R]], None, None]:
+    """Map a function over items in order, with prefetching: yield each item and the future of its result.
+
+    >>> [(item, done.result()) for item, done in ahead(abs, [1, -2], threads=2)]
+    [(1, 1), (-2, 2)]
+
+    Args:
+        work: the function, called in threads; it is faster only if most of it releases the GIL.
+        items: read in this thread, one item ahead per thread. An error of the iterator is raised after the items
+            before it.
+        threads: their number; 0 processes each item on demand. None means one per core.
+        size: returns the bytes of an item, to bound the memory of the items in flight; a large item is processed on
+            demand.
+
+    Returns:
+        An iterator; closing it early waits for running work.
+    """
+    threads = cores() if threads is None else threads
+    waiting: collections.deque[tuple[T, Future[R]]] = collections.deque()
+    sizes: collections.deque[int] = collections.deque()
+    failure: Exception | None = None
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="seqrecorder-ahead") as pool:
+        source = iter(items)
+        try:
+            while failure is None:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    break
+                except Exception as error:  # noqa: BLE001 - raised below
+                    failure = error
+                    continue
+                sizes.append(size(item))
+                alone = not threads or sizes[-1] > _LARGE
+                if not alone:
+                    waiting.append((item, submit(pool, work, item)))
+                while waiting and (alone or len(waiting) > threads or sum(sizes) > _TOGETHER):
+                    sizes.popleft()
+                    yield waiting.popleft()
+                if alone:
+                    sizes.clear()
+                    yield item, worked_on(work, item)
+                del item  # free it before the next one is read
+            while waiting:
+                yield waiting.popleft()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    if failure is not None:
+        raise failure
+
+
+class Progress:
+    """Progress bar on stderr, through tqdm.
+
+    Args:
+        show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
+            the output of a notebook.
+        label: name of the task.
+        unit: of the count.
+
+    Raises:
+        OptionError: `show` is none of the three, or True without tqdm.
+    """
+
+    def __init__(self, show: bool | None, label: str, unit: str = "records") -> None:  # noqa: FBT001 - see `sr.write`
+        if show not in (True, False, None):
+            raise OptionError(f"progress: expected True, False or None, got {show!r}")
+        installed = importlib.util.find_spec("tqdm") is not None
+        if show and not installed:
+            raise OptionError("progress=True needs tqdm: pip install tqdm")
+        self._bar: Any = None
+        stream: Any = sys.stderr  # a program without a console has none at all
+        usable = stream is not None and not stream.closed
+        if stream is not None and usable and show is None:
+            show = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
+        if installed and usable and show:
+            from tqdm.auto import tqdm  # a widget in notebooks
+
+            with contextlib.suppress(OSError, ValueError):
+                self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
+
+    def expect(self, count: int) -> None:
+        """Raise the expected total by `count`."""
+
+        def draw(bar: Any) -> None:
+            bar.total = (bar.total or 0) + count
+            bar.refresh()
+
+        self._draw(draw)
+
+    def reach(self, count: int) -> None:
+        """Set the count of finished records."""
+        self._draw(lambda bar: bar.update(count - bar.n))
+
+    def advance(self, count: int) -> None:
+        """Add to the count of finished records."""
+        self._draw(lambda bar: bar.update(count))
+
+    def close(self) -> None:
+        """Stop the bar; its last state stays visible."""
+        self._draw(lambda bar: bar.close())
+
+    def _draw(self, draw: Callable[[Any], object]) -> None:
+        """Update the bar, if there is one; drop it if stderr is closed."""
+        try:
+            if self._bar is not None:
+                draw(self._bar)
+        except (OSError, ValueError):
+            self._bar = None
+
+
+# Processes that share work --------------------------------------------------------------------------------
 
 _WORTH_SECONDS = 2.0  # of work that is left for one process: to start another takes 0.4 s of a core
 
@@ -136,3 +323,125 @@ def _portable(error: Exception) -> Exception:
     except Exception:  # noqa: BLE001 - the class of the error may raise any
         return SeqrecorderError(f"{type(error).__name__}: {error}")
     return error
+
+
+_directories = set[Path]()  # directories that forked children must not write to
+
+
+_DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
+
+
+@contextlib.contextmanager
+def cleanup_when_terminated() -> Iterator[None]:
+    """Turn SIGTERM, which would kill the process at once, into a SystemExit, so that cleanup runs.
+
+    Only in the main thread, and only if the program has no handler of its own.
+
+    >>> with cleanup_when_terminated():
+    ...     pass
+
+    Raises:
+        SystemExit: on SIGTERM; the code is 128 plus its number, as in shells.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    process = os.getpid()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        del frame
+        if process != os.getpid():  # a forked child has nothing to clean up
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def kept_from_children(directory: Path) -> Iterator[None]:
+    """Keep processes forked inside the block from writing to open files of a directory, and from holding its lock.
+
+    Such a child inherits unflushed buffers, and would write them a second time when it exits.
+    """
+    _directories.add(directory)
+    try:
+        yield
+    finally:
+        _directories.discard(directory)
+
+
+def _begin_child() -> None:
+    directories = list(_directories)
+    _directories.clear()
+    with contextlib.suppress(OSError):
+        for directory in directories:
+            _let_go(directory)
+
+
+def _let_go(directory: Path) -> None:
+    """Redirect every open descriptor in a directory to the null device."""
+    ours = {_identity(path.stat()) for path in (directory, *directory.rglob("*"))}
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    descriptors = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
+    for number in [int(path.name) for path in descriptors.iterdir()]:
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed by now
+            if _identity(os.fstat(number)) in ours:
+                os.dup2(nowhere, number, inheritable=False)
+    os.close(nowhere)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_child)
+
+
+_PREFIX = "seqrecorder-scratch-"
+
+
+_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+"""Names that `mkdtemp` makes with the prefix; other directories of similar names may be a user's data."""
+
+
+def scratch() -> Path:
+    """Create a directory inside this process's own temporary one.
+
+    >>> scratch().is_dir()
+    True
+
+    Raises:
+        ShardWriteError: the directory for temporary files is full, or not writable.
+    """
+    with writing("make a directory for temporary files in", tempfile.gettempdir()):
+        return Path(tempfile.mkdtemp(dir=_of_process(os.getpid())))
+
+
+@functools.cache
+def _of_process(process: int) -> Path:
+    _remove_left_over()
+    directory, descriptor = locked_directory(lambda: Path(tempfile.mkdtemp(prefix=_PREFIX)))
+
+    def remove() -> None:
+        if os.getpid() == process:  # else a forked child, whose parent still reads
+            shutil.rmtree(directory, ignore_errors=True)
+            unlock(descriptor)
+
+    atexit.register(remove)
+    return directory
+
+
+def _remove_left_over() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if not _NAME.fullmatch(path.name):
+            continue  # not created here
+        with contextlib.suppress(OSError):  # removed meanwhile
+            if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
+                remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

@@ -35,6 +35,7 @@ from seqrecorder.storage.files import (
     remember,
     sha256,
 )
+from seqrecorder.storage.processes import submit
 from seqrecorder.storage.tfrecord import (
     FOOTER,
     GZIP_MAGIC,
@@ -54,7 +55,6 @@ from seqrecorder.storage.tfrecord import (
     unreadable,
     walk_frames,
 )
-from seqrecorder.storage.threads import submit
 from seqrecorder.wire.byte_rows import ROOM, Messages, sizes
 
 if TYPE_CHECKING:

@@ -59,9 +59,9 @@ from seqrecorder.storage.files import (
     writing,
 )
 from seqrecorder.storage.locks import exclusive
+from seqrecorder.storage.processes import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
-from seqrecorder.storage.threads import cleanup_when_terminated, in_threads, scratch
 from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces
 from seqrecorder.writing.splits import DEFAULT_SPLIT
 from seqrecorder.writing.writer import KEYS, WriteOptions, warn_of_missed_shares

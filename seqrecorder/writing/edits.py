@@ -14,7 +14,7 @@ from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.dataset.splits import Stratum
 from seqrecorder.errors import DatasetError, OptionError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 from seqrecorder.writing.writer import Writer, shows_options
 
 if TYPE_CHECKING:

@@ -35,9 +35,9 @@ from seqrecorder.errors import (
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import cached
 from seqrecorder.storage.files import MANIFEST, check_name, is_url, local_path
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
+from seqrecorder.storage.processes import in_threads
 from seqrecorder.storage.publish import PartsDirectory
-from seqrecorder.storage.threads import in_threads
 from seqrecorder.writing.columns import Block, ColumnSource, Sources, TableRecords
 from seqrecorder.writing.intake import LifeCycle, check_params
 from seqrecorder.writing.splits import Router

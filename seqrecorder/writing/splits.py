@@ -37,8 +37,8 @@ from seqrecorder.storage.files import (
     shard_name,
     writing,
 )
+from seqrecorder.storage.processes import in_threads, submit
 from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
-from seqrecorder.storage.threads import in_threads, submit
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags
 

@@ -29,9 +29,9 @@ from seqrecorder.dataset.splits import TimeRule, missed_strata
 from seqrecorder.errors import ManifestError, OptionError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of
+from seqrecorder.storage.processes import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
-from seqrecorder.storage.threads import Progress, cleanup_when_terminated, kept_from_children, scratch
 from seqrecorder.writing.columns import ColumnSource, check_choice
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream, check_params
 from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import seqrecorder as sr
+from seqrecorder.dataset.folds import _deal_groups, _deal_records
 from seqrecorder.dataset.selection import rows_of
-from seqrecorder.dataset.subsets import _deal_groups, _deal_records
 
 
 @sr.record

@@ -11,7 +11,7 @@ from written_records import Item, items
 import seqrecorder as sr
 from seqrecorder.dataset import remote as transfer
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 
 @pytest.fixture

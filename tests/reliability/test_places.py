@@ -10,7 +10,7 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 OLD, NEW = items(4), items(3, 100)
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seqrecorder.storage import threads
+from seqrecorder.storage import processes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing is forked here")
 
@@ -13,7 +13,7 @@ def test_files_of_other_directories_stay_open(tmp_path):
     """Only the files inside of the directory that is named are let go."""
     (tmp_path / "ours").mkdir()
     with (tmp_path / "ours/a").open("w") as ours, (tmp_path / "theirs").open("w") as theirs:
-        with threads.kept_from_children(tmp_path / "ours"):
+        with processes.kept_from_children(tmp_path / "ours"):
             child = os.fork()
             if not child:
                 os.write(ours.fileno(), b"child")

@@ -15,7 +15,7 @@ from seqrecorder.storage import files as paths
 from seqrecorder.storage.cache import Wanted, cached, fetch_cached
 from seqrecorder.storage.files import on_fault_point, origin_of
 from seqrecorder.storage.locks import unlock
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 
 import seqrecorder as sr
 from seqrecorder.storage.files import is_url, on_fault_point
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from seqrecorder.storage import threads as scratch
+from seqrecorder.storage import processes as scratch
 
 
 def test_only_ours_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from written_records import Item, items
 
 import seqrecorder as sr
 from seqrecorder.storage.files import on_fault_point
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 COUNT, SHARD = 600, 100_000
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.storage.threads import Progress
+from seqrecorder.storage.processes import Progress
 
 
 @attrs.define

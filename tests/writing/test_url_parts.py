@@ -11,9 +11,9 @@ from places import Disk
 from written_records import Item, items
 
 import seqrecorder as sr
-from seqrecorder.storage import places
+from seqrecorder.storage import object_store
 from seqrecorder.storage.files import REQUEST_POINTS, on_fault_point
-from seqrecorder.storage.places import Place
+from seqrecorder.storage.object_store import Place
 
 
 @sr.record
@@ -221,7 +221,7 @@ def test_parts_are_added_once_though_others_append(place):
 
 def test_parts_are_added_once_beside_another_commit(url, monkeypatch):
     """Two commits see different parts; both are killed, one behind its publication: no part is added twice."""
-    monkeypatch.setattr(places, "_PUBLISHING", contextlib.nullcontext())  # as of two processes
+    monkeypatch.setattr(object_store, "_PUBLISHING", contextlib.nullcontext())  # as of two processes
     sr.write([Line("a")], url)
     sr.write_part([Line("b")], url, 0, append=True)
 

@@ -27,7 +27,7 @@ from seqrecorder.reading.elements import Carried, Shift
 from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
-from seqrecorder.storage.threads import cores
+from seqrecorder.storage.processes import cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable

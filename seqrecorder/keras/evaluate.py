@@ -1,0 +1,178 @@
+"""A model's loss and metrics over the steps and records of a split, whatever the batches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from seqrecorder.errors import OptionError
+from seqrecorder.keras.predict import call_model
+from seqrecorder.reading.read import read
+from seqrecorder.reading.targets import with_last_axis
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def evaluate(
+    model: Any,
+    path: Any,
+    split: str | None = None,
+    *,
+    batch: Any,
+    inputs: Any,
+    targets: Any,
+    **options: Any,
+) -> dict[str, float]:
+    """Return a compiled model's loss and metrics over the steps and records of a split, whatever the batches.
+
+    `model.evaluate` averages each row over its padded steps, so that its figures depend on how rows are batched. Here
+    each real step of a target (each record, of a context field) counts once, times its sample weight: the loss is
+    `sum(weight * loss) / sum(weight)`, so are weighted metrics, and `metrics` leave out what weighs 0.
+
+    >>> import tempfile, keras, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     x: np.ndarray = sr.feature_list("float32", shape=(1,))
+    ...     y: np.ndarray = sr.feature_list("float32", shape=(1,))
+    >>> data = tempfile.mkdtemp()
+    >>> _ = sr.write([Series(np.ones((n, 1)), np.full((n, 1), n)) for n in (1, 3)], data)
+    >>> model = keras.Sequential([keras.Input((None, 1)), keras.layers.Rescaling(1.0)])
+    >>> model.compile(loss="mse")
+    >>> for batch in (sr.Pad(2), sr.Bucket(1), sr.TokenBudget(9), sr.Ragged(2)):
+    ...     print(sr.keras.evaluate(model, data, batch=batch, inputs="x", targets="y"))
+    {'loss': 3.0}
+    {'loss': 3.0}
+    {'loss': 3.0}
+    {'loss': 3.0}
+
+    Args:
+        model: a compiled Keras model; its losses are per step or per record, whatever their `reduction`.
+        path: as for `seqrecorder.read`.
+        split: as for `seqrecorder.read`.
+        batch: as for `seqrecorder.read`; ragged batches are padded for the model.
+        inputs: as for `seqrecorder.read`.
+        targets: as for `seqrecorder.read`, structured as the outputs of the model.
+        options: further options of `seqrecorder.read`. With `weights=False` each record counts once, as losses of
+            whole sequences want it.
+
+    Returns:
+        By name, `loss`, `<output>_loss` where there are several outputs, and the metrics, as `model.evaluate` names
+        them.
+
+    Raises:
+        OptionError: the model is not compiled, outputs do not have the steps of their targets, or nothing counts.
+    """
+    if batch is None:
+        raise OptionError("evaluate: expected batch=Pad(...) or another strategy, got None")
+    if getattr(model, "loss", None) is None:
+        raise OptionError("evaluate: expected a compiled model: call model.compile(loss=..., weighted_metrics=[...])")
+    model.reset_metrics()
+    losses: dict[str, _Loss] = {}
+    penalty = 0.0
+    for features, y, *weights in read(path, split, batch=batch, inputs=inputs, targets=targets, **options):
+        outputs = call_model(model, features)
+        flat = {
+            name: _entries(name, *arrays) for name, arrays in _outputs(model, outputs, y, *(weights or [None])).items()
+        }
+        losses = losses or _losses(model, list(flat))
+        for name, (target, output, weight) in flat.items():
+            if name in losses:
+                losses[name].add(target, output, weight)
+        of_layers = sum(float(keras.ops.convert_to_numpy(keras.ops.sum(each))) for each in model.losses)
+        penalty += of_layers * float(next(iter(flat.values()))[2].sum())
+        if any(len(weight) for *_, weight in flat.values()):
+            model.compute_metrics(features, *(_structured(outputs, flat, number) for number in range(3)))
+    if not losses or not all(loss.weight for loss in losses.values()):
+        raise OptionError("evaluate: expected steps or records that count, got none: all weights are 0, or no records")
+    means = {name: loss.total / loss.weight for name, loss in losses.items()}
+    metrics = {name: float(value) for name, value in model.get_metrics_result().items()}
+    if len(means) > 1:
+        metrics |= {f"{name}_loss": mean for name, mean in means.items()}
+    total = sum(loss.share * means[name] for name, loss in losses.items())
+    return {**metrics, "loss": float(total + penalty / next(iter(losses.values())).weight)}
+
+
+class _Loss:
+    """The sum of one output's loss, and of its weights."""
+
+    def __init__(self, loss: Any, share: float) -> None:
+        known = keras.losses.get(loss)
+        if isinstance(known, keras.losses.Loss):
+            self.loss = copy.copy(known)
+            self.loss.reduction = "none"
+        else:
+            self.loss = keras.losses.Loss(reduction="none")
+            self.loss.call = known
+        self.share, self.total, self.weight = share, 0.0, 0.0
+
+    def add(self, target: Any, output: Any, weight: Any) -> None:
+        if len(weight):
+            values = keras.ops.convert_to_numpy(self.loss(target, output)).reshape(len(weight), -1)
+            self.total += float((values.astype(np.float64).mean(1) * weight).sum())
+            self.weight += float(weight.sum())
+
+
+def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
+    """Return the losses of the outputs that have one."""
+    shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
+    by_name = {}
+    for option, value in (("loss", model.loss), ("share", shares)):
+        if isinstance(value, Mapping):
+            by_name[option] = {name: value.get(name) for name in names}
+        elif isinstance(value, (list, tuple)):
+            by_name[option] = dict(zip(names, value, strict=True))
+        else:
+            by_name[option] = dict.fromkeys(names, value)
+    shares = {name: 1.0 if share is None else share for name, share in by_name["share"].items()}
+    return {name: _Loss(loss, shares[name]) for name, loss in by_name["loss"].items() if loss is not None}
+
+
+def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
+    """Return output, target and sample weights by the name of the output."""
+    if isinstance(outputs, Mapping):
+        names = list(outputs)
+    else:
+        count = len(outputs) if isinstance(outputs, (list, tuple)) else 1
+        names = list(getattr(model, "output_names", None) or [])
+        names = names if len(names) == count else [f"output_{number}" for number in range(count)]
+
+    def by_name(part: Any) -> list[Any]:
+        if isinstance(part, Mapping):
+            return [part[name] for name in names]
+        return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)
+
+    return dict(zip(names, zip(*map(by_name, (outputs, targets, weights)), strict=True), strict=True))
+
+
+def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:
+    """Return the entries of outputs, structured as these."""
+    values = {name: part[number] for name, part in flat.items()}
+    if isinstance(outputs, Mapping):
+        return values
+    return list(values.values()) if isinstance(outputs, (list, tuple)) else next(iter(values.values()))
+
+
+def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return target, output and weight of each step or record that counts: a row each, without padding."""
+    if hasattr(target, "row_lengths"):
+        import tensorflow as tf
+
+        real = tf.sequence_mask(target.row_lengths(), target.bounding_shape(axis=1))
+        weights = tf.cast(real, tf.float32) if weights is None else weights.to_tensor()
+        target = with_last_axis(target.to_tensor())
+    values = [np.asarray(target), keras.ops.convert_to_numpy(output)]
+    weight = np.ones(len(values[0]), np.float32) if weights is None else np.asarray(weights)
+    outer = weight.ndim
+    if any(value.shape[:outer] != weight.shape for value in values):
+        raise OptionError(
+            f"evaluate: expected an output {name!r} that begins with the dimensions of its target's weights, "
+            f"{weight.shape}, got {values[1].shape}"
+        )
+    real = weight != 0
+    target, output = (value[real] for value in values)
+    return target, output, weight[real]
