@@ -13,7 +13,7 @@ import numpy as np
 from seqrecorder.codec.graph_ops import NOTHING
 from seqrecorder.codec.parse import length_name
 from seqrecorder.dataset.shard_set import resolve
-from seqrecorder.errors import OptionError, did_you_mean
+from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import Bucket
 from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
@@ -70,7 +70,9 @@ def predict(
         join: of windows that follow each other without a gap or an overlap: whether their steps become one sequence
             again. Segments always do.
         keep: fields that come with the predictions, such as keys and times, or what a strategy makes of them
-            (`day_horizon`): as they are stored, whatever is normalized.
+            (`day_horizon`), or whatever else `read` gives (`horizon_length`, `image_size`): as they are stored,
+            whatever is normalized, but ids where there is a `vocabulary`. Steps that a window or a horizon lacks are
+            NaN or NaT; of whole numbers and texts they are 0 and empty.
         steps_of: a feature list whose steps the output has, where inputs have lists of several lengths, as of pairs.
             Otherwise batches tell it by their widths, and an error asks where two are as wide.
         options: further options of `seqrecorder.read`.
@@ -85,10 +87,65 @@ def predict(
 
     Raises:
         OptionError: the strategy gives records that cannot be put together again; there is nothing of a name in
-            `keep`; or it is unclear whose steps the output has.
+            `keep`; it is unclear whose steps the output has; or an option is for training.
     """
+    batch = _checked(batch, options, join=join)
+    cuts = isinstance(batch, (Window, Unroll, Pack))
+    schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema.select(options.get("fields"))
+    kept = _Kept.of(schema, batch, [keep] if isinstance(keep, str) else keep, options)
+    of_inputs = _groups_of(inputs, schema)
+    chosen = None if steps_of is None else _group_of(steps_of, schema, of_inputs)
+    groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
+    ids, numbered = _identities(batch, schema)
+    numbered += ["horizon_length"] if kept.horizons else []
+    names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
+    asked = kept.beside(inputs)
+    batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
+    by_record: dict[int, list[tuple[int, list[Any]]]] = {}
+    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # whose steps are cut to those that are real
+    for picked, targets in batches:
+        index, *others = (part.numpy() for part in targets)
+        features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
+        outputs = keras.ops.convert_to_numpy(call_model(model, features))
+        group = _group_of_output(outputs, _widths(inputs, features, of_inputs), chosen)
+        if isinstance(batch, Pack) and group is None and outputs.shape[1:2] != index.shape[1:]:
+            raise OptionError(
+                f"predict: expected an output with the steps of a row of {' or '.join(groups)}, or an entry for each "
+                f"segment, {index.shape}, got the shape {outputs.shape}"
+            )
+        real, order = dict(zip(groups, others, strict=False)), others[len(groups)] if numbered else np.zeros_like(index)
+        if isinstance(batch, Window) and not join:
+            values = kept.blank(values, real, others[len(groups) + len(numbered) - 1], front=batch.pad == "start")
+        else:
+            of_steps = [group, *kept.groups]
+        for place in map(tuple, np.argwhere(index != NOTHING)):
+            cells = [
+                value[place] if of is None else _steps_at(value, real[of], place)
+                for value, of in zip([outputs, *values], of_steps, strict=True)
+            ]
+            by_record.setdefault(int(index[place]), []).append((int(order[place]), cells))
+    if not by_record:
+        return []
+    results = {
+        at: [
+            (np.stack if of is None else np.concatenate)(column) if cuts else column[0]
+            for *column, of in zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), of_steps, strict=True)
+        ]
+        for at, pieces in by_record.items()
+    }
+    nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
+    positions = _positions(path, split, results, options) if cuts else sorted(results)
+    rows = [results.get(at, nothing) for at in positions]
+    return [kept.named(row, once=cuts) if keep else row[0] for row in rows]
+
+
+def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
+    """Return the strategy; raise `OptionError` unless what it cuts can be put together again."""
+    for name in ("targets", "weights", "index_name"):
+        if name in options:
+            raise OptionError(f"predict: {name} is for training; give inputs, and in keep= what comes with predictions")
     batch = Pad(batch) if isinstance(batch, int) and not isinstance(batch, bool) else batch
-    cuts, pack = isinstance(batch, (Window, Unroll, Pack)), batch if isinstance(batch, Pack) else None
+    cuts = isinstance(batch, (Window, Unroll, Pack))
     if not cuts and (not isinstance(batch, (Pad, Bucket, TokenBudget)) or batch.padding_side != "right"):
         expected = "Pad, Bucket or TokenBudget with padding on the right, Window, Unroll or Pack"
         raise OptionError(f"predict: expected {expected}, got {batch!r}")
@@ -100,54 +157,21 @@ def predict(
             "predict: join=True puts the steps of windows together that follow each other: expected "
             f"Window(length) with neither shift, stride, pad nor time, got {batch!r}"
         )
-    schema = resolve(path, split, schema=options.get("schema"), lengths_only=True).schema.select(options.get("fields"))
-    kept = _Kept.of(schema, batch, [keep] if isinstance(keep, str) else keep, options)
-    of_inputs = _groups_of(inputs, schema)
-    chosen = None if steps_of is None else _group_of(steps_of, schema, of_inputs)
-    groups = list(dict.fromkeys(group for group in (*of_inputs.values(), *kept.groups) if group is not None))
-    if pack is not None:  # which steps are of which segment, for each list; of others their lengths
-        ids = dict(zip(schema.groups, pack.carried(schema).places.values(), strict=True))
-        numbered = ["segment_start"] if pack.too_long == "split" else []
-    else:
-        ids = {group: batch.length_name if at == 0 else length_name(group) for at, group in enumerate(schema.groups)}
-        numbered = ["window_index" if isinstance(batch, Window) else "segment_index"] if cuts else []
-    names = (_INDEX, *map(ids.__getitem__, groups), *numbered, *kept.numbers)
-    asked = kept.beside(inputs)
-    batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
-    by_record: dict[int, list[tuple[int, list[Any]]]] = {}
-    whole = join or not isinstance(batch, Window)  # steps are cut to those that are real
-    of_steps: list[str | None] = [None] * (1 + len(kept.names))
-    for picked, targets in batches:
-        index, *others = (part.numpy() for part in targets)
-        features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
-        outputs = keras.ops.convert_to_numpy(call_model(model, features))
-        group = _group_of_output(outputs, _widths(inputs, features, of_inputs), chosen)
-        if pack is not None and group is None and outputs.shape[1:2] != index.shape[1:]:
-            raise OptionError(
-                f"predict: expected an output with the steps of a row of {' or '.join(groups)}, or an entry for each "
-                f"segment, {index.shape}, got the shape {outputs.shape}"
-            )
-        of_steps = [group, *kept.groups] if whole else of_steps
-        real, order = dict(zip(groups, others, strict=False)), others[len(groups)] if numbered else np.zeros_like(index)
-        for place in map(tuple, np.argwhere(index != NOTHING)):
-            cells = [
-                value[place] if of is None else _steps_at(value, real[of], place)
-                for value, of in zip([outputs, *values], of_steps, strict=True)
-            ]
-            by_record.setdefault(int(index[place]), []).append((int(order[place]), cells))
-    if not by_record:
-        return []
-    results: dict[int, list[Any]] = {}
-    for at, pieces in by_record.items():
-        columns = zip(*(cells for _, cells in sorted(pieces, key=itemgetter(0))), strict=True)
-        results[at] = [
-            (np.stack if of is None else np.concatenate)(column) if cuts else column[0]
-            for column, of in zip(columns, of_steps, strict=True)
-        ]
-    nothing = [column[:0] for column in next(iter(results.values()))] if cuts else []
-    positions = _positions(path, split, results, options) if cuts else sorted(results)
-    rows = [results.get(at, nothing) for at in positions]
-    return [kept.named(row, once=cuts) if keep else row[0] for row in rows]
+    return batch
+
+
+def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
+    """Name what tells real steps, by alignment group, and what tells the order of the pieces of a record.
+
+    Steps are told by the segment of each, in packed rows, else by their number.
+    """
+    if isinstance(batch, Pack):
+        ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
+        return ids, ["segment_start"] if batch.too_long == "split" else []
+    ids = {group: batch.length_name if at == 0 else length_name(group) for at, group in enumerate(schema.groups)}
+    if isinstance(batch, (Window, Unroll)):
+        return ids, ["window_index" if isinstance(batch, Window) else "segment_index"]
+    return ids, []
 
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], place: tuple[int, ...]) -> Any:
@@ -203,22 +227,20 @@ class _Kept:
     """Fields that come with predictions: numbers among the targets, which stay as stored, texts among the inputs."""
 
     names: Sequence[str]
-    fields: Mapping[str, Field]
+    fields: Mapping[str, Field | None]
     texts: Sequence[str]
 
     @classmethod
     def of(cls, schema: Schema, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
         made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
-        known = [*(field.name for field in schema.fields), *made_of]
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise OptionError(f"keep: there is no {unknown[0]!r}{did_you_mean(unknown[0], known)}")
-        fields = {name: schema[made_of.get(name, name)] for name in names}
+        own = {field.name: field for field in schema.fields}
+        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths and the like are of none
         for name, field in fields.items():
-            if field.sparse is not None or field.is_ragged:
+            if field is not None and (field.sparse is not None or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
         mapped = options.get("vocabulary") or {}
-        return cls(names, fields, [n for n in names if fields[n].element.is_text and fields[n].name not in mapped])
+        texts = [name for name, field in fields.items() if field is not None and field.element.is_text]
+        return cls(names, fields, [name for name in texts if name not in mapped])
 
     @property
     def numbers(self) -> list[str]:
@@ -228,7 +250,15 @@ class _Kept:
     @property
     def groups(self) -> list[str | None]:
         """Alignment groups of those that have a value for each step, None for the others."""
-        return [field.group if field.is_list and name == field.name else None for name, field in self.fields.items()]
+        return [
+            field.group if field is not None and field.is_list and name == field.name else None
+            for name, field in self.fields.items()
+        ]
+
+    @property
+    def horizons(self) -> list[str]:
+        """Names of those that are of the steps after a window."""
+        return [name for name, field in self.fields.items() if field is not None and name != field.name]
 
     def beside(self, inputs: Any) -> Any:
         """Return inputs with texts beside them."""
@@ -251,6 +281,8 @@ class _Kept:
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         """Return values as records have them: times, `str`, and targets of steps without the axis that losses want."""
         field = self.fields[name]
+        if field is None:
+            return values
         if name not in self.texts and not field.shape and values.ndim > 2:  # noqa: PLR2004 - (B, T, 1), packed too
             values = values[..., 0]
         if field.element.is_time:
@@ -259,11 +291,31 @@ class _Kept:
             return np.array([item.decode() for item in values.ravel().tolist()], object).reshape(values.shape)
         return values
 
+    def blank(self, values: list[Any], lengths: Mapping[str, Any], ahead: Any, *, front: bool) -> list[Any]:
+        """Return windows and horizons with NaN and NaT in the steps that they lack, where their values have these.
+
+        Args:
+            values: what is kept, `(B, T, ...)`.
+            lengths: real steps of windows, by alignment group; int64 `(B,)`.
+            ahead: real steps of horizons, int64 `(B,)`.
+            front: whether windows are padded at the front.
+        """
+        blanked = []
+        for value, (name, field), group in zip(values, self.fields.items(), self.groups, strict=True):
+            if field is None or not field.is_list or value.dtype.kind not in "fmM":
+                blanked.append(value)
+                continue
+            real, steps = (ahead if group is None else lengths[group])[:, np.newaxis], np.arange(value.shape[1])
+            is_padding = steps < value.shape[1] - real if front and name == field.name else steps >= real
+            mask = is_padding.reshape(is_padding.shape + (1,) * (value.ndim - 2))
+            blanked.append(np.where(mask, np.array("NaT" if value.dtype.kind in "mM" else np.nan, value.dtype), value))
+        return blanked
+
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
         """Return a record's prediction and what is kept by name; of context fields, `once` takes the first."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
-            first = once and not field.is_list
+            first = once and field is not None and not field.is_list
             out[name] = value if not first else value[0] if len(value) else None
         return out
 

@@ -157,11 +157,45 @@ def test_predictions_come_with_what_is_kept(tmp_path: Path) -> None:
             np.testing.assert_array_equal(row["day"], record.day)
             assert row["symbol"] == record.symbol
     for name, message in (
-        ("dya", "there is no 'dya'.*did you mean 'day'"),
+        ("dya", "gives no 'dya'.*did you mean 'day'"),
         ("links", "'links' is ragged"),
     ):
         with pytest.raises(sr.OptionError, match=message):
             sr.keras.predict(steps, tmp_path / "data", batch=2, inputs="price", keep=name)
+
+
+def test_what_a_window_or_a_horizon_lacks_is_missing(tmp_path: Path) -> None:
+    """Kept floats are NaN and times NaT where a window is padded, or its horizon has not happened yet; counts tell."""
+    records = stocks()
+    sr.write(records, tmp_path / "data")
+    flat = keras.Sequential([keras.Input((4, 1)), keras.layers.Flatten(), keras.layers.Dense(2)])
+    keep = ("symbol", "day", "price", "day_horizon", "price_horizon", "horizon_length", "window_index", "news")
+    for window, front in (
+        (sr.Window(4, horizon=3, shift=3, future=True), False),
+        (sr.Window(4, horizon=3, shift=3, future=True, pad="start"), True),
+    ):
+        kept = sr.keras.predict(flat, tmp_path / "data", batch=window, inputs="price", keep=keep)
+        fields = ["symbol", "day", "price", "news"]
+        read = sr.read(tmp_path / "data", batch=window, index_name="number", fields=fields)
+        rows = [row for batch in read.as_numpy_iterator() for row in zip(*batch.values(), strict=True)]
+        names = list(next(iter(read.as_numpy_iterator())))
+        for number, record in enumerate(kept):
+            own = [row for row in (dict(zip(names, each, strict=True)) for each in rows) if row["number"] == number]
+            assert record["window_index"].tolist() == [row["window_index"] for row in own]
+            for at, row in enumerate(own):
+                steps = slice(-row["sequence_length"], None) if front else slice(row["sequence_length"])
+                real = np.zeros(4, bool)
+                real[steps] = True
+                ahead = np.arange(3) < row["horizon_length"]
+                assert record["horizon_length"][at] == row["horizon_length"]
+                for name, mask in (("price", real), ("price_horizon", ahead)):
+                    np.testing.assert_array_equal(record[name][at], np.where(mask, row[name], np.nan))
+                for name, mask in (("day", real), ("day_horizon", ahead)):
+                    assert (np.isnat(record[name][at]) == ~mask).all()
+    assert np.isnat(kept[0]["day_horizon"]).any()
+    for option in ("targets", "weights", "index_name"):
+        with pytest.raises(sr.OptionError, match=f"predict: {option} is for training"):
+            sr.keras.predict(flat, tmp_path / "data", batch=window, inputs="price", **{option: "price"})
 
 
 @pytest.mark.parametrize("batch", [sr.Pad(4), sr.Bucket(4, boundaries="sorted"), sr.Pack(20, 3)])
