@@ -42,16 +42,16 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1790, 9),
+    "schema": (1800, 9),
     "wire": (940, 4),
     "storage": (2860, 10),
     "codec": (3090, 13),
     "dataset": (3810, 15),
     "writing": (3090, 10),
-    "reading": (4140, 22),
+    "reading": (4150, 22),
     "sources": (1880, 9),
     "analysis": (2710, 9),
-    "keras, distributed": (880, 7),
+    "keras, distributed": (910, 7),
     "legacy": (4300, 32),
     "cli": (1060, 9),
     "the top": (240, 4),

@@ -579,7 +579,10 @@ class _Grouped:
             import tensorflow as tf
 
             matches = tf.equal(keys[:, tf.newaxis], tf.constant(list(self.parts), keys.dtype))
-            message = f"normalize: there are no statistics of a value of {self.by.name!r}, one of"
+            message = (
+                f"normalize: there are no statistics of a value of {self.by.name!r} (leave such records out: "
+                f"where({self.by.name}=list(stats.by))), one of"
+            )
             return checked(tf.argmax(matches, 1), tf.reduce_any(matches, 1), message, keys)
 
         def normalized(values: Any, groups: Any) -> Any:
@@ -831,8 +834,8 @@ def _restored(empty: Any, state: Any) -> Any:
 
 
 _LOG = logging.getLogger("seqrecorder")
-_MOST_VALUES = 1000
-"""Limit of the values of the field `by`: each has statistics of its own."""
+_MOST_VALUES = 10_000
+"""Limit of the values of the field `by`: each has statistics of its own, of some kilobytes."""
 
 
 def stats(
@@ -876,7 +879,7 @@ def stats(
         progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
 
     Raises:
-        OptionError: `by` is no such field, or has more than 1,000 values.
+        OptionError: `by` is no such field, or has more than 10,000 values.
         DatasetNotFoundError: there is no such dataset or split.
         RecordError: a record cannot be decoded.
     """
@@ -961,7 +964,10 @@ def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping
 
 
 def _too_many(by: str | None) -> OptionError:
-    return OptionError(f"by: expected a field of at most {_MOST_VALUES:,} values, got more of {by!r}")
+    return OptionError(
+        f"by: expected a field of at most {_MOST_VALUES:,} values, got more of {by!r}: group by a coarser field, or "
+        "scale each record in the model, such as by keras.layers.UnitNormalization"
+    )
 
 
 def _records_of(column: Column, chosen: NDArray[np.bool_]) -> Column:

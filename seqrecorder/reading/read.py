@@ -25,7 +25,7 @@ from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, brief, log_once, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
 from seqrecorder.reading.targets import in_rates, shaper
 from seqrecorder.reading.tfdata_ops import counted
@@ -247,7 +247,7 @@ def read(
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:
-        raise nothing_comes(feed, f"by {strategy!r}")
+        raise nothing_comes(feed, f"by {brief(strategy)}")
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -271,7 +271,7 @@ def _warn_of_shapes(strategy: Strategy) -> None:
     elif isinstance(strategy, TokenBudget) or (isinstance(strategy, Bucket) and not strategy.pad_to_bucket_boundary):
         remedy = "Bucket(..., pad_to_bucket_boundary=True) has one length for each bucket"
     if remedy:
-        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {strategy!r}: {remedy}")
+        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {brief(strategy)}: {remedy}")
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:

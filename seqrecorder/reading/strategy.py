@@ -289,11 +289,23 @@ def log_once(message: str) -> None:
         _LOG.warning("%s", message)
 
 
+def brief(strategy: Any) -> str:
+    """Show a strategy with those options that are not as they are by default."""
+    options = []
+    for field in sorted(attrs.fields(type(strategy)), key=lambda field: field.default is not attrs.NOTHING):
+        value = getattr(strategy, field.name)
+        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
+        if default is attrs.NOTHING or value != default:
+            named = default is not attrs.NOTHING or field.kw_only
+            options.append(f"{field.name}={value!r}" if named else f"{value!r}")
+    return f"{type(strategy).__name__}({', '.join(options)})"
+
+
 def nothing_comes(feed: Feed, reason: str) -> OptionError:
     """Return the error that an epoch would be empty though there are records."""
     return OptionError(
         f"{feed.origin.where}: expected an epoch of a batch or more, got an empty one: its records are all left out "
-        f"({reason}); loosen the limits, or give the strategy a smaller length or batch_size"
+        f"({reason}); loosen the limits, or the options of the strategy"
     )
 
 

@@ -361,6 +361,16 @@ class Schema:
             fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
+    def before_load(self, stored: Schema) -> Schema:
+        """Return this schema for records of `stored` that `load` will complete: deferred fields may be missing."""
+        fields = [
+            attrs.evolve(field, optional=True)
+            if field.deferred and not field.may_lack and source_of(field, stored.fields) is None
+            else field
+            for field in self.fields
+        ]
+        return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
+
     # Bytes and tensors, through the codec ---------------------------------------------------------------------------
 
     @functools.cached_property

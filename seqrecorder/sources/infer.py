@@ -132,7 +132,7 @@ def infer_table(
             raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
     if order is not None and by is None:
         raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
-    drafted = _Drafted(table, name)
+    drafted = _Drafted(table, name, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
     for column in table.column_names:
         if column in leave_out:
             continue
@@ -180,8 +180,8 @@ def _nested(value: Any) -> Any:
 class _Drafted:
     """Fields as they are found, with what was guessed."""
 
-    def __init__(self, table: Any, name: str) -> None:
-        self.table, self.name = table, name
+    def __init__(self, table: Any, name: str, *, is_text: bool) -> None:
+        self.table, self.name, self.is_text = table, name, is_text
         self.fields: list[Field] = []
         self.comments: dict[str, list[str]] = {}
         self.notes: list[str] = []
@@ -260,8 +260,8 @@ class _Drafted:
             comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
         if element.name == "str" and inner == self.table[column].type:
             months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
-            if compute().all(months).as_py():
-                comments.append("months? CSV and JSON lines are read as datetime64[M], too")
+            if self.is_text and compute().all(months).as_py():
+                element = element_type("datetime64[M]")
         self.fields.append(Field(name, column, kind, element, shape, optional=optional))
         self.comments[name] = comments
         return True

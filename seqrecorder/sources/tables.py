@@ -158,7 +158,10 @@ def _names(file: Path) -> tuple[str, ...]:
             with _parquet(file) as opened:
                 return tuple(opened.schema_arrow.names)
         reader = _csv(file) if kind == "csv" else _arrow(file) if kind == "arrow" else _json(file)
-        return tuple(reader.schema.names)
+        names = tuple(reader.schema.names)
+        if kind == "csv" and len(names) == 1 and set(";\t|") & set(names[0]):
+            raise SourceError(f"header: expected commas between columns, got {names[0]!r}: pandas.read_csv(sep=...)")
+        return names
 
 
 def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:

@@ -734,6 +734,8 @@ class RecordIntake:
         rows = rows_of(selection)
         if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
             schema = self._schema if self._lines else self._schema.with_encoded_images
+            if self._life_cycle.has_hooks:
+                schema = schema.before_load(rows.store.manifest.schema)
             self._fill_from(rows.read_as(schema).records(), split)
             return
         store = rows.store.forward()

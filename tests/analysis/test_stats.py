@@ -232,8 +232,8 @@ def test_what_cannot_be_asked_is_refused(corpus):
 
 def test_more_values_than_are_told_apart_are_refused(tmp_path):
     """A field of very many values has no statistics for each."""
-    sr.write([Series(label=str(number)) for number in range(1001)], tmp_path / "corpus")
-    with pytest.raises(OptionError, match="at most 1,000 values"):
+    sr.write([Series(label=str(number)) for number in range(10_001)], tmp_path / "corpus")
+    with pytest.raises(OptionError, match="at most 10,000 values"):
         sr.stats(tmp_path / "corpus", by="label", fields=["label"])
 
 

@@ -478,3 +478,25 @@ def test_months_inside_of_lists_are_read(tmp_path):
     (tmp_path / "months.jsonl").write_text('{"shop": "a", "month": ["2017-01", "2017-03"]}\n')
     (record,) = sr.from_table(tmp_path / "months.jsonl", Months)
     assert record.month.tolist() == np.array(["2017-01", "2017-03"], "M8[M]").tolist()
+
+
+def test_months_are_drafted_of_text_files(tmp_path):
+    """A column of months of a CSV file is drafted as months, and reads as it is drafted; other text stays text."""
+    (tmp_path / "shops.csv").write_text("shop,month,code\na,2017-01,2017-13\na,2017-02,2017-01\n")
+    schema = sr.Schema.infer(tmp_path / "shops.csv", by="shop")
+    assert [field.element.name for field in schema.fields] == ["str", "datetime64[M]", "str"]
+    (record,) = sr.from_rows(tmp_path / "shops.csv", schema, by="shop")
+    assert str(record.month[1]) == "2017-02"
+    frame = pd.read_csv(tmp_path / "shops.csv")
+    assert sr.Schema.infer(frame, by="shop")["month"].element.name == "str"
+
+
+def test_other_characters_between_columns_are_told(tmp_path):
+    """A header with semicolons is one column to a reader of commas: the error says what to do."""
+    (tmp_path / "shops.csv").write_text("shop;month\na;2017-01\n")
+    for read in (
+        lambda: sr.Schema.infer(tmp_path / "shops.csv"),
+        lambda: sr.from_table(tmp_path / "shops.csv", Months),
+    ):
+        with pytest.raises(sr.SourceError, match=r"shops.csv, header: expected commas .*read_csv\(sep="):
+            read()

@@ -277,3 +277,47 @@ def test_damage_stops_what_reads_it(corpus: sr.Corpus, tmp_path: Path, monkeypat
     assert sr.rewrite(path, drop=sr.open(path)[split][[place]]).records == 32
     assert sr.verify(path).ok
     assert sr.verify(tmp_path / "merged").ok
+
+
+@sr.record
+class Loaded:
+    key: str = sr.context(str, key=True)
+    x: np.ndarray = sr.feature_list("float32")
+    energy: float = sr.context("float32", deferred=True, default=None)
+    change: np.ndarray = sr.feature_list("float32", deferred=True, default=None)
+
+    def load(self) -> None:
+        self.energy, self.change = float((self.x**2).sum()), np.diff(self.x, prepend=0)
+
+
+def test_fields_that_load_fills_are_derived_in_a_rewrite(tmp_path: Path) -> None:
+    """Deferred fields may be missing in the data: `load` gets None for them, and what it sets is stored."""
+
+    @sr.record
+    class Plain:
+        key: str = sr.context(str, key=True)
+        x: np.ndarray = sr.feature_list("float32")
+
+    sr.write([Plain(f"k{n}", np.arange(n)) for n in range(4)], tmp_path / "data")
+    sr.rewrite(tmp_path / "data", schema=Loaded)
+    for number, record in enumerate(sr.read_records(tmp_path / "data", schema=Loaded)):
+        assert record.energy == sum(n * n for n in range(number))
+        assert record.change.tolist() == [float(n > 0) for n in range(number)]
+    assert sr.info(tmp_path / "data").schema.fields == sr.Schema.of(Loaded).fields
+
+
+def test_fields_that_nothing_fills_are_refused_in_a_rewrite(tmp_path: Path) -> None:
+    """Without `load`, a new field without a default is no field of the data."""
+
+    @sr.record
+    class Wider:
+        text: str = sr.context(str)
+        more: float = sr.context("float32", deferred=True, default=None)
+
+    @sr.record
+    class Plain:
+        text: str = sr.context(str)
+
+    sr.write([Plain("a")], tmp_path / "data")
+    with pytest.raises(sr.SchemaMismatchError, match="more: not in the data"):
+        sr.rewrite(tmp_path / "data", schema=Wider)

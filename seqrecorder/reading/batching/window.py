@@ -24,7 +24,7 @@ from seqrecorder.reading.batching.step_slices import (
     only_needed,
 )
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, brief, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 from seqrecorder.storage.processes import cores
@@ -47,6 +47,16 @@ _RECORDS = 256  # fewer than other strategies hold, since each of them may give 
 
 _IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": None, "oversampling": None, "known": None}
 """Options of a stream of all records in the order of the files."""
+
+
+def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> NDArray[np.bool_]:
+    """Mark the records whose next step is before `since`, even if it is as far away as any other two are."""
+    record, gaps = np.repeat(np.arange(steps.size), steps), np.diff(times)
+    inside = record[1:] == record[:-1]
+    widest, ended = np.zeros(steps.size, gaps.dtype), steps > 1
+    np.maximum.at(widest, record[1:][inside], gaps[inside])
+    ended[ended] = times[np.cumsum(steps)[ended] - 1] + widest[ended] < since
+    return ended
 
 
 @attrs.frozen
@@ -111,7 +121,8 @@ class Window:
             `shift` counts from there. Without a horizon, the first step counts that the window before does not hold; a
             window without such a step does not come.
         until: only windows whose horizon begins before this time. A horizon that has not begun (`future`) is in the
-            span, if no step of the record is at or after `until`.
+            span, if no step of the record is at or after `until`. A record has ended, and gives no window, if its next
+            step would be before `since`, even at the widest distance of its steps.
         drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
         length_name: name under which batches carry the true steps of each window.
         mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
@@ -277,11 +288,12 @@ class Window:
         options = attrs.evolve(feed.options, **_IN_ORDER)
         windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times, cores()))
         for values, steps in windows.as_numpy_iterator():
-            parts.append(
-                steps_before(
-                    values.astype(field.element.numpy), steps, bounds, field.name, range(done, done + steps.size)
-                )
-            )
+            positions = range(done, done + steps.size)
+            own = values.astype(field.element.numpy)
+            before = steps_before(own, steps, bounds, field.name, positions)
+            if self.future and self.since is not None:
+                before[_have_ended(own, steps, bounds[0]), 1] = 0
+            parts.append(before)
             done += steps.size
         return np.concatenate(parts)
 
@@ -292,7 +304,7 @@ class Window:
             return None
         counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
         feed.count_left_out(
-            int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self!r}"
+            int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {brief(self)}"
         )
         return counts
 

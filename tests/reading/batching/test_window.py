@@ -1,6 +1,7 @@
 """`Window` against `tf.data.Dataset.window`, record by record."""
 
 import datetime as dt
+import itertools
 from pathlib import Path
 
 import attrs
@@ -38,10 +39,18 @@ def starts_of(length, options, times=None):
     return starts
 
 
+def has_ended(options, times):
+    """Return whether the next step would be before `since`, even at the widest distance of the steps."""
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    return options.future and options.since is not None and bool(gaps) and times[-1] + max(gaps) < options.since
+
+
 def starts_in_span(length, options, times):
     """Return where windows start whose horizon begins in a span, or whose first new step does: walk from the first."""
     width, gap = options.length * options.stride, options.gap * options.stride
     front = options.stride - width if options.pad == "start" else 0
+    if has_ended(options, times):
+        return []
 
     def judged(start):  # the step that is to be in the span
         if options.horizon:
@@ -642,3 +651,22 @@ def test_padding_at_the_front_weighs_nothing(tmp_path: Path) -> None:
     assert weights.tolist() == [[0, 0, 1, 1], [1, 1, 1, 1]]
     [(_, _, weights)] = sr.read(tmp_path / "data", batch=window, inputs="x", targets="x_horizon").as_numpy_iterator()
     assert weights.tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("pad", ["end", "start"])
+def test_series_that_have_ended_are_not_forecast(tmp_path: Path, pad: str) -> None:
+    """A window to forecast from is given where the next step may be at `since` or later, by the widest of the gaps."""
+
+    @sr.record
+    class Shop:
+        name: str = sr.context(str, key=True)
+        month: np.ndarray = sr.feature_list("datetime64[M]")
+
+    first = np.datetime64("2019-01")
+    lengths = {"open": 36, "late": 37, "closed": 35, "closed before": 20, "new": 1}
+    sr.write([Shop(name, first + 36 - max(36, n) + np.arange(n)) for name, n in lengths.items()], tmp_path / "shops")
+    window = sr.Window(6, horizon=3, shift=1, time="month", since="2022-01", future=True, tail="drop", pad=pad)
+    names = [name.decode() for batch in sr.read(tmp_path / "shops", batch=window) for name in batch["name"].numpy()]
+    # One month is no distance: `new` may go on.
+    assert set(names) == {"open", "late"} | ({"new"} if pad == "start" else set())
+    assert sr.plan(tmp_path / "shops", "train", window).rows == len(names)
