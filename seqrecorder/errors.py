@@ -194,23 +194,23 @@ class LiftError(SeqrecorderError, ValueError):
         reason: what stands in the way.
         advice: the way out.
         op: name of the graph's operation that it is about, or None.
-        place: the file and the line that made the operation, as `script.py, line 7`, or None.
+        location: the file and the line that made the operation, as `script.py, line 7`, or None.
     """
 
-    def __init__(self, reason: str, *, advice: str, op: str | None = None, place: str | None = None) -> None:
-        super().__init__(reason, advice, op, place)
-        self.reason, self.advice, self.op, self.place = reason, advice, op, place
+    def __init__(self, reason: str, *, advice: str, op: str | None = None, location: str | None = None) -> None:
+        super().__init__(reason, advice, op, location)
+        self.reason, self.advice, self.op, self.location = reason, advice, op, location
 
     def _text(self) -> str:
-        where = "" if self.op is None else f"{self.op}{'' if self.place is None else f' ({self.place})'}: "
+        where = "" if self.op is None else f"{self.op}{'' if self.location is None else f' ({self.location})'}: "
         return f"{where}{self.reason}; {self.advice}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_lift_error, (self.reason, self.advice, self.op, self.place))
+        return (_rebuild_lift_error, (self.reason, self.advice, self.op, self.location))
 
 
-def _rebuild_lift_error(reason: str, advice: str, op: str | None, place: str | None) -> LiftError:
-    return LiftError(reason, advice=advice, op=op, place=place)
+def _rebuild_lift_error(reason: str, advice: str, op: str | None, location: str | None) -> LiftError:
+    return LiftError(reason, advice=advice, op=op, location=location)
 
 
 class DatasetError(SeqrecorderError, OSError):

@@ -144,17 +144,17 @@ def _for_parquet(reader: Any, optional: set[str]) -> Any:
     vectors = [i for i, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind) and names[i] in optional]
     if not vectors:
         return reader
-    for place in vectors:
-        kinds[place] = pa.large_list(kinds[place].value_type)
+    for number in vectors:
+        kinds[number] = pa.large_list(kinds[number].value_type)
     schema = pa.schema(list(zip(names, kinds, strict=True)))
 
     def changed(batch: Any) -> Any:
         arrays = list(batch.columns)
-        for place in vectors:
-            present = arrays[place].is_valid().to_numpy(zero_copy_only=False)
-            ends = pa.array(bounds(present * arrays[place].type.list_size))
+        for number in vectors:
+            present = arrays[number].is_valid().to_numpy(zero_copy_only=False)
+            ends = pa.array(bounds(present * arrays[number].type.list_size))
             mask = pa.array(~present)
-            arrays[place] = pa.LargeListArray.from_arrays(ends, arrays[place].flatten(), mask=mask)
+            arrays[number] = pa.LargeListArray.from_arrays(ends, arrays[number].flatten(), mask=mask)
         return pa.record_batch(arrays, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, map(changed, reader))

@@ -68,7 +68,7 @@ class Folds(list[tuple[S, S]]):
         self.shares = shares
 
     def __repr__(self) -> str:
-        return f"<Folds: {', '.join(f'{len(fit):,} + {len(held):,}' for fit, held in self)}>"
+        return f"<Folds: {', '.join(f'{len(fit):,} + {len(holdout):,}' for fit, holdout in self)}>"
 
     def _repr_html_(self) -> str:
         return self.shares._repr_html_()
@@ -268,12 +268,12 @@ def _values(field: Field, wanted: Any) -> list[Any]:
 
 def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
     """Mark the records that have one of several values."""
-    some = [value for value in wanted if value is not None]
+    values = [value for value in wanted if value is not None]
     if column.values.dtype == object:
-        known = set(some)
+        known = set(values)
         own = np.array([value in known for value in column.values.tolist()], bool)
     else:
-        own = np.isin(column.values, np.array(some, column.values.dtype))
+        own = np.isin(column.values, np.array(values, column.values.dtype))
     if column.present is None:
         return own
     out = np.full(column.present.shape, None in wanted)

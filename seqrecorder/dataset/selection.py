@@ -550,10 +550,10 @@ class Selection(Selected, Generic[R]):
         if time is not None:
             _require_none({"stratify": stratify}, "time")
             in_time, report = folds_in_time(self._rows, count, time, end, straddling, by=by, seed=seed)
-            return Folds([(Selection(past), Selection(held)) for past, held in in_time], report)
+            return Folds([(Selection(past), Selection(holdout)) for past, holdout in in_time], report)
         _require_none({"end": end}, "no time")
         pairs, report = folds_of(self._rows, count, by, stratify, seed)
-        return Folds([(self._take(fit), self._take(held)) for fit, held in pairs], report)
+        return Folds([(self._take(fit), self._take(holdout)) for fit, holdout in pairs], report)
 
 
 def _require_none(options: Mapping[str, Any], beside: str) -> None:

@@ -211,8 +211,8 @@ def _verify_shards(
     if remote is None and full:
         check = functools.partial(_check_shard, manifest.path, attrs.evolve(manifest, splits={}).to_json())
         with contextlib.closing(in_processes(check, jobs)) as checked:
-            for _, found in checked:
-                problems += found.result()
+            for _, result in checked:
+                problems += result.result()
         jobs = []
     for (split, shard), fetched in ahead(fetch, jobs, 0 if remote is None else _FETCHED):
         where = f"{split}/{shard.name}"

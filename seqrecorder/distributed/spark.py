@@ -96,7 +96,7 @@ def write(
         OptionError: options make no sense, or columns and fields do not belong together.
         DuplicateKeyError: two records have one key; where they are in one shard, in an error of Spark's.
     """
-    record_schema, place = Schema.of(schema), same_everywhere(destination)
+    record_schema, address = Schema.of(schema), same_everywhere(destination)
     checked = check_unsorted(record_schema, {**options, "splits": splits, "split_by": split_by, "shards": shards})
     encoder = PieceEncoder(record_schema, checked)
     given_by, given_order = ((each,) if isinstance(each, str) else tuple(each or ()) for each in (by, order))
@@ -110,9 +110,9 @@ def write(
         pieces = rows.toDF(_PIECES)
     ordered = pieces.repartition(shards, "shard").sortWithinPartitions("shard", "tag", "data")
     one = attrs.evolve(checked, shards=1)
-    write_shards = functools.partial(_write_shards, destination=place, schema=record_schema, options=one)
+    write_shards = functools.partial(_write_shards, destination=address, schema=record_schema, options=one)
     numbers = [row.shard for row in ordered.mapInArrow(write_shards, "shard int").collect()]
-    return commit_pieces(numbers, place, record_schema, checked)
+    return commit_pieces(numbers, address, record_schema, checked)
 
 
 def _encoding(

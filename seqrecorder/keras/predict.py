@@ -118,12 +118,12 @@ def predict(
             values = kept.blank(values, real, others[len(groups) + len(numbered) - 1], front=batch.pad == "start")
         else:
             of_steps = [group, *kept.groups]
-        for place in map(tuple, np.argwhere(index != NOTHING)):
+        for position in map(tuple, np.argwhere(index != NOTHING)):
             cells = [
-                value[place] if of is None else _steps_at(value, real[of], place)
+                value[position] if of is None else _steps_at(value, real[of], position)
                 for value, of in zip([outputs, *values], of_steps, strict=True)
             ]
-            by_record.setdefault(int(index[place]), []).append((int(order[place]), cells))
+            by_record.setdefault(int(index[position]), []).append((int(order[position]), cells))
     if not by_record:
         return []
     results = {
@@ -174,10 +174,10 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
     return ids, []
 
 
-def _steps_at(values: NDArray[Any], real: NDArray[Any], place: tuple[int, ...]) -> Any:
+def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
     """Select the real steps of a record of a batch, or of a segment of a packed row."""
-    row = values[place[0]]
-    return row[: int(real[place])] if len(place) == 1 else row[real[place[0]] == place[1] + 1]
+    row = values[position[0]]
+    return row[: int(real[position])] if len(position) == 1 else row[real[position[0]] == position[1] + 1]
 
 
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:

@@ -231,7 +231,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
                 f"a Python function fills the queue, and {others[queue]!r} takes from it, too",
                 advice="take from it once, for both; or remove the operation that nothing needs",
                 op=queue.name,
-                place=location_of(queue),
+                location=location_of(queue),
             )
         others |= {source_of(handle): others[queue] for op in filling if is_pull(op) for handle in handles_of(op)}
     for runner, queue in aside.items():
@@ -240,7 +240,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
                 "its threads have started, and would take records from the dataset",
                 advice="lift before tf.train.start_queue_runners",
                 op=queue.name,
-                place=location_of(queue),
+                location=location_of(queue),
             )
     for runner in aside:
         runners.remove(runner)

@@ -139,6 +139,6 @@ def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -
                 f"{', '.join(emptied[source])} was lifted before: each lift yields all elements of the source",
                 advice="lift what one operation takes together, as a tuple; give others a queue of their own",
                 op=source,
-                place=location_of(graph.get_operation_by_name(source)),
+                location=location_of(graph.get_operation_by_name(source)),
             )
     emptied.update(dict.fromkeys(sources, names))

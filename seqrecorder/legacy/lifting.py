@@ -244,7 +244,7 @@ def _check_seeds(graph: Any, outside: int) -> None:
                 "was called outside of the function that is lifted",
                 advice=f"give graph_seed={outside} if the old program set it; else lift before the seed is set",
                 op=op.name,
-                place=location_of(op),
+                location=location_of(op),
             )
 
 
@@ -289,10 +289,10 @@ def translate(
                 translation = Translation(graph, state, shuffle_buffer, filled, counts)
                 dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:
-        if error.op is None or error.place is not None:
+        if error.op is None or error.location is not None:
             raise
         op = graph.get_operation_by_name(error.op)
-        raise LiftError(error.reason, advice=error.advice, op=error.op, place=location_of(op)) from error.__cause__
+        raise LiftError(error.reason, advice=error.advice, op=error.op, location=location_of(op)) from error.__cause__
     finally:
         state.close()
     notes = tuple(dict.fromkeys(translation.notes))

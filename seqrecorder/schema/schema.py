@@ -201,12 +201,12 @@ class Schema:
     def in_one_rate(self) -> Schema:
         """Return the schema as it is cut: steps of a group with a rate are a dimension of those that they belong to."""
         fields = list(self.fields)
-        for place, field in enumerate(fields):
+        for number, field in enumerate(fields):
             if field.is_list and field.group in self.rates:
                 group, rate = self.rates[field.group]
                 shape: Any = (rate, *field.shape)
                 default = field.default.reshape(-1, *shape) if field.has_default else field.default
-                fields[place] = attrs.evolve(field, shape=shape, align=group, per_step=None, default=default)
+                fields[number] = attrs.evolve(field, shape=shape, align=group, per_step=None, default=default)
         return attrs.evolve(self, fields=tuple(fields)) if self.rates else self
 
     def members(self, group: str) -> list[Field]:

@@ -305,10 +305,10 @@ def serve(items: Any, answers: Any) -> None:
     work: Any = None
     while True:
         try:
-            given, item = pickle.load(items)  # noqa: S301 - from the parent
+            sent, item = pickle.load(items)  # noqa: S301 - from the parent
         except EOFError:
             return
-        work = given or work
+        work = sent or work
         try:
             answer = pickle.dumps((work(item), None), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # noqa: BLE001 - raised in the parent

@@ -484,7 +484,7 @@ class ColumnSource(SkippingSource, abc.ABC):
     schema: Schema
 
     @functools.cached_property
-    def given(self) -> Schema:
+    def in_columns(self) -> Schema:
         """The fields that have columns: all but those that `load` is still to fill."""
         return self.schema
 
@@ -499,7 +499,7 @@ class ColumnSource(SkippingSource, abc.ABC):
     def __iter__(self) -> Iterator[Any]:
         """Yield the records as objects of their class."""
         for columns, _ in self.columns():
-            yield from records_of(self.given, columns)
+            yield from records_of(self.in_columns, columns)
 
 
 class TableSource(ColumnSource):
@@ -523,7 +523,7 @@ class TableSource(ColumnSource):
         self.column_of: dict[str, str] = {}
 
     @functools.cached_property
-    def given(self) -> Schema:
+    def in_columns(self) -> Schema:
         """The fields that have columns, or values where there is none."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
@@ -544,7 +544,7 @@ class TableSource(ColumnSource):
             while ahead:
                 first, part = ahead.pop()
                 try:
-                    columns, size = given_columns(self.given, part, cast=self.cast)
+                    columns, size = given_columns(self.in_columns, part, cast=self.cast)
                 except RecordError as error:
                     error.position = None if error.position is None else error.position + first
                     error.message = f"{error.message} (in {self.table.name})"

@@ -393,8 +393,8 @@ def write_pieces(
     writer = PartWriter(destination, schema, part, **keywords)
     left = iter(pieces)
     with writer:
-        while some := list(itertools.islice(left, _TOGETHER)):
-            writer.write_encoded(some)
+        while batch := list(itertools.islice(left, _TOGETHER)):
+            writer.write_encoded(batch)
     return writer.manifest
 
 
@@ -511,7 +511,7 @@ class PieceEncoder:
         for whole, size in source.columns():
             for _, columns in cut(whole, size):
                 rows = None if tools[0].has_hooks else columns
-                yield from self._of_records(records_of(source.given, columns), split, tools, rows)
+                yield from self._of_records(records_of(source.in_columns, columns), split, tools, rows)
 
     def _of_records(
         self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None

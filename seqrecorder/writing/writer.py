@@ -171,17 +171,17 @@ class WriteOptions:
     stats: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> WriteOptions:
+    def of(cls, keywords: Mapping[str, Any]) -> WriteOptions:
         """Parse the keyword arguments of a call.
 
         Raises:
             OptionError: an option is unknown, or its value is invalid.
         """
         known = [attribute.name for attribute in attrs.fields(cls)]
-        unknown = sorted(set(given) - set(known))
+        unknown = sorted(set(keywords) - set(known))
         if unknown:
             raise OptionError(f"unknown options: {', '.join(unknown)}{did_you_mean(unknown[0], known)}")
-        return cls(**given)
+        return cls(**keywords)
 
     def __attrs_post_init__(self) -> None:
         if not _is_int(self.seed):

@@ -181,7 +181,7 @@ def test_refused(input_fn):
     assert isinstance(caught.value, ValueError)
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert (str(again), again.op, again.reason) == (str(caught.value), caught.value.op, caught.value.reason)
-    assert (caught.value.place is None) == (caught.value.op is None)
+    assert (caught.value.location is None) == (caught.value.op is None)
 
 
 @pytest.mark.parametrize("input_fn", [fed_queue, fed_by_thread, fed_by_runner])

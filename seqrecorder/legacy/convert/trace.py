@@ -106,7 +106,7 @@ def _no_session() -> Iterator[None]:
             raise LiftError(
                 "the function starts a Session before it returns its tensors",
                 advice="name the function that builds the input tensors, not the one that trains",
-                place=f"{here.f_code.co_filename}, line {here.f_lineno}",
+                location=f"{here.f_code.co_filename}, line {here.f_lineno}",
             )
         making(session, *arguments, **named)
 
