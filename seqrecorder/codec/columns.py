@@ -311,7 +311,11 @@ def check_alignment(
         expected = lengths[leader, np.arange(size)] * rates[:, None] // rates[leader]
         for row, position in np.argwhere(present & (lengths != expected)).tolist():
             first, each = members[leader[position]], members[row].per_step
-            beside = "has (align=None frees a field)" if first.group == members[row].group else f"has, times {each}"
+            beside = (
+                "has (align=None frees a field)"
+                if first.group == members[row].group
+                else f"has, times {each} (cut or pad it)"
+            )
             want = f"{expected[row, position]} steps, as {first.name!r} {beside}"
             problem = FieldProblem(members[row].name, (), want, f"{lengths[row, position]} steps")
             problems.setdefault(position, []).append(problem)

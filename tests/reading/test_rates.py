@@ -161,7 +161,7 @@ def test_lengths_that_do_not_fit_their_rate(tmp_path: Path) -> None:
     """They are refused when they are written, one by one and in columns, beside what fits."""
     good = take(0, 3)
     bad = Take("x", good.sound[:-1], good.pitch, good.stereo, good.marks)
-    message = "expected 12 steps, as 'pitch' has, times 4, got 11 steps"
+    message = r"expected 12 steps, as 'pitch' has, times 4 \(cut or pad it\), got 11 steps"
     with pytest.raises(sr.RecordError, match=message):
         sr.write([good, bad], tmp_path / "d")
     rows = [{"key": "x", "sound": np.arange(11), "pitch": [1.0] * 3, "stereo": np.ones((12, 2)), "marks": None}]
