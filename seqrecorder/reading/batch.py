@@ -15,7 +15,7 @@ from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.stream import StreamOptions, in_epochs, permuted
 from seqrecorder.reading.targets import shaper
 from seqrecorder.reading.tfdata_ops import Traced
@@ -107,7 +107,7 @@ def batch(
 
     if not isinstance(dataset, tf.data.Dataset):
         raise OptionError(f"batch: expected a tf.data.Dataset, got {type(dataset).__name__}; `read` takes a path")
-    if not hasattr(strategy, "shapes"):
+    if not isinstance(strategy, Strategy):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, got {strategy!r}")
     if getattr(strategy, "time", None) is not None:
         raise OptionError(f"batch: Window(time=...) reads the times of a dataset first; use `read`, got {strategy!r}")

@@ -17,7 +17,7 @@ from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.strategy import WINDOW, Feed
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.stream import StreamOptions
 from seqrecorder.schema.display import bars, html_table, some, text_table
 
@@ -120,13 +120,13 @@ class PlanTable:
         return [tuple(itertools.compress(line, shown)) for line in lines]
 
     def __repr__(self) -> str:
-        plans = [f"{_brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
+        plans = [f"{plan.strategy}: {plan.efficiency:.1%} real steps" for plan in self.plans]
         return f"<PlanTable: {some(plans)}>"
 
     def _repr_html_(self) -> str:
         heads, *lines = self.lines()
         padding = {"padding": [1 - plan.efficiency for plan in self.plans]}
-        drawn = bars("the share of the steps that are padding", [_brief(plan.strategy) for plan in self.plans], padding)
+        drawn = bars("the share of the steps that are padding", [str(plan.strategy) for plan in self.plans], padding)
         return html_table("plans of an epoch", heads, lines) + drawn
 
     def __str__(self) -> str:
@@ -135,7 +135,7 @@ class PlanTable:
 
 def _line(plan: Plan) -> tuple[str, ...]:
     return (
-        _brief(plan.strategy),
+        str(plan.strategy),
         f"{plan.batches:,}",
         f"{len(plan.shapes):,}",
         f"{plan.rows:,}",
@@ -145,18 +145,6 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{sum(plan.left_out.values()):,}" if plan.left_out else "",
         "" if plan.displacement is None else f"{plan.displacement:.1%}",
     )
-
-
-def _brief(strategy: Batching) -> str:
-    """Return a strategy with those options that are not as they are by default."""
-    options = []
-    for field in sorted(attrs.fields(type(strategy)), key=lambda field: field.default is not attrs.NOTHING):
-        value = getattr(strategy, field.name)
-        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
-        if default is attrs.NOTHING or value != default:
-            named = default is not attrs.NOTHING or field.kw_only
-            options.append(f"{field.name}={value!r}" if named else f"{value!r}")
-    return f"{type(strategy).__name__}({', '.join(options)})"
 
 
 @overload
@@ -254,7 +242,7 @@ def plan(
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
     for strategy in strategies:
-        if not hasattr(strategy, "shapes"):
+        if not isinstance(strategy, Strategy):
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 

@@ -247,7 +247,7 @@ def read(
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:
-        raise nothing_comes(feed, f"by {strategy!r}")
+        raise nothing_comes(feed, f"by {strategy}")
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -271,7 +271,7 @@ def _warn_of_shapes(strategy: Strategy) -> None:
     elif isinstance(strategy, TokenBudget) or (isinstance(strategy, Bucket) and not strategy.pad_to_bucket_boundary):
         remedy = "Bucket(..., pad_to_bucket_boundary=True) has one length for each bucket"
     if remedy:
-        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {strategy!r}: {remedy}")
+        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {strategy}: {remedy}")
 
 
 def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
@@ -303,7 +303,7 @@ _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Gro
 
 def _unknown(name: str, batch: Any) -> Exception:
     """Return the error of a keyword that `read` does not have."""
-    owners = [each.__name__ for each in _STRATEGIES if name in attrs.fields_dict(each)]
+    owners = [each.__name__ for each in _STRATEGIES if name in inspect.signature(each).parameters]
     owners = [type(batch).__name__] if type(batch).__name__ in owners else owners
     if owners:
         calls = [f"batch={owner}(..., {name}=...)" for owner in owners]

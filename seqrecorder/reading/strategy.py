@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -344,32 +345,29 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     return records // size if drop_remainder else -(-records // size)
 
 
-class Strategy(Protocol):
-    """A way of making elements: the classes of `seqrecorder.reading.batching`."""
+@attrs.frozen(kw_only=True)
+class Strategy(ABC):
+    """A way of making elements: the classes of `seqrecorder.reading.batching`.
 
-    @property
-    def length_name(self) -> str:
-        """Name under which elements carry the lengths of the first alignment group."""
-        ...
+    Attributes:
+        length_name: name under which elements carry the lengths of the first alignment group.
+        mask_name: name under which elements carry a mask, or None.
+        seed_name: name under which elements carry the seeds of records, or None.
+    """
 
-    @property
-    def mask_name(self) -> str | None:
-        """Name under which elements carry a mask, or None."""
-        ...
+    length_name: str = SEQUENCE_LENGTH
+    mask_name: str | None = None
+    seed_name: str | None = None
 
-    @property
-    def seed_name(self) -> str | None:
-        """Name under which elements carry the seeds of records, or None."""
-        ...
-
+    @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
         """Describe what batches carry beside fields and lengths; None for single records."""
-        ...
 
+    @abstractmethod
     def read(self, feed: Feed) -> Batches:
         """Return a `tf.data.Dataset` of shaped elements, and how many there are."""
-        ...
 
+    @abstractmethod
     def shapes(self, feed: Feed) -> Any:
         """Return the shapes of what `read` gives, worked out from lengths.
 
@@ -377,7 +375,17 @@ class Strategy(Protocol):
             A `tf.data.Dataset` of int64 `(n, 3)`, an element that `read` gives to a line: its rows, its steps with and
             without padding, counted for the alignment group whose lengths decide.
         """
-        ...
+
+    def __str__(self) -> str:
+        """Show those options that are not as they are by default."""
+        options = []
+        for field in sorted(attrs.fields(type(self)), key=lambda field: field.default is not attrs.NOTHING):
+            value = getattr(self, field.name)
+            default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
+            if default is attrs.NOTHING or value != default:
+                named = default is not attrs.NOTHING or field.kw_only
+                options.append(f"{field.name}={value!r}" if named else f"{value!r}")
+        return f"{type(self).__name__}({', '.join(options)})"
 
 
 Side = Literal["right", "left"]
@@ -437,16 +445,13 @@ def _check_mapping(_: Any, attribute: Any, value: Any) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class PaddedBatches:
+class PaddedBatches(Strategy):
     """How the steps of batches are filled up; the attributes are described in `Pad`."""
 
     padding_values: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_mapping)
     padding_side: Side | Mapping[str, Side] = attrs.field(default="right", validator=_check_sides)
     pad_to_multiple_of: int = attrs.field(default=1, validator=positive)
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
-    length_name: str = SEQUENCE_LENGTH
-    mask_name: str | None = None
-    seed_name: str | None = None
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
@@ -564,18 +569,8 @@ def fit_lengths(
 
 
 @attrs.frozen
-class Single:
-    """Single records, each parsed on its own.
-
-    Attributes:
-        length_name: not used: the length of a record is that of its feature lists.
-        mask_name: not used.
-        seed_name: not used.
-    """
-
-    length_name: str = SEQUENCE_LENGTH
-    mask_name: str | None = None
-    seed_name: str | None = None
+class Single(Strategy):
+    """Single records, each parsed on its own: the common options are not used."""
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
         """Return None: single records carry their fields alone."""

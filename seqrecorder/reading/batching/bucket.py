@@ -125,7 +125,7 @@ def _length_field(value: Any) -> Any:
 
 
 @attrs.frozen(kw_only=True)
-class BatchesByLength(PaddedBatches, ABC):
+class BatchesByLength(PaddedBatches):
     """Batches of records of about the same length; the attributes are described in `Bucket`."""
 
     drop_remainder: bool = False

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, groups_of_steps, parse_records
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches, by_group, check_count, fit_lengths, one_of, positive
+from seqrecorder.reading.strategy import Batches, Strategy, by_group, check_count, fit_lengths, one_of, positive
 from seqrecorder.reading.stream import JointLength
 from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned
 
@@ -148,7 +148,7 @@ PLANNED = 1024
 
 
 @attrs.frozen
-class Pack:
+class Pack(Strategy):
     """Batches whose rows have `length` steps and hold several sequences each, one after the other.
 
     For transformers and other models that are told which steps belong together: every step attends to those of its own
@@ -233,9 +233,6 @@ class Pack:
     )
     fill: bool = attrs.field(default=False, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.reading.batching.bucket import Consecutive, parts_of
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import EMPTY, Batches, not_empty, one_of, positive
+from seqrecorder.reading.strategy import EMPTY, Batches, Strategy, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def splits_name(group: str) -> str:
 
 
 @attrs.frozen
-class Ragged:
+class Ragged(Strategy):
     """Batches of consecutive records whose feature lists are `tf.RaggedTensor`, without padding.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -70,13 +70,7 @@ class Ragged:
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY), kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
-
-    @property
-    def mask_name(self) -> None:
-        """None: there is no padding to mask."""
-        return
+    mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import WINDOW, Batches, one_of, positive
+from seqrecorder.reading.strategy import WINDOW, Batches, Strategy, one_of, positive
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
 
 @attrs.frozen
-class Unroll:
+class Unroll(Strategy):
     """Batches of segments of `length` steps, whose rows go on from batch to batch.
 
     Each of the `batch_size` rows (slots) holds one record at a time, a segment to a batch; when a record is finished,
@@ -81,9 +81,6 @@ class Unroll:
     tail: Literal["drain", "drop"] = attrs.field(default="drain", validator=one_of("drain", "drop"), kw_only=True)
     bucket: bool = attrs.field(default=False, kw_only=True)
     split_records: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.bucket and self.split_records:

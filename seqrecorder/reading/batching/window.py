@@ -8,14 +8,10 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.graph_ops import of_all_rows
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.dataset.splits import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import (
-    Turn,
-    at_end,
-    rows_of,
-)
+from seqrecorder.reading.batching.bucket import at_end, rows_of
 from seqrecorder.reading.batching.step_slices import (
     buffered_apart,
     check_names,
@@ -24,21 +20,17 @@ from seqrecorder.reading.batching.step_slices import (
     only_needed,
 )
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, Strategy, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from seqrecorder.reading.batching.step_slices import Parsed
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
-
-    Plan = Callable[[Any, "Turn"], tuple[Any, Any]]
 
 
 _FAR = 1 << 40  # beyond the last step of every record
@@ -50,7 +42,7 @@ _IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": No
 
 
 @attrs.frozen
-class Window:
+class Window(Strategy):
     """Batches of windows of `length` steps, over all feature lists at once and never across records.
 
     A window begins every `shift` steps and holds every `stride`-th step from there on, as by `tf.data.Dataset.window`,
@@ -135,9 +127,6 @@ class Window:
     since: Any = attrs.field(default=None, kw_only=True)
     until: Any = attrs.field(default=None, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name in ("gap", "future"):
@@ -291,9 +280,7 @@ class Window:
         if lengths is None:
             return None
         counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
-        feed.count_left_out(
-            int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self!r}"
-        )
+        feed.count_left_out(int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self}")
         return counts
 
     def shapes(self, feed: Feed) -> Any:
