@@ -14,10 +14,9 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
-from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.stream import StreamOptions, in_epochs, permuted
-from seqrecorder.reading.targets import shaper
+from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
@@ -122,9 +121,10 @@ def batch(
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
         strategy = attrs.evolve(strategy, length_field=names)
-    derived = DerivedFields.of(
+    elements = Elements.of(
         schema,
-        schema,
+        strategy,
+        class_weight=class_weight,
         inputs=inputs,
         targets=targets,
         weights=weights,
@@ -132,26 +132,9 @@ def batch(
         vocabulary=vocabulary,
         normalize=None,
     )
-    carried = strategy.carried(derived.schema)
-    options = OutputOptions(
-        inputs=derived.inputs,
-        targets=derived.targets,
-        weights=derived.weights,
-        class_weight=class_weight,
-        counts=derived.counts(carried.names if carried else {}),
-        length_name=strategy.length_name,
-        mask_name=strategy.mask_name,
-        carried=carried,
-        ids=derived.ids,
-    )
-    parsed, derivations = derived.of_fields(needed_fields(derived.schema, options, derived.choose(schema)))
-    elements = _Elements("the dataset", schema, "example", None, (), dataset=dataset)
-    feed = _ElementFeed(
-        elements,
-        Parser(parsed, "example", {}, elements.record, derivations),
-        shaper(schema, derived.choose(parsed), options),
-        StreamOptions(WINDOW, shuffle, seed),
-    )
+    origin = _ElementOrigin("the dataset", schema, "example", None, (), dataset=dataset)
+    parser = Parser(elements.stored, "example", {}, origin.record, elements.derivations)
+    feed = _ElementFeed(origin, parser, elements.shape, StreamOptions(WINDOW, shuffle, seed))
     return tf.autograph.experimental.do_not_convert(strategy.read)(feed).dataset
 
 
@@ -219,7 +202,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
 
 
 @attrs.frozen(slots=False)
-class _Elements(Origin):
+class _ElementOrigin(Origin):
     """The elements of a `tf.data.Dataset`, in the place of shards."""
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
@@ -322,5 +305,5 @@ class _ElementFeed(Feed):
                 lengths = {group: tf.boolean_mask(part, keep) for group, part in lengths.items()}
             return (serialized,) if options.group is None else (serialized, options.cropped(options.group, lengths, tf))
 
-        assert isinstance(self.origin, _Elements)  # noqa: S101 - for type checkers
+        assert isinstance(self.origin, _ElementOrigin)  # noqa: S101 - for type checkers
         return self.origin.encoded(size).map(wanted)

@@ -480,7 +480,7 @@ class DerivedFields:
         vocabulary: Any,
         normalize: Any,
         normalize_targets: bool = False,
-        horizons: Mapping[str, str | None] | None = None,
+        horizons: Mapping[str, str | None],
     ) -> DerivedFields:
         """List the derivations that some options of `read` ask for.
 
@@ -506,7 +506,7 @@ class DerivedFields:
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
             parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part, vocabulary)
         made_of = {field.name: field.name for field in chosen.fields}
-        made_of |= {name: source for name, source in (horizons or {}).items() if source is not None}
+        made_of |= {name: source for name, source in horizons.items() if source is not None}
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
         used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
         ids, scales = field_maps(schema, vocabulary, normalize)
