@@ -187,21 +187,13 @@ class Feed:
             crops[name] = (*crops.get(name, ()), steps)
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
-    def leave_out_longer(self, group: RecordLength, most: int) -> Feed:
-        """Return a feed without the records that have more steps in a group, or several, after cropping."""
-        return self._limited(Limits(group, most=most, after_cropping=True))
-
-    def leave_out_shorter(self, group: RecordLength, least: int) -> Feed:
-        """Return a feed without the records that have fewer steps in a group, or several, after cropping."""
-        return self._limited(Limits(group, least, after_cropping=True))
-
     def leave_out_empty(self) -> Feed:
         """Return a feed without the records that have no step in a group that is read, after cropping."""
-        limits = tuple(map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
-        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
+        return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
-    def _limited(self, limit: Limits) -> Feed:
-        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, limit)))
+    def limit(self, *limits: Limits) -> Feed:
+        """Return a feed without the records that some limits do not admit."""
+        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
 
     def stream(
         self,
@@ -561,7 +553,7 @@ def fit_lengths(
         return feed
     if too_long == "drop":
         feed.count_left_out(over, f"more than {most} steps{_of(group)}")
-        return feed.leave_out_longer(group, most)
+        return feed.limit(Limits(group, most=most, after_cropping=True))
     if over:
         be = "is" if over == 1 else "are"
         log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps{_of(group)} and cut")

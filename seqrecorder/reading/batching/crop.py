@@ -11,7 +11,7 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
-from seqrecorder.reading.stream import JointLength, draw_below, record_length
+from seqrecorder.reading.stream import JointLength, Limits, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class Crop(PaddedBatches):
                     f"leave it out: fields={rest}"
                 )
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
-        return group, feed.leave_out_shorter(group, self._span) if self.too_short == "drop" else feed
+        if self.too_short == "drop":
+            feed = feed.limit(Limits(group, self._span, after_cropping=True))
+        return group, feed
 
     def _padding(self, feed: Feed, group: str) -> Padding:
         import tensorflow as tf

@@ -12,6 +12,7 @@ from seqrecorder.reading.batching.bucket import at_end
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches, Strategy, one_of, positive
+from seqrecorder.reading.stream import Limits
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Unroll(Strategy):
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         group = group_of_steps(self, feed.parser.schema)
         if self.split_records and self.tail == "drop":
-            return group, feed.leave_out_shorter(group, self.batch_size)
+            return group, feed.limit(Limits(group, self.batch_size, after_cropping=True))
         feed.count_empty(group)
         return group, feed
 
