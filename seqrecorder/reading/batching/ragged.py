@@ -8,10 +8,10 @@ import attrs
 
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import Parser, length_name
-from seqrecorder.reading.batching.bucket import Consecutive, parts_of
+from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
 from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import EMPTY, Batches, Strategy, not_empty, one_of, positive
+from seqrecorder.reading.strategy import EMPTY, Batches, Strategy, batch_count, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ class Ragged(Strategy):
                 values[length_name(group)] = not_empty(values[length_name(group)], feed, group)
             return feed.shape(values)
 
-        batches = feed.map_batches(self._consecutive.batches(feed), parse, self.batch_size)
-        return Batches(batches, self._consecutive.count(feed))
+        batches = feed.map_batches(self._batches(feed), parse, self.batch_size)
+        return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -106,18 +106,17 @@ class Ragged(Strategy):
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return self._consecutive.batches(self._prepare(feed), feed.group()).map(shape)
+        return self._batches(self._prepare(feed), feed.group()).map(shape)
 
     def order(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._consecutive.serialized(self._prepare(feed))
+        return self._batches(self._prepare(feed)).map(lambda *batch: parts_of(*batch)[0])
 
     def _prepare(self, feed: Feed) -> Feed:
         return feed.leave_out_empty() if self.empty == "drop" else feed
 
-    @property
-    def _consecutive(self) -> Consecutive:
-        return Consecutive(self.batch_size, self.drop_remainder)
+    def _batches(self, feed: Feed, group: str | None = None) -> Any:
+        return consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import (
+    PLANNED_RECORDS,
     BatchesByLength,
     LengthPlan,
     Turn,
     drawn,
-    in_turns,
     plan_batches,
     rows_of,
-    sort_rows,
 )
 from seqrecorder.reading.strategy import fit_lengths, one_of, positive
-from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
@@ -36,6 +34,8 @@ class TokenBudgetPlan(LengthPlan):
         batch_size_multiple: as in `TokenBudget`.
     """
 
+    in_buckets: ClassVar[bool] = False
+
     max_steps: int
     max_batch_size: int | None
     batch_size_multiple: int
@@ -43,11 +43,6 @@ class TokenBudgetPlan(LengthPlan):
     def rows(self, lengths: LengthCounts | None) -> int:
         """Return about how many records of these lengths a batch has."""
         return int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1
-
-    def turns(self, windows: Any, number: Any) -> Any:
-        """Return the windows of an epoch, as `apply` takes them."""
-        # Windows end at every file, and may be as small as `shuffle`.
-        return in_turns(rebatched(windows, self.window), number)
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
@@ -60,10 +55,6 @@ class TokenBudgetPlan(LengthPlan):
             drop_remainder=self.drop_remainder,
             at_random=shuffle > 0,
         )
-
-    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - as every plan has it
-        """Return -1: how many batches there are depends on the order of the records."""
-        return -1
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
@@ -136,9 +127,12 @@ def budget_batches(
             f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
             f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
         )
-        rows, planned = sort_rows(
-            lengths, multiple, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
-        )
+        n = tf.size(lengths, tf.int64)
+        whole = n // multiple * multiple
+        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
+        # The newest rows stay behind where they are.
+        oldest = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
+        rows = tf.concat([oldest, tf.range(planned, n)], 0)
 
         # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
         # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
@@ -283,6 +277,7 @@ class TokenBudget(BatchesByLength):
         plan = TokenBudgetPlan(
             pad_to_multiple_of=self.pad_to_multiple_of,
             drop_remainder=self.drop_remainder,
+            sorted_window=PLANNED_RECORDS,
             max_steps=self.max_steps,
             max_batch_size=self.max_batch_size,
             batch_size_multiple=self.batch_size_multiple,
