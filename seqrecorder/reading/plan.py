@@ -13,9 +13,7 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.groups import Groups
-from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.stream import StreamOptions
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
+    from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
@@ -58,9 +57,6 @@ class Plan:
         most_steps: the most steps of one batch, padding included.
         shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
             where sequences are not padded.
-        displacement: how far records come from their place in the files, on average, as a share of the split: a
-            third where every order is equally likely. None where records are not shuffled, and of strategies that cut
-            them.
         left_out: by reason, the number of records that give nothing: no steps, too many, too few for a window.
     """
 
@@ -71,7 +67,6 @@ class Plan:
     padded_steps: int
     most_steps: int
     shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
-    displacement: float | None = None
     left_out: dict[str, int] = attrs.field(factory=dict, repr=False)
 
     @property
@@ -91,7 +86,7 @@ class Plan:
         return PlanTable((self,))._repr_html_()
 
 
-_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "left out", "moved")
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "left out")
 
 
 @attrs.frozen(repr=False)
@@ -143,7 +138,6 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{plan.most_steps:,}",
         f"{plan.efficiency:.1%}",
         f"{sum(plan.left_out.values()):,}" if plan.left_out else "",
-        "" if plan.displacement is None else f"{plan.displacement:.1%}",
     )
 
 
@@ -265,17 +259,6 @@ def _unshaped(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _displacement(strategy: Batching, feed: Feed) -> float | None:
-    """Return how far records come from their place, as a share of all; None where that is not asked for."""
-    if not feed.options.shuffle or not isinstance(strategy, (BatchesByLength, Pad, Ragged)):
-        return None
-    batches = [batch.astype(np.int64) for batch in strategy.order(feed).as_numpy_iterator()]
-    order = np.concatenate(batches) if batches else np.empty(0, np.int64)
-    # Places are counted among the records that come.
-    places = np.unique(order, return_inverse=True)[1]
-    return float(np.abs(places - np.arange(order.size)).mean() / order.size) if order.size else 0.0
-
-
 def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:
     tables = list(shapes.as_numpy_iterator())
     table = np.concatenate(tables) if tables else np.empty((0, 3), np.int64)
@@ -284,4 +267,4 @@ def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:
     counts = Counter((n, None if ragged or not n else steps // n) for n, steps in zip(rows, padded, strict=True))
     largest_first = sorted(counts.items(), key=lambda item: (-item[0][0] * (item[0][1] or 0), item[0][0]))
     totals = len(rows), sum(rows), sum(real), sum(padded), max(padded, default=0)
-    return Plan(strategy, *totals, dict(largest_first), _displacement(strategy, feed), feed.left_out)
+    return Plan(strategy, *totals, dict(largest_first), feed.left_out)

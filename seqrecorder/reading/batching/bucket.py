@@ -199,12 +199,6 @@ class BatchesByLength(PaddedBatches):
         planned = self._planned(feed, plan, group)
         return planned.map(lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
 
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        group = self._record_length(feed)
-        plan, feed, _ = self.resolve(feed, group)
-        return self._planned(feed, plan, group).map(lambda batch: batch.serialized())
-
     def _record_length(self, feed: Feed) -> RecordLength:
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 

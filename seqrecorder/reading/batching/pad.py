@@ -115,10 +115,6 @@ class Pad(PaddedBatches):
 
         return self._batches(feed, group).map(shape)
 
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._batches(self._prepare(feed)[1]).map(lambda *batch: parts_of(*batch)[0])
-
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf
 

@@ -108,10 +108,6 @@ class Ragged(Strategy):
 
         return self._batches(self._prepare(feed), feed.group()).map(shape)
 
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._batches(self._prepare(feed)).map(lambda *batch: parts_of(*batch)[0])
-
     def _prepare(self, feed: Feed) -> Feed:
         return feed.leave_out_empty() if self.empty == "drop" else feed
 
