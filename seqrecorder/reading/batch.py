@@ -14,8 +14,8 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
-from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
-from seqrecorder.reading.stream import StreamOptions, in_epochs, permuted
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
+from seqrecorder.reading.stream import StreamOptions, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
@@ -112,12 +112,11 @@ def batch(
         raise OptionError(f"batch: Window(time=...) reads the times of a dataset first; use `read`, got {strategy!r}")
     if strategy.seed_name is not None:
         raise OptionError(f"batch: elements have no positions that seeds are made of; use `read`, got {strategy!r}")
-    if isinstance(shuffle, bool) or not isinstance(shuffle, int) or shuffle < 0:
-        raise OptionError(f"shuffle: expected an int of 0 or more, got {shuffle!r}")
+    check_count("shuffle", shuffle, 0)
     spec = dataset.element_spec
     if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):
         dataset = dataset.map(lambda element: element)  # the rows of a ragged tensor, as the dense tensors they are
-    names = _lengths_named(length)
+    names = () if length is None else names_of_lists("length", length)
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
         strategy = attrs.evolve(strategy, length_field=names)
@@ -136,15 +135,6 @@ def batch(
     parser = Parser(elements.stored, "example", {}, origin.record, elements.derivations)
     feed = _ElementFeed(origin, parser, elements.shape, StreamOptions(WINDOW, shuffle, seed))
     return tf.autograph.experimental.do_not_convert(strategy.read)(feed).dataset
-
-
-def _lengths_named(length: Any) -> tuple[str, ...]:
-    names = () if length is None else (length,) if isinstance(length, str) else length
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"length: expected the name of a sequence, or several, got {length!r}")
-    if len(set(names)) < len(names):
-        raise OptionError(f"length: expected each name once, got {length!r}")
-    return tuple(names)
 
 
 def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:

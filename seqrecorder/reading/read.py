@@ -24,7 +24,7 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, log_once, nothing_comes
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
 from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import counted
@@ -170,8 +170,7 @@ def read(
     if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected an int, Pad(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
-    _check_counts(shuffle, epochs, epoch)
-    _check_order(seed, deterministic)
+    _check_order(shuffle, seed, epochs, epoch, deterministic)
     keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
@@ -284,8 +283,8 @@ def _numbered(origin: Origin, option: str, name: str | None) -> bool:
 
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> tuple[Limits, ...]:
     for name, value in (("min_length", least), ("max_length", most)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
+        if value is not None:
+            check_count(name, value, 0)
     if not least and most is None:
         return ()
     if not origin.schema.groups:
@@ -300,15 +299,11 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 
 
-def _check_counts(shuffle: Any, epochs: Any, epoch: Any) -> None:
-    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1), ("epoch", epoch, 0)):
-        if value is None and name == "epochs":
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
-
-
-def _check_order(seed: Any, deterministic: Any) -> None:
+def _check_order(shuffle: Any, seed: Any, epochs: Any, epoch: Any, deterministic: Any) -> None:
+    check_count("shuffle", shuffle, 0)
+    check_count("epoch", epoch, 0)
+    if epochs is not None:
+        check_count("epochs", epochs)
     if not isinstance(deterministic, bool):
         raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral)):

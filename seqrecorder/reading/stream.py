@@ -335,7 +335,7 @@ def record_length(
         raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
     if length_field is None:
         return schema.groups[0]
-    names = _names(length_field)
+    names = names_of_lists("length_field", length_field)
     for name in names:
         if not schema[name].is_list:
             raise OptionError(f"length_field: {name!r} is a context field and has no length")
@@ -345,12 +345,17 @@ def record_length(
     return groups[0] if len(groups) == 1 else JointLength(groups, length_of)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
+    """Return the names of feature lists that an option holds, one or several.
+
+    Raises:
+        OptionError: these are no names, or one comes twice.
+    """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"length_field: expected the name of a feature list, or several, got {value!r}")
+        raise OptionError(f"{option}: expected the name of a feature list, or several, got {value!r}")
     if len(set(names)) < len(names):
-        raise OptionError(f"length_field: expected each name once, got {value!r}")
+        raise OptionError(f"{option}: expected each name once, got {value!r}")
     return tuple(names)
 
 
