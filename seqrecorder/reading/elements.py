@@ -504,7 +504,7 @@ class DerivedFields:
         parts: dict[str, Any] = {}
         shifts: dict[str, list[Shift]] = {}
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
-            parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part, vocabulary)
+            parts[option], shifts[option] = name_shifts(option, part, vocabulary)
         made_of = {field.name: field.name for field in chosen.fields}
         made_of |= {name: source for name, source in horizons.items() if source is not None}
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
@@ -700,21 +700,17 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
     if whole is not None:
         known = {field.name for field in schema.fields}
         normalize = {name: stats for name, stats in whole().items() if name in known}
-    maps: tuple[dict[str, FieldMap], dict[str, FieldMap]] = {}, {}
-    for maps_by_name, (option, objects, what) in zip(
-        maps,
-        (
-            ("vocabulary", vocabulary, "vocabularies"),
-            ("normalize", normalize, "statistics, such as those of seqrecorder.stats"),
-        ),
-        strict=True,
-    ):
-        if objects is None:
-            continue
-        if not isinstance(objects, Mapping) or not all(hasattr(each, "field_map") for each in objects.values()):
-            raise OptionError(f"{option}: expected a mapping of field to {what}, got {objects!r:.200}")
-        for name, each in objects.items():
-            if name in maps[0]:
-                raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
-            maps_by_name[name] = each.field_map(schema[name])
-    return maps
+    ids = _maps(schema, "vocabulary", vocabulary, "vocabularies")
+    scales = _maps(schema, "normalize", normalize, "statistics, such as those of seqrecorder.stats")
+    for name in scales:
+        if name in ids:
+            raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
+    return ids, scales
+
+
+def _maps(schema: Schema, option: str, objects: Any, what: str) -> dict[str, FieldMap]:
+    if objects is None:
+        return {}
+    if not isinstance(objects, Mapping) or not all(hasattr(each, "field_map") for each in objects.values()):
+        raise OptionError(f"{option}: expected a mapping of field to {what}, got {objects!r:.200}")
+    return {name: each.field_map(schema[name]) for name, each in objects.items()}
