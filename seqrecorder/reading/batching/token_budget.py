@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import attrs
 import numpy as np
 
+from seqrecorder.codec.graph_ops import checked
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import (
     PLANNED_RECORDS,
@@ -120,13 +121,12 @@ def budget_batches(
         return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
 
     def plan(lengths: Any, turn: Turn) -> Any:
-        # No cut is possible then, and the search for one would not end.
-        lengths += _zero_unless_over(
-            longest,
-            tf.reduce_max(tf.concat([lengths, [0]], 0)),
-            f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
-            f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
+        # No cut is possible of longer ones, and the search for one would not end.
+        message = (
+            f"expected lengths of at most {longest} steps (max_steps={max_steps} // batch_size_multiple={multiple}); "
+            "leave longer records out, split them or raise it; got"
         )
+        lengths = checked(lengths, lengths <= longest, message, tf.reduce_max(tf.concat([lengths, [0]], 0)))
         n = tf.size(lengths, tf.int64)
         whole = n // multiple * multiple
         planned = whole if drop_remainder else tf.where(turn.last, n, whole)
@@ -171,18 +171,6 @@ def _chain(following: Any) -> Any:
         shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
     )
     return tf.concat([tf.boolean_mask(chain, chain < end), [end]], 0)
-
-
-def _zero_unless_over(most: int, value: Any, message: str) -> Any:
-    """Return 0, or fail in the graph with the message and the value.
-
-    The ops that assert are stateful, and an iterator with one of them cannot be saved. That which reads a
-    number from a string is not, and quotes the string that it cannot read.
-    """
-    import tensorflow as tf
-
-    text = tf.where(value > most, tf.strings.join([message, tf.strings.as_string(value)]), "0")
-    return tf.strings.to_number(text, tf.int64)
 
 
 TOO_LONG = ("error", "drop", "cut_end")
