@@ -867,6 +867,22 @@ def _listed(*vectors: Any) -> Any:
     return listed
 
 
+def with_end(windows: Any, *, end: bool = True) -> Any:
+    """Return windows that say each that they are not the last, and behind them one without rows that says it is.
+
+    Args:
+        windows: a finite `tf.data.Dataset` of tuples of tensors that have rows.
+        end: whether that last one comes.
+    """
+    import tensorflow as tf
+
+    going = mapped(windows, lambda *window: (*window, False))
+    if not end:
+        return going
+    nothing = [tf.zeros([0, *part.shape[1:]], part.dtype) for part in windows.element_spec]
+    return going.concatenate(at_end((*nothing, True)))
+
+
 def at_end(element: Any) -> Any:
     """Return a `tf.data.Dataset` of one element, to follow a stream and to say that it has ended.
 

@@ -9,12 +9,12 @@ import attrs
 
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import at_end
+from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import check_names, groups_of_steps, parse_records
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches, Strategy, by_group, check_count, fit_lengths, one_of, positive
 from seqrecorder.reading.stream import JointLength
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -464,11 +464,9 @@ def pack_batches(
         # `rebatched` needs no function for each batch. The sizes may be none; the lines end with the last of them.
         return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
-    nothing, length = tf.zeros([0], tf.string), lengths[0]
-    end = at_end((nothing, tf.zeros([0, len(lengths)], tf.int64), True))
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
-    plans = scanned(stream, (nothing, tf.zeros([0, 3, len(lengths)], tf.int64), tf.zeros([], tf.int64)), step)
-    return flat_mapped(plans, cut)
+    length, index = lengths[0], tf.zeros([], tf.int64)
+    start = tf.zeros([0], tf.string), tf.zeros([0, 3, len(lengths)], tf.int64), index
+    return flat_mapped(scanned(with_end(windows), start, step), cut)
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:

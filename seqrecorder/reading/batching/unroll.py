@@ -8,7 +8,7 @@ import attrs
 
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import at_end
+from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches, Strategy, one_of, positive
@@ -215,13 +215,9 @@ def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) ->
     """
     import tensorflow as tf
 
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
-    if drain:
-        nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-        stream = stream.concatenate(at_end((*nothing, True)))
     numbers = tf.zeros([batch_size], tf.int64)
     slots = tf.fill([batch_size], ""), numbers, numbers
-    return scanned(stream, slots, lambda slots, window: deal_records(slots, window, length))
+    return scanned(with_end(windows, end=drain), slots, lambda slots, window: deal_records(slots, window, length))
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:

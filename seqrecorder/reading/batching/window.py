@@ -11,7 +11,7 @@ from seqrecorder.codec.graph_ops import of_all_rows
 from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.dataset.splits import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import at_end, rows_of
+from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import (
     buffered_apart,
     check_names,
@@ -20,9 +20,9 @@ from seqrecorder.reading.batching.step_slices import (
     only_needed,
 )
 from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, Strategy, not_negative, one_of, positive
+from seqrecorder.reading.strategy import Batches, Strategy, batch_count, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
-from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.threads import cores
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class Window(Strategy):
 
     def _batches(self, counts: NDArray[np.int64]) -> int:
         total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
-        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
+        return batch_count(total, self.batch_size, drop_remainder=self.drop_remainder)
 
     def _inside(self, places: Any) -> Any:
         """Return the steps of windows, int64 `(m, length)`; those before the record are beyond every record's end."""
@@ -398,7 +398,5 @@ def plan_windows(
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     has_spans = tf.nest.flatten(windows.element_spec)[1].shape.rank > 1
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
-    if not drop_remainder:
-        stream = stream.concatenate(at_end((nothing, tf.zeros([0, 3], tf.int64) if has_spans else none, True)))
-    return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)
+    start = nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)
+    return scanned(with_end(windows, end=not drop_remainder), start, step)
