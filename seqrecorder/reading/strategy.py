@@ -371,7 +371,9 @@ class Strategy(ABC):
     def __str__(self) -> str:
         """Show those options that are not as they are by default."""
         options = []
-        for field in sorted(attrs.fields(type(self)), key=lambda field: field.default is not attrs.NOTHING):
+        for field in sorted(
+            attrs.fields(type(self)), key=lambda field: (field.default is not attrs.NOTHING, field.inherited)
+        ):
             value = getattr(self, field.name)
             default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
             if default is attrs.NOTHING or value != default:

@@ -723,15 +723,10 @@ class _Files:
 
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
-        self.count = len(origin.files)
+        self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(column(origin.files, "runs")) else None
         self._columns: dict[str, Any] = {}
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
-
-    @property
-    def is_counted(self) -> bool:
-        """Check whether it is known how many records the files hold."""
-        return self.origin.records >= 0
 
     def _of(self, file: Any, name: str) -> Any:
         """Return an attribute of one file: a path, or a count."""

@@ -239,17 +239,14 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
         return None
     ids = options.ids.get(target, {})
     weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
-    if weights and all(map(_is_class, weights)) and all(map(_is_weight, value.values())):
+    is_named = bool(weights) and all(isinstance(key, numbers.Integral) for key in weights)
+    if is_named and all(map(_is_weight, value.values())):
         return {int(key): float(value[name]) for key, name in weights.items()}
     classes = "(ints, or words of the vocabulary)" if ids else "(ints)"
     raise OptionError(
         f"class_weight: expected a mapping of classes {classes} to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; "
         f"for several targets one for each, structured as they are; got {value!r}"
     )
-
-
-def _is_class(key: Any) -> bool:
-    return isinstance(key, numbers.Integral)
 
 
 def _is_weight(weight: Any) -> bool:
