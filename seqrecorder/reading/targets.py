@@ -428,8 +428,16 @@ class Elements:
         wanted = needed_fields(derived.schema, options, derived.choose(chosen))
         stored, derivations = derived.of_fields(wanted)
         names = [field.name for field in stored.fields]
+        cut = schema.in_one_rate().select(names)
+        of_cut = strategy.carried(cut)
+        for name in of_cut.names if of_cut else ():
+            if name in (*names, index_name, strategy.seed_name):
+                raise OptionError(
+                    f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
+                    "rename the field, or leave it out by fields="
+                )
         shape = _shaper(schema, derived.choose(stored), options, set(names) - derived.made_of(wanted))
-        return cls(schema.in_one_rate().select(names), derivations, images, shape)
+        return cls(cut, derivations, images, shape)
 
 
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:

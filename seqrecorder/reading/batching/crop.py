@@ -9,7 +9,6 @@ import attrs
 from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
 from seqrecorder.reading.stream import JointLength, Limits, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
@@ -117,7 +116,6 @@ class Crop(PaddedBatches):
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the alignment group that is cropped, and the feed of the records that are long enough."""
         schema = feed.parser.schema
-        check_names(self, schema, (CROP_START,))
         group = record_length(feed.origin.schema, self.length_field)
         if isinstance(group, JointLength):
             raise OptionError(

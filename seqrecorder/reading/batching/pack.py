@@ -10,7 +10,7 @@ import attrs
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
-from seqrecorder.reading.batching.step_slices import check_names, groups_of_steps, parse_records
+from seqrecorder.reading.batching.step_slices import groups_of_steps, parse_records
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import Batches, Strategy, by_group, check_count, fit_lengths, one_of, positive
 from seqrecorder.reading.stream import JointLength
@@ -259,11 +259,9 @@ class Pack(Strategy):
         """Return batches of packed rows; their number depends on the order of the records.
 
         Raises:
-            OptionError: a field cannot be packed, or has the name of something that batches carry; or a record is
-                longer than a row.
+            OptionError: a field cannot be packed, or a record is longer than a row.
         """
         lengths = self._lengths(feed)
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         feed = self._fit(feed, lengths)
 
         def assemble(serialized: Any, table: Any, row: Any) -> Any:

@@ -9,7 +9,6 @@ import attrs
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
-from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import EMPTY, Batches, Strategy, batch_count, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
@@ -78,13 +77,7 @@ class Ragged(Strategy):
         return Carried(names, padded=False)
 
     def read(self, feed: Feed) -> Batches:
-        """Return ragged batches.
-
-        Raises:
-            OptionError: with `flat`: a field has the name of something that batches carry.
-        """
-        if self.flat:
-            check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
+        """Return ragged batches."""
         feed = self._prepare(feed)
         checked_groups = feed.parser.schema.groups if self.empty == "error" else ()
 

@@ -9,7 +9,7 @@ import attrs
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
-from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
+from seqrecorder.reading.batching.step_slices import cut_batches, groups_of_steps, only_needed
 from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.strategy import WINDOW, Batches, Strategy, one_of, positive
 from seqrecorder.reading.stream import Limits
@@ -99,9 +99,8 @@ class Unroll(Strategy):
         A target of context weighs 0 in a slot without a record.
 
         Raises:
-            OptionError: a field cannot be cut, or has the name of something that batches carry.
+            OptionError: a field cannot be cut.
         """
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         group, feed = self._prepare(feed)
 
         def segments(windows: Any, _: Any) -> Any:
@@ -129,7 +128,7 @@ class Unroll(Strategy):
         return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        group = group_of_steps(self, feed.parser.schema)
+        group = groups_of_steps(self, feed.parser.schema)[0]
         if self.split_records and self.tail == "drop":
             return group, feed.limit(Limits(group, self.batch_size, after_cropping=True))
         feed.count_empty(group)

@@ -14,9 +14,8 @@ from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import (
     buffered_apart,
-    check_names,
     cut_batches,
-    group_of_steps,
+    groups_of_steps,
     only_needed,
 )
 from seqrecorder.reading.elements import Carried, Shift
@@ -208,10 +207,9 @@ class Window(Strategy):
         """Return batches of windows.
 
         Raises:
-            OptionError: a field cannot be cut, or has the name of something that batches carry.
+            OptionError: a field cannot be cut.
         """
         group, feed = self._prepare(feed)
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         if self.stride > 1 and any(isinstance(derivation, Shift) for derivation in feed.parser.derivations):
             raise OptionError(
                 f"Window: with stride={self.stride} the next step of a record is not that of a window; leave steps out "
@@ -235,7 +233,7 @@ class Window(Strategy):
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the group of the steps, and the feed with the spans of its records."""
-        group = group_of_steps(self, feed.parser.schema)
+        group = groups_of_steps(self, feed.parser.schema)[0]
         if self.time is None:
             return group, feed
         return group, attrs.evolve(feed, options=attrs.evolve(feed.options, spans=self._spans(feed, group)))
