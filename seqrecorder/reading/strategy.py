@@ -15,7 +15,6 @@ from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.dataset.manifest import column
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
@@ -335,6 +334,33 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     if records < 0:
         return -1
     return records // size if drop_remainder else -(-records // size)
+
+
+@attrs.frozen
+class Carried:
+    """Names that the elements of a strategy carry beside fields and lengths.
+
+    Attributes:
+        names: of what is derived, each with its source field, or None.
+        lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
+            has a second dimension and is no feature list.
+        context: the name of such lengths for context fields, where a row has several of each.
+        places: where a row has several of each: by the name of the lengths of steps, the name of what says, for each of
+            these steps, of which it is, from 1 on.
+        vacant: whether a row may hold no record, and its length is 0 then.
+        left: the alignment groups whose padding comes first.
+        padded: whether there is padding that a loss must not count.
+        weighted: whether there are sample weights even where no target has padding.
+    """
+
+    names: Mapping[str, str | None] = attrs.field(factory=dict)
+    lengths: Mapping[str, str] = attrs.field(factory=dict)
+    context: str | None = None
+    places: Mapping[str, str] = attrs.field(factory=dict)
+    vacant: bool = False
+    left: frozenset[str] = frozenset()
+    padded: bool = True
+    weighted: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.graph_ops import Derivation
     from seqrecorder.codec.images import ImageDecoder
-    from seqrecorder.reading.elements import Carried, Output
-    from seqrecorder.reading.strategy import Strategy
+    from seqrecorder.reading.elements import Output
+    from seqrecorder.reading.strategy import Carried, Strategy
     from seqrecorder.schema.schema import Schema
 
 
@@ -47,19 +47,19 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """
     import tensorflow as tf
 
-    x = _pick(values, options.inputs)
-    if options.targets is None:
+    x = _pick(values, options.derived.inputs)
+    if options.derived.targets is None:
         return x
-    carried, names = options.carried, names_of(options.targets)
+    carried, names = options.carried, names_of(options.derived.targets)
     padded = carried is not None and carried.padded
     is_weighted = any(options.counts.get(name) for name in names) or options.class_weight is not None
-    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.weights))}
+    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.derived.weights))}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
-    y = _pick(shaped, options.targets)
+    y = _pick(shaped, options.derived.targets)
     has_padding = carried is not None and (
         carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
     )
-    if options.weights is False or not (is_weighted or has_padding or options.weights is not None):
+    if options.derived.weights is False or not (is_weighted or has_padding or options.derived.weights is not None):
         return x, y
 
     def weigh(name: str, own_weights: Any, classes: Any) -> Any:
@@ -88,12 +88,12 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
         return carried.lengths[name]
     names = {group: length_name(group) for group in parsed.groups}
     if parsed.groups:
-        names[parsed.groups[0]] = options.length_name
+        names[parsed.groups[0]] = options.strategy.length_name
     for field in parsed.fields:
         if field.name == name and field.is_list:
             return names[field.group]
     for group, lengths in names.items():
-        if options.mask_name and name == mask_of(group, parsed, options):
+        if options.strategy.mask_name and name == mask_of(group, parsed, options):
             return lengths
     if carried is None or name in (*names.values(), *carried.names):
         return None
@@ -110,7 +110,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
         return [padding_mask(values, field.group, target, parsed, options)]
     if lengths is not None:
         return [tf.sequence_mask(values[lengths], tf.shape(target)[1])]
-    return [values[options.length_name] > 0] if carried is not None and carried.vacant else []
+    return [values[options.strategy.length_name] > 0] if carried is not None and carried.vacant else []
 
 
 def _counting(value: Any, rank: int) -> Any:
@@ -171,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
     Raises:
         OptionError: weights are not structured as the targets are.
     """
-    targets, weights, classes = options.targets, options.weights, options.class_weight
+    targets, weights, classes = options.derived.targets, options.derived.weights, options.class_weight
     if isinstance(targets, str):
         if isinstance(weights, Mapping):
             raise _unlike("weights", targets, weights)
@@ -207,7 +207,7 @@ def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, 
     """Mark the real steps, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
     import tensorflow as tf
 
-    lengths = values[options.length_name if group == parsed.groups[0] else length_name(group)]
+    lengths = values[options.strategy.length_name if group == parsed.groups[0] else length_name(group)]
     if like is None:
         steps = [values[f.name] for f in parsed.fields if f.is_list and f.group == group]
         like = next((value for value in steps if isinstance(value, tf.Tensor)), None)
@@ -237,7 +237,7 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
     """
     if value is None:
         return None
-    ids = options.ids.get(target, {})
+    ids = options.derived.ids.get(target, {})
     weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
     is_named = bool(weights) and all(isinstance(key, numbers.Integral) for key in weights)
     if is_named and all(map(_is_weight, value.values())):
@@ -411,21 +411,16 @@ class Elements:
         images |= images_of(derived.schema, sources_of(derived.derivations), images)
         images |= {name: images[source] for name, source in of_fields.items() if source in images}
         options = OutputOptions(
+            derived=derived,
+            strategy=strategy,
             output=output,
-            inputs=derived.inputs,
-            targets=derived.targets,
-            weights=derived.weights,
             class_weight=class_weight,
             counts=derived.counts(of_fields),
-            length_name=strategy.length_name,
-            mask_name=strategy.mask_name,
             index_name=index_name,
-            seed_name=strategy.seed_name,
             carried=carried,
-            ids=derived.ids,
             images=images,
         )
-        wanted = needed_fields(derived.schema, options, derived.choose(chosen))
+        wanted = needed_fields(options, derived.choose(chosen))
         stored, derivations = derived.of_fields(wanted)
         names = [field.name for field in stored.fields]
         cut = schema.in_one_rate().select(names)
@@ -476,20 +471,20 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
         values = decode_elements(values, options.images) if options.images else values
         if options.index_name is not None:
             values[options.index_name] = to_numbers(values[options.index_name])
-        if options.seed_name is not None:
-            values[options.seed_name] = to_seeds(values[options.seed_name])
+        if options.strategy.seed_name is not None:
+            values[options.strategy.seed_name] = to_seeds(values[options.strategy.seed_name])
         if options.carried is not None and first is not None:
-            values[options.length_name] = values.pop(length_name(first))
-            if options.mask_name:
+            values[options.strategy.length_name] = values.pop(length_name(first))
+            if options.strategy.mask_name:
                 masks = {
                     mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
-            if options.inputs is not None:  # a later group that is read alone goes by its own names, too
-                lengths, mask = options.length_name, options.mask_name
+            if options.derived.inputs is not None:  # a later group that is read alone goes by its own names, too
+                lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
-        if options.inputs is not None:
+        if options.derived.inputs is not None:
             return fit_element(values, parsed, options)
         if options.output == "dict":
             return values

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.elements import Carried
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.reading.stream import LengthCounts, LengthOf, RecordLength
     from seqrecorder.schema.schema import Schema
 

@@ -15,8 +15,7 @@ from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.elements import Carried
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.schema.schema import Schema
 
 CROP_START = "crop_start"

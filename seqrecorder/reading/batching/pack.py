@@ -11,8 +11,16 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import groups_of_steps, parse_records
-from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches, Strategy, by_group, check_count, fit_lengths, one_of, positive
+from seqrecorder.reading.strategy import (
+    Batches,
+    Carried,
+    Strategy,
+    by_group,
+    check_count,
+    fit_lengths,
+    one_of,
+    positive,
+)
 from seqrecorder.reading.stream import JointLength
 from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, scanned
 

@@ -9,8 +9,7 @@ import attrs
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
 from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
-from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import EMPTY, Batches, Strategy, batch_count, not_empty, one_of, positive
+from seqrecorder.reading.strategy import EMPTY, Batches, Carried, Strategy, batch_count, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:

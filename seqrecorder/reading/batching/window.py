@@ -18,8 +18,8 @@ from seqrecorder.reading.batching.step_slices import (
     groups_of_steps,
     only_needed,
 )
-from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, Strategy, batch_count, not_negative, one_of, positive
+from seqrecorder.reading.elements import Shift
+from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.threads import cores
