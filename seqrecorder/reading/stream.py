@@ -742,10 +742,10 @@ class _Files:
             if self.count == 1:
                 return tf.constant(values[0], kind)
             if self.count <= _INLINED:
-                return _of_file(tf.constant(values, kind), file)
+                return tf.gather(tf.constant(values, kind), file)
             with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
                 self._columns[name] = tf.constant(values, kind)
-        return _of_file(self._columns[name], file)
+        return tf.gather(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
@@ -931,15 +931,13 @@ class _Files:
 
         if table is None:
             return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
-        size = tf.raw_ops.Size(input=serialized, out_type=tf.int64)
-        begin, end = (tf.raw_ops.Pack(values=[at]) for at in (total, total + size))
-        return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
+        return table[total : total + tf.size(serialized, tf.int64)]
 
     def _offset(self, file: Any) -> Any:
         """Return how many records the files before one hold."""
         import tensorflow as tf
 
-        return _of_file(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
+        return tf.gather(tf.constant(np.cumsum([0, *column(self.origin.files, "records")[:-1]]), tf.int64), file)
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Return the lengths of a file's records, from the file of lengths beside it, or None."""
@@ -961,10 +959,3 @@ class _Files:
         )
         table = tf.io.decode_raw(data, tf.int64)
         return table if count == 1 else tf.reshape(table, [-1, count])[:, self.stored_groups.index(group)]
-
-
-def _of_file(values: Any, file: Any) -> Any:
-    """Cut the part of a file out of a vector."""
-    import tensorflow as tf
-
-    return tf.raw_ops.Gather(params=values, indices=tf.convert_to_tensor(file))
