@@ -15,7 +15,7 @@ from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
-from seqrecorder.reading.stream import StreamOptions, in_epochs, names_of_lists, permuted
+from seqrecorder.reading.stream import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
@@ -133,7 +133,7 @@ def batch(
     )
     origin = _ElementOrigin("the dataset", schema, "example", None, (), dataset=dataset)
     parser = Parser(elements.stored, "example", {}, origin.record, elements.derivations)
-    feed = _ElementFeed(origin, parser, elements.shape, StreamOptions(WINDOW, shuffle, seed))
+    feed = _ElementFeed(origin, parser, elements.shape, StreamOptions(WINDOW, shuffle, check_seed(seed)))
     return tf.autograph.experimental.do_not_convert(strategy.read)(feed).dataset
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.stream import random_numbers
+from seqrecorder.reading.stream import check_seed, random_numbers
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def mix(
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
     # Each is drawn from once, for nothing: which epoch of a part comes is settled then, and saved from the start.
-    begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, seed))
+    begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, check_seed(seed)))
     drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
     def note(ended: Any, draw: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -25,7 +24,7 @@ from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
-from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
+from seqrecorder.reading.stream import Limits, StreamOptions, check_seed, oversampling, record_length
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import counted
 
@@ -170,7 +169,8 @@ def read(
     if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected an int, Pad(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
-    _check_order(shuffle, seed, epochs, epoch, deterministic)
+    _check_order(shuffle, epochs, epoch, deterministic)
+    seed = check_seed(seed)
     keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
@@ -282,9 +282,9 @@ def _numbered(origin: Origin, option: str, name: str | None) -> bool:
 
 
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> tuple[Limits, ...]:
-    for name, value in (("min_length", least), ("max_length", most)):
-        if value is not None:
-            check_count(name, value, 0)
+    check_count("min_length", least, 0)
+    if most is not None:
+        check_count("max_length", most, 0)
     if not least and most is None:
         return ()
     if not origin.schema.groups:
@@ -299,15 +299,13 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 
 
-def _check_order(shuffle: Any, seed: Any, epochs: Any, epoch: Any, deterministic: Any) -> None:
+def _check_order(shuffle: Any, epochs: Any, epoch: Any, deterministic: Any) -> None:
     check_count("shuffle", shuffle, 0)
     check_count("epoch", epoch, 0)
     if epochs is not None:
         check_count("epochs", epochs)
     if not isinstance(deterministic, bool):
         raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral)):
-        raise OptionError(f"seed: expected an int or None, got {seed!r}")
 
 
 def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:

@@ -69,6 +69,15 @@ _PROGRAM_SEED = 87654321
 """The seed that TensorFlow uses in a program that sets none."""
 
 
+def check_seed(seed: Any) -> int | None:
+    """Return a seed in the range of int64, or None, or raise `OptionError`."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
+        raise OptionError(f"seed: expected an int of 64 bits or None, got {seed!r}")
+    return (int(seed) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def in_epochs(
     epoch: Callable[[Any], Any], *, drawn: bool, seed: int | None, epochs: int | None, first_epoch: int = 0
 ) -> Any:
