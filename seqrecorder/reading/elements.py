@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -479,8 +479,15 @@ class DerivedFields:
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
         scales = {name: scale for name, scale in scales.items() if name in scaled}
-        if not scales and (normalize is not None or normalize_targets):
-            raise _nothing_normalized(normalize, scaled)
+        if normalize_targets and normalize is None:
+            raise OptionError("normalize_targets: goes with normalize, the statistics to use")
+        if normalize is not None and not scales:
+            listed = ", ".join(sorted(name for name in scaled if name is not None))
+            raise OptionError(
+                f"normalize: expected statistics of a field that is read, of {listed[:200] or 'none'}. "
+                "Statistics of a dataset normalize its fields of floats; name whole numbers, as in "
+                "normalize={'sound': stats['sound']}. Targets stay as stored without normalize_targets=True"
+            )
         stored = ("weights",) if normalize_targets else ("targets", "weights")
         # A field that is an input as well as a target is there twice.
         copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
@@ -559,17 +566,6 @@ def _renamed(part: Any, names: Mapping[str, str]) -> Any:
     if isinstance(part, Mapping):
         return {key: _renamed(each, names) for key, each in part.items()}
     return tuple(_renamed(each, names) for each in part) if isinstance(part, Sequence) else part
-
-
-def _nothing_normalized(normalize: Any, scaled: Iterable[Any]) -> OptionError:
-    names = sorted(name for name in scaled if name is not None)
-    if normalize is None:
-        return OptionError("normalize_targets: goes with normalize, the statistics to use")
-    return OptionError(
-        f"normalize: expected statistics of a field that is read, of {', '.join(names)[:200] or 'none'}. Statistics of "
-        "a dataset normalize its fields of floats; name whole numbers, as in normalize={'sound': stats['sound']}. "
-        "Targets stay as stored without normalize_targets=True"
-    )
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:

@@ -36,10 +36,6 @@ _FAR = 1 << 40  # beyond the last step of every record
 _RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
 
 
-_IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": None, "oversampling": None, "known": None}
-"""Options of a stream of all records in the order of the files."""
-
-
 @attrs.frozen
 class Window(Strategy):
     """Batches of windows of `length` steps, over all feature lists at once and never across records.
@@ -229,7 +225,10 @@ class Window(Strategy):
 
         counts = self._counts(feed, group)
         streamed = feed.stream(windows, group=group, draw=self._draws)
-        return Batches(streamed, -1 if counts is None else self._batches(counts))
+        if counts is None:
+            return Batches(streamed, -1)
+        drawn = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
+        return Batches(streamed, batch_count(drawn, self.batch_size, drop_remainder=self.drop_remainder))
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the group of the steps, and the feed with the spans of its records."""
@@ -261,7 +260,8 @@ class Window(Strategy):
         edges = [(name, getattr(self, name)) for name in ("since", "until")]
         bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
         parts, done = [np.empty((0, 2), np.int64)], 0
-        options = attrs.evolve(feed.options, **_IN_ORDER)
+        # All records, in the order of the files.
+        options = attrs.evolve(feed.options, shuffle=0, epochs=1, limits=(), deal=None, oversampling=None, known=None)
         windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times, cores()))
         for values, steps in windows.as_numpy_iterator():
             parts.append(
@@ -331,10 +331,6 @@ class Window(Strategy):
             last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
             starts = first + draw_below(last - first + 1, number, index, purpose=1)
         return rows, tf.stack([indices, starts], 1)
-
-    def _batches(self, counts: NDArray[np.int64]) -> int:
-        total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
-        return batch_count(total, self.batch_size, drop_remainder=self.drop_remainder)
 
     def _inside(self, places: Any) -> Any:
         """Return the steps of windows, int64 `(m, length)`; those before the record are beyond every record's end."""
