@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3330, 13),
     "dataset": (4160, 15),
     "writing": (3090, 10),
-    "reading": (4000, 22),
+    "reading": (3980, 22),
     "sources": (1880, 9),
     "analysis": (2710, 9),
     "keras, distributed": (880, 6),

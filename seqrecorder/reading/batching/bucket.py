@@ -57,30 +57,21 @@ class LengthPlan(ABC):
 
     Attributes:
         in_buckets: whether each batch is of one bucket. Then `apply` permutes windows of shuffled records.
-        pad_to_multiple_of: as in `Pad`.
-        drop_remainder: as in `Pad`.
+        rows: records of a batch, about or at most.
         sorted_window: records that are sorted by length at a time; 0 for none.
+        least_window: records that are planned at a time at least, however large they are.
     """
 
     in_buckets: ClassVar[bool]
 
-    pad_to_multiple_of: int
-    drop_remainder: bool
+    rows: int
     sorted_window: int
+    least_window: int = 1
 
     @property
     def window(self) -> int:
         """How many records are planned at a time."""
         return self.sorted_window or PLANNED_RECORDS
-
-    @property
-    def least_window(self) -> int:
-        """How many records are planned at a time at least, however large they are."""
-        return 1
-
-    @abstractmethod
-    def rows(self, lengths: LengthCounts | None) -> int:
-        """Return how many records of these lengths a batch has, about or at most."""
 
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them.
@@ -181,8 +172,9 @@ class BatchesByLength(PaddedBatches):
 
         planned = self._planned(feed, plan, group)
         width = max([*plan.widths, self.pad_to_multiple_of])
-        rows = plan.rows(lengths)
-        batches = feed.map_batches(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
+        batches = feed.map_batches(
+            planned, lambda batch: feed.shape(parse(batch.serialized(), batch.lengths)), plan.rows, width=width
+        )
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.records:
             return Batches(batches, count)
@@ -383,30 +375,18 @@ class BucketPlan(LengthPlan):
     """A `Bucket` for records whose lengths are known.
 
     Attributes:
+        options: how records are batched.
         boundaries: of the buckets.
-        pad_to_boundary: whether batches are padded to the largest length of their bucket.
         last: the most steps of a record, None where that is not known.
         sizes: records to a batch, for each bucket.
     """
 
     in_buckets: ClassVar[bool] = True
 
+    options: Bucket
     boundaries: tuple[int, ...]
-    pad_to_boundary: bool
     last: int | None
     sizes: tuple[int, ...]
-
-    @property
-    def least_window(self) -> int:
-        """How many records are planned at a time at least, however large they are.
-
-        What incomplete batches hold, half of their rows on average, is copied from window to window.
-        """
-        return max(1, sum(self.sizes) // 2)
-
-    def rows(self, lengths: LengthCounts | None) -> int:  # noqa: ARG002 - as every plan has it
-        """Return the most records of a batch."""
-        return max(self.sizes)
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
@@ -415,12 +395,12 @@ class BucketPlan(LengthPlan):
                 turns,
                 self.sizes[0],
                 self.boundaries,
-                drop_remainder=self.drop_remainder,
+                drop_remainder=self.options.drop_remainder,
                 permute=shuffle > 1,
                 at_random=shuffle > 0,
             )
         return bucket_batches(
-            turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffle > 1
+            turns, self.boundaries, self.sizes, drop_remainder=self.options.drop_remainder, permute=shuffle > 1
         )
 
     def batches(self, lengths: LengthCounts) -> int:
@@ -428,7 +408,7 @@ class BucketPlan(LengthPlan):
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
-        return int((counts // sizes if self.drop_remainder else -(-counts // sizes)).sum())
+        return int((counts // sizes if self.options.drop_remainder else -(-counts // sizes)).sum())
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
@@ -441,7 +421,7 @@ class BucketPlan(LengthPlan):
         import tensorflow as tf
 
         longest = super().width(lengths)
-        if not self.pad_to_boundary:
+        if not self.options.pad_to_bucket_boundary:
             return longest
         bounds = tf.constant(self.boundaries, tf.int64)
         widths = tf.concat([bounds - 1, [self.last or 0]], 0)
@@ -451,7 +431,7 @@ class BucketPlan(LengthPlan):
     @property
     def widths(self) -> Sequence[int]:
         """The widths of batches that are padded to boundaries, if the longest record is known."""
-        if not self.pad_to_boundary or self.last is None:
+        if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
         return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
@@ -689,12 +669,13 @@ class Bucket(BatchesByLength):
         sizes = self.batch_size if isinstance(self.batch_size, tuple) else (self.batch_size,) * (len(boundaries) + 1)
         sorted_records = max(sizes[0] * _SORTED_BATCHES, feed.options.shuffle)
         plan = BucketPlan(
+            options=self,
             boundaries=boundaries,
-            pad_to_boundary=self.pad_to_bucket_boundary,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            drop_remainder=self.drop_remainder,
             last=None if lengths is None else lengths.longest,
             sizes=sizes,
+            rows=max(sizes),
+            # What incomplete batches hold, half of their rows on average, is copied from window to window.
+            least_window=max(1, sum(sizes) // 2),
             sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
         )
         return plan, feed, lengths

@@ -30,39 +30,31 @@ class TokenBudgetPlan(LengthPlan):
     """A `TokenBudget` for records whose lengths are known.
 
     Attributes:
-        max_steps: as in `TokenBudget`.
-        max_batch_size: as in `TokenBudget`.
-        batch_size_multiple: as in `TokenBudget`.
+        options: how records are batched.
     """
 
     in_buckets: ClassVar[bool] = False
 
-    max_steps: int
-    max_batch_size: int | None
-    batch_size_multiple: int
-
-    def rows(self, lengths: LengthCounts | None) -> int:
-        """Return about how many records of these lengths a batch has."""
-        return int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1
+    options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(
             turns,
-            self.max_steps,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            batch_size_multiple=self.batch_size_multiple,
-            max_batch_size=self.max_batch_size,
-            drop_remainder=self.drop_remainder,
+            self.options.max_steps,
+            pad_to_multiple_of=self.options.pad_to_multiple_of,
+            batch_size_multiple=self.options.batch_size_multiple,
+            max_batch_size=self.options.max_batch_size,
+            drop_remainder=self.options.drop_remainder,
             at_random=shuffle > 0,
         )
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
-        distinct = np.maximum(lengths.values, 1)
-        widths = -(-distinct // self.pad_to_multiple_of) * self.pad_to_multiple_of
-        rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)
-        rows = rows // self.batch_size_multiple * self.batch_size_multiple
+        distinct, options = np.maximum(lengths.values, 1), self.options
+        widths = -(-distinct // options.pad_to_multiple_of) * options.pad_to_multiple_of
+        rows = np.minimum(options.max_steps // widths, options.max_batch_size or options.max_steps)
+        rows = rows // options.batch_size_multiple * options.batch_size_multiple
         steps = rows * widths
         largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
         return int(rows[largest]), int(distinct[largest])
@@ -263,11 +255,8 @@ class TokenBudget(BatchesByLength):
         feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
         lengths = feed.length_counts(group, parse=True)
         plan = TokenBudgetPlan(
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            drop_remainder=self.drop_remainder,
+            options=self,
+            rows=int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1,
             sorted_window=PLANNED_RECORDS,
-            max_steps=self.max_steps,
-            max_batch_size=self.max_batch_size,
-            batch_size_multiple=self.batch_size_multiple,
         )
         return plan, feed, lengths
