@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3090, 13),
     "dataset": (3810, 15),
     "writing": (3090, 10),
-    "reading": (4150, 22),
+    "reading": (3990, 22),
     "sources": (1880, 9),
     "analysis": (2710, 9),
     "keras, distributed": (910, 7),

@@ -14,10 +14,9 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
-from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed
-from seqrecorder.reading.stream import StreamOptions, in_epochs, permuted
-from seqrecorder.reading.targets import shaper
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
+from seqrecorder.reading.stream import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
+from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field
@@ -107,24 +106,24 @@ def batch(
 
     if not isinstance(dataset, tf.data.Dataset):
         raise OptionError(f"batch: expected a tf.data.Dataset, got {type(dataset).__name__}; `read` takes a path")
-    if not hasattr(strategy, "shapes"):
+    if not isinstance(strategy, Strategy):
         raise OptionError(f"batch: expected Pad(...), Bucket(...) or another strategy, got {strategy!r}")
     if getattr(strategy, "time", None) is not None:
         raise OptionError(f"batch: Window(time=...) reads the times of a dataset first; use `read`, got {strategy!r}")
     if strategy.seed_name is not None:
         raise OptionError(f"batch: elements have no positions that seeds are made of; use `read`, got {strategy!r}")
-    if isinstance(shuffle, bool) or not isinstance(shuffle, int) or shuffle < 0:
-        raise OptionError(f"shuffle: expected an int of 0 or more, got {shuffle!r}")
+    check_count("shuffle", shuffle, 0)
     spec = dataset.element_spec
     if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):
         dataset = dataset.map(lambda element: element)  # the rows of a ragged tensor, as the dense tensors they are
-    names = _lengths_named(length)
+    names = () if length is None else names_of_lists("length", length)
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
         strategy = attrs.evolve(strategy, length_field=names)
-    derived = DerivedFields.of(
+    elements = Elements.of(
         schema,
-        schema,
+        strategy,
+        class_weight=class_weight,
         inputs=inputs,
         targets=targets,
         weights=weights,
@@ -132,36 +131,10 @@ def batch(
         vocabulary=vocabulary,
         normalize=None,
     )
-    carried = strategy.carried(derived.schema)
-    options = OutputOptions(
-        inputs=derived.inputs,
-        targets=derived.targets,
-        weights=derived.weights,
-        class_weight=class_weight,
-        counts=derived.counts(carried.names if carried else {}),
-        length_name=strategy.length_name,
-        mask_name=strategy.mask_name,
-        carried=carried,
-        ids=derived.ids,
-    )
-    parsed, derivations = derived.of_fields(needed_fields(derived.schema, options, derived.choose(schema)))
-    elements = _Elements("the dataset", schema, "example", None, (), dataset=dataset)
-    feed = _ElementFeed(
-        elements,
-        Parser(parsed, "example", {}, elements.record, derivations),
-        shaper(schema, derived.choose(parsed), options),
-        StreamOptions(WINDOW, shuffle, seed),
-    )
+    origin = _ElementOrigin("the dataset", schema, "example", None, (), dataset=dataset)
+    parser = Parser(elements.stored, "example", {}, origin.record, elements.derivations)
+    feed = _ElementFeed(origin, parser, elements.shape, StreamOptions(WINDOW, shuffle, check_seed(seed)))
     return tf.autograph.experimental.do_not_convert(strategy.read)(feed).dataset
-
-
-def _lengths_named(length: Any) -> tuple[str, ...]:
-    names = () if length is None else (length,) if isinstance(length, str) else length
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"length: expected the name of a sequence, or several, got {length!r}")
-    if len(set(names)) < len(names):
-        raise OptionError(f"length: expected each name once, got {length!r}")
-    return tuple(names)
 
 
 def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
@@ -219,7 +192,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
 
 
 @attrs.frozen(slots=False)
-class _Elements(Origin):
+class _ElementOrigin(Origin):
     """The elements of a `tf.data.Dataset`, in the place of shards."""
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
@@ -322,5 +295,5 @@ class _ElementFeed(Feed):
                 lengths = {group: tf.boolean_mask(part, keep) for group, part in lengths.items()}
             return (serialized,) if options.group is None else (serialized, options.cropped(options.group, lengths, tf))
 
-        assert isinstance(self.origin, _Elements)  # noqa: S101 - for type checkers
+        assert isinstance(self.origin, _ElementOrigin)  # noqa: S101 - for type checkers
         return self.origin.encoded(size).map(wanted)

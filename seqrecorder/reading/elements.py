@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.graph_ops import Derivation, derivations_of, derived_schema, sources_of
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.dtypes import element_type
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.codec.graph_ops import FieldMap
     from seqrecorder.codec.images import ImageDecoder
+    from seqrecorder.reading.strategy import Carried, Strategy
     from seqrecorder.schema.schema import Schema
 
 
@@ -30,65 +31,28 @@ OUTPUTS = ("dict", "tuple", "record")
 
 
 @attrs.frozen
-class Carried:
-    """Names that the elements of a strategy carry beside fields and lengths.
-
-    Attributes:
-        names: of what is derived, each with its source field, or None.
-        lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
-            has a second dimension and is no feature list.
-        context: the name of such lengths for context fields, where a row has several of each.
-        places: where a row has several of each: by the name of the lengths of steps, the name of what says, for each of
-            these steps, of which it is, from 1 on.
-        vacant: whether a row may hold no record, and its length is 0 then.
-        left: the alignment groups whose padding comes first.
-        padded: whether there is padding that a loss must not count.
-        weighted: whether there are sample weights even where no target has padding.
-    """
-
-    names: Mapping[str, str | None] = attrs.field(factory=dict)
-    lengths: Mapping[str, str] = attrs.field(factory=dict)
-    context: str | None = None
-    places: Mapping[str, str] = attrs.field(factory=dict)
-    vacant: bool = False
-    left: frozenset[str] = frozenset()
-    padded: bool = True
-    weighted: bool = False
-
-
-@attrs.frozen
 class OutputOptions:
     """Form of the elements.
 
     Attributes:
+        derived: the fields, and the inputs, targets and weights that the model takes.
+        strategy: what makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` in declaration order, or `record`.
-        inputs: name, sequence of names, or mapping of input to name: what the model takes.
-        targets: likewise: what it shall give.
-        weights: name of the sample weights; None makes them from the mask; False leaves them out.
         class_weight: by class, its weight; structured as the targets where these are several.
         counts: by target, the names of what is 0 or False where an entry of it does not count.
-        length_name: name of the lengths of the first alignment group in batches.
-        mask_name: name of the mask in batches, or None.
         index_name: name of the positions of records, or None.
-        seed_name: name of the seeds of records, or None.
         carried: what elements carry besides; None for single records.
-        ids: by target, the ids of the words that `class_weight` may name its classes by.
         images: by name, the decoders of what is encoded images until an element is complete.
     """
 
-    output: Output = "dict"
-    inputs: Any = None
-    targets: Any = None
-    weights: Any = None
-    class_weight: Any = None
-    counts: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
-    length_name: str = SEQUENCE_LENGTH
-    mask_name: str | None = None
-    index_name: str | None = None
-    seed_name: str | None = None
-    carried: Carried | None = None
-    ids: Mapping[str, Mapping[Any, int]] = attrs.field(factory=dict)
-    images: Mapping[str, ImageDecoder] = attrs.field(factory=dict)
+    derived: DerivedFields
+    strategy: Strategy
+    output: Output
+    class_weight: Any
+    counts: Mapping[str, Sequence[str]]
+    index_name: str | None
+    carried: Carried | None
+    images: Mapping[str, ImageDecoder]
 
     @property
     def sizes(self) -> dict[str, str]:
@@ -98,19 +62,19 @@ class OutputOptions:
     def __attrs_post_init__(self) -> None:
         if self.output not in OUTPUTS:
             raise OptionError(f"output: expected one of {', '.join(OUTPUTS)}, got {self.output!r}")
-        if self.inputs is None and (self.targets is not None or self.weights not in (None, False)):
+        derived = self.derived
+        if derived.inputs is None and (derived.targets is not None or derived.weights not in (None, False)):
             raise OptionError("targets and weights go with inputs: name the inputs of the model too")
-        if self.class_weight is not None and (self.targets is None or self.weights is False):
+        if self.class_weight is not None and (derived.targets is None or derived.weights is False):
             raise OptionError("class_weight: goes with targets, and with sample weights: leave weights=False out")
-        if self.inputs is not None and self.output != "dict":
+        if derived.inputs is not None and self.output != "dict":
             raise OptionError("inputs and targets shape the elements already: leave `output` out")
 
 
-def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Schema:
+def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     """Return the schema of the fields that must be parsed, or derived.
 
     Args:
-        schema: all that there are, stored and derived.
         options: form of the elements.
         chosen: those of the fields that `fields` leaves.
 
@@ -118,12 +82,13 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
         SchemaError: there is no field of a name.
         OptionError: a name clashes with a field's.
     """
+    derived, schema = options.derived, options.derived.schema
     _check_clashes(schema, options)
-    if options.inputs is None:
+    if derived.inputs is None:
         return chosen
     _check_targets(schema, options)
     carried_names = _made_names(chosen, options)
-    wanted = [*names_of(options.inputs), *names_of(options.targets), *weight_names(options.weights)]
+    wanted = [*names_of(derived.inputs), *names_of(derived.targets), *weight_names(derived.weights)]
     names = []
     for name in wanted:
         if name in carried_names:
@@ -144,7 +109,7 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
         of_group = [field.name for field in chosen.fields if field.is_list and field.group == group]
         names += [] if set(of_group) & set(names) else of_group[:1]
     lists = [f.name for f in chosen.fields if f.is_list]
-    of_steps = set(carried_names) - {options.index_name, options.seed_name, *options.sizes}
+    of_steps = set(carried_names) - {options.index_name, options.strategy.seed_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks come from a feature list
     if not names:
@@ -153,7 +118,8 @@ def needed_fields(schema: Schema, options: OutputOptions, chosen: Schema) -> Sch
 
 
 def _check_targets(schema: Schema, options: OutputOptions) -> None:
-    for option, names in (("targets", names_of(options.targets)), ("weights", weight_names(options.weights))):
+    derived = options.derived
+    for option, names in (("targets", names_of(derived.targets)), ("weights", weight_names(derived.weights))):
         for name in names:
             is_text = name in _field_names(schema) and schema[name].element.is_text
             if is_text and name not in options.images:
@@ -165,9 +131,9 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
 
 def _check_clashes(schema: Schema, options: OutputOptions) -> None:
     names = set(_field_names(schema))
-    options_of_names = [("index_name", options.index_name), ("seed_name", options.seed_name)]
+    options_of_names = [("index_name", options.index_name), ("seed_name", options.strategy.seed_name)]
     if options.carried is not None:
-        options_of_names += [("length_name", options.length_name), ("mask_name", options.mask_name)]
+        options_of_names += [("length_name", options.strategy.length_name), ("mask_name", options.strategy.mask_name)]
     for option, name in options_of_names:
         if not isinstance(name, (str, NoneType)):
             raise OptionError(f"{option}: expected a name, got {name!r}")
@@ -189,11 +155,11 @@ def _field_names(schema: Schema) -> list[str]:
 
 
 def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
-    names = [*(name for name in (options.index_name, options.seed_name) if name), *options.sizes]
+    names = [*(name for name in (options.index_name, options.strategy.seed_name) if name), *options.sizes]
     if options.carried is None or not schema.groups:
         return names
-    names += [options.length_name, *map(length_name, schema.groups[1:])]
-    if options.mask_name:
+    names += [options.strategy.length_name, *map(length_name, schema.groups[1:])]
+    if options.strategy.mask_name:
         names += [mask_of(group, schema, options) for group in schema.groups]
     return [*names, *options.carried.names]
 
@@ -208,7 +174,7 @@ def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
 
 def mask_of(group: str, schema: Schema, options: OutputOptions) -> str:
     """Return the name of the mask of an alignment group."""
-    return str(options.mask_name) if group == schema.groups[0] else f"{group}_{options.mask_name}"
+    return str(options.strategy.mask_name) if group == schema.groups[0] else f"{group}_{options.strategy.mask_name}"
 
 
 def names_of(part: Any) -> list[str]:
@@ -480,7 +446,7 @@ class DerivedFields:
         vocabulary: Any,
         normalize: Any,
         normalize_targets: bool = False,
-        horizons: Mapping[str, str | None] | None = None,
+        horizons: Mapping[str, str | None],
     ) -> DerivedFields:
         """List the derivations that some options of `read` ask for.
 
@@ -504,17 +470,24 @@ class DerivedFields:
         parts: dict[str, Any] = {}
         shifts: dict[str, list[Shift]] = {}
         for option, part in (("inputs", inputs), ("targets", targets), ("weights", weights)):
-            parts[option], shifts[option] = (None, []) if part is None else name_shifts(option, part, vocabulary)
+            parts[option], shifts[option] = name_shifts(option, part, vocabulary)
         made_of = {field.name: field.name for field in chosen.fields}
-        made_of |= {name: source for name, source in (horizons or {}).items() if source is not None}
+        made_of |= {name: source for name, source in horizons.items() if source is not None}
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
         used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
         ids, scales = field_maps(schema, vocabulary, normalize)
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
         scales = {name: scale for name, scale in scales.items() if name in scaled}
-        if not scales and (normalize is not None or normalize_targets):
-            raise _nothing_normalized(normalize, scaled)
+        if normalize_targets and normalize is None:
+            raise OptionError("normalize_targets: goes with normalize, the statistics to use")
+        if normalize is not None and not scales:
+            listed = ", ".join(sorted(name for name in scaled if name is not None))
+            raise OptionError(
+                f"normalize: expected statistics of a field that is read, of {listed[:200] or 'none'}. "
+                "Statistics of a dataset normalize its fields of floats; name whole numbers, as in "
+                "normalize={'sound': stats['sound']}. Targets stay as stored without normalize_targets=True"
+            )
         stored = ("weights",) if normalize_targets else ("targets", "weights")
         # A field that is an input as well as a target is there twice.
         copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
@@ -593,17 +566,6 @@ def _renamed(part: Any, names: Mapping[str, str]) -> Any:
     if isinstance(part, Mapping):
         return {key: _renamed(each, names) for key, each in part.items()}
     return tuple(_renamed(each, names) for each in part) if isinstance(part, Sequence) else part
-
-
-def _nothing_normalized(normalize: Any, scaled: Iterable[Any]) -> OptionError:
-    names = sorted(name for name in scaled if name is not None)
-    if normalize is None:
-        return OptionError("normalize_targets: goes with normalize, the statistics to use")
-    return OptionError(
-        f"normalize: expected statistics of a field that is read, of {', '.join(names)[:200] or 'none'}. Statistics of "
-        "a dataset normalize its fields of floats; name whole numbers, as in normalize={'sound': stats['sound']}. "
-        "Targets stay as stored without normalize_targets=True"
-    )
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
@@ -700,21 +662,17 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
     if whole is not None:
         known = {field.name for field in schema.fields}
         normalize = {name: stats for name, stats in whole().items() if name in known}
-    maps: tuple[dict[str, FieldMap], dict[str, FieldMap]] = {}, {}
-    for maps_by_name, (option, objects, what) in zip(
-        maps,
-        (
-            ("vocabulary", vocabulary, "vocabularies"),
-            ("normalize", normalize, "statistics, such as those of seqrecorder.stats"),
-        ),
-        strict=True,
-    ):
-        if objects is None:
-            continue
-        if not isinstance(objects, Mapping) or not all(hasattr(each, "field_map") for each in objects.values()):
-            raise OptionError(f"{option}: expected a mapping of field to {what}, got {objects!r:.200}")
-        for name, each in objects.items():
-            if name in maps[0]:
-                raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
-            maps_by_name[name] = each.field_map(schema[name])
-    return maps
+    ids = _maps(schema, "vocabulary", vocabulary, "vocabularies")
+    scales = _maps(schema, "normalize", normalize, "statistics, such as those of seqrecorder.stats")
+    for name in scales:
+        if name in ids:
+            raise OptionError(f"normalize: {name!r} becomes ids of a vocabulary already; leave one of them out")
+    return ids, scales
+
+
+def _maps(schema: Schema, option: str, objects: Any, what: str) -> dict[str, FieldMap]:
+    if objects is None:
+        return {}
+    if not isinstance(objects, Mapping) or not all(hasattr(each, "field_map") for each in objects.values()):
+        raise OptionError(f"{option}: expected a mapping of field to {what}, got {objects!r:.200}")
+    return {name: each.field_map(schema[name]) for name, each in objects.items()}

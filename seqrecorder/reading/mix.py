@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.stream import random_numbers
+from seqrecorder.reading.stream import check_seed, random_numbers
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def mix(
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
     # Each is drawn from once, for nothing: which epoch of a part comes is settled then, and saved from the start.
-    begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, seed))
+    begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, check_seed(seed)))
     drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
     def note(ended: Any, draw: Any) -> Any:
@@ -153,22 +153,19 @@ def _alike(left: Any, right: Any) -> bool:
     return all(a.dtype == b.dtype and a.shape.rank == b.shape.rank for a, b in pairs)
 
 
-def _check_weights(weights: Sequence[float], count: int) -> None:
+def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
+    """Return how often each of some datasets is drawn, in any unit."""
+    if weights is None:
+        if temperature is not None:
+            raise OptionError("temperature: evens weights out; give weights too, such as the number of records of each")
+        return np.ones(count)
     if len(weights) != count:
         raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")
     if not all(weight >= 0 for weight in weights) or not 0 < sum(weights) < float("inf"):
         raise OptionError(f"mix: expected weights that are not negative and not all 0, got {list(weights)}")
-
-
-def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
-    """Return how often each of some datasets is drawn, in any unit."""
-    if weights is not None:
-        _check_weights(weights, count)
-    shares = np.ones(count) if weights is None else np.asarray(weights, np.float64)
+    shares = np.asarray(weights, np.float64)
     if temperature is None:
         return shares
-    if weights is None:
-        raise OptionError("temperature: evens weights out; give weights too, such as the number of records of each")
     is_number = isinstance(temperature, (int, float)) and not isinstance(temperature, bool)
     if not is_number or not 0 < temperature < float("inf"):
         raise OptionError(f"temperature: expected a number above 0, got {temperature!r}")

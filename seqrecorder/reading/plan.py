@@ -13,11 +13,9 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.selection import Selection
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import BatchesByLength
 from seqrecorder.reading.batching.groups import Groups
-from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.ragged import Ragged
-from seqrecorder.reading.strategy import WINDOW, Feed, brief
+from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
 from seqrecorder.reading.stream import StreamOptions
 from seqrecorder.schema.display import bars, html_table, some, text_table
 
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.bucket import Bucket
     from seqrecorder.reading.batching.crop import Crop
     from seqrecorder.reading.batching.pack import Pack
+    from seqrecorder.reading.batching.pad import Pad
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
@@ -58,9 +57,6 @@ class Plan:
         most_steps: the most steps of one batch, padding included.
         shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
             where sequences are not padded.
-        displacement: how far records come from their place in the files, on average, as a share of the split: a
-            third where every order is equally likely. None where records are not shuffled, and of strategies that cut
-            them.
         left_out: by reason, the number of records that give nothing: no steps, too many, too few for a window.
     """
 
@@ -71,7 +67,6 @@ class Plan:
     padded_steps: int
     most_steps: int
     shapes: dict[tuple[int, int | None], int] = attrs.field(repr=False)
-    displacement: float | None = None
     left_out: dict[str, int] = attrs.field(factory=dict, repr=False)
 
     @property
@@ -91,7 +86,7 @@ class Plan:
         return PlanTable((self,))._repr_html_()
 
 
-_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "left out", "moved")
+_HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "real steps", "left out")
 
 
 @attrs.frozen(repr=False)
@@ -120,13 +115,13 @@ class PlanTable:
         return [tuple(itertools.compress(line, shown)) for line in lines]
 
     def __repr__(self) -> str:
-        plans = [f"{brief(plan.strategy)}: {plan.efficiency:.1%} real steps" for plan in self.plans]
+        plans = [f"{plan.strategy}: {plan.efficiency:.1%} real steps" for plan in self.plans]
         return f"<PlanTable: {some(plans)}>"
 
     def _repr_html_(self) -> str:
         heads, *lines = self.lines()
         padding = {"padding": [1 - plan.efficiency for plan in self.plans]}
-        drawn = bars("the share of the steps that are padding", [brief(plan.strategy) for plan in self.plans], padding)
+        drawn = bars("the share of the steps that are padding", [str(plan.strategy) for plan in self.plans], padding)
         return html_table("plans of an epoch", heads, lines) + drawn
 
     def __str__(self) -> str:
@@ -135,7 +130,7 @@ class PlanTable:
 
 def _line(plan: Plan) -> tuple[str, ...]:
     return (
-        brief(plan.strategy),
+        str(plan.strategy),
         f"{plan.batches:,}",
         f"{len(plan.shapes):,}",
         f"{plan.rows:,}",
@@ -143,7 +138,6 @@ def _line(plan: Plan) -> tuple[str, ...]:
         f"{plan.most_steps:,}",
         f"{plan.efficiency:.1%}",
         f"{sum(plan.left_out.values()):,}" if plan.left_out else "",
-        "" if plan.displacement is None else f"{plan.displacement:.1%}",
     )
 
 
@@ -242,7 +236,7 @@ def plan(
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
     for strategy in strategies:
-        if not hasattr(strategy, "shapes"):
+        if not isinstance(strategy, Strategy):
             raise OptionError(f"plan: expected strategies, one after the other, such as Bucket(64), got {strategy!r}")
     import tensorflow as tf
 
@@ -265,17 +259,6 @@ def _unshaped(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _displacement(strategy: Batching, feed: Feed) -> float | None:
-    """Return how far records come from their place, as a share of all; None where that is not asked for."""
-    if not feed.options.shuffle or not isinstance(strategy, (BatchesByLength, Pad, Ragged)):
-        return None
-    batches = [batch.astype(np.int64) for batch in strategy.order(feed).as_numpy_iterator()]
-    order = np.concatenate(batches) if batches else np.empty(0, np.int64)
-    # Places are counted among the records that come.
-    places = np.unique(order, return_inverse=True)[1]
-    return float(np.abs(places - np.arange(order.size)).mean() / order.size) if order.size else 0.0
-
-
 def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:
     tables = list(shapes.as_numpy_iterator())
     table = np.concatenate(tables) if tables else np.empty((0, 3), np.int64)
@@ -284,4 +267,4 @@ def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:
     counts = Counter((n, None if ragged or not n else steps // n) for n, steps in zip(rows, padded, strict=True))
     largest_first = sorted(counts.items(), key=lambda item: (-item[0][0] * (item[0][1] or 0), item[0][0]))
     totals = len(rows), sum(rows), sum(real), sum(padded), max(padded, default=0)
-    return Plan(strategy, *totals, dict(largest_first), _displacement(strategy, feed), feed.left_out)
+    return Plan(strategy, *totals, dict(largest_first), feed.left_out)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import numbers
 import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import attrs
 
 from seqrecorder.codec.columns import check_threads_of_tensorflow, keep_freed_memory
-from seqrecorder.codec.graph_ops import INDEX, SEED, check_steps, sources_of, with_numbers
-from seqrecorder.codec.parse import Parser, encoded_images, images_of, length_name
+from seqrecorder.codec.graph_ops import INDEX, SEED, check_steps, with_numbers
+from seqrecorder.codec.parse import Parser, encoded_images
 from seqrecorder.dataset.manifest import read_manifest
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError, did_you_mean
@@ -24,10 +23,9 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.elements import DerivedFields, OutputOptions, needed_fields
-from seqrecorder.reading.strategy import WINDOW, Feed, Single, brief, log_once, nothing_comes
-from seqrecorder.reading.stream import Limits, StreamOptions, oversampling, record_length
-from seqrecorder.reading.targets import in_rates, shaper
+from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
+from seqrecorder.reading.stream import Limits, StreamOptions, check_seed, oversampling, record_length
+from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
-    from seqrecorder.reading.elements import Carried, Output
+    from seqrecorder.reading.elements import Output
     from seqrecorder.reading.strategy import Batches, Strategy
     from seqrecorder.schema.schema import Schema
 
@@ -171,8 +169,8 @@ def read(
     if batch is not None and not isinstance(batch, _STRATEGIES):
         raise OptionError(f"batch: expected an int, Pad(...) or another strategy, or None, got {batch!r}")
     strategy: Strategy = batch or Single()
-    _check_counts(shuffle, epochs, epoch)
-    _check_order(seed, deterministic)
+    _check_order(shuffle, epochs, epoch, deterministic)
+    seed = check_seed(seed)
     keep_freed_memory()
     origin = resolve(
         path, split, schema=schema, compression=compression, layout=layout, check=check, on_corrupt=on_corrupt
@@ -182,13 +180,16 @@ def read(
     origin.check_lengths()
     for file in origin.files if not origin.is_large else ():
         origin.check_frames(file)
-    whole, images = encoded_images(origin.schema, resize)
+    schema, images = encoded_images(origin.schema, resize)
     origin = attrs.evolve(origin, schema=origin.schema.in_one_rate())
-    chosen = whole.select(fields)
-    of_whole = strategy.carried(whole)
-    derived = DerivedFields.of(
-        whole,
-        chosen,
+    elements = Elements.of(
+        schema,
+        strategy,
+        fields=fields,
+        images=images,
+        output=output,
+        class_weight=class_weight,
+        index_name=index_name,
         inputs=inputs,
         targets=targets,
         weights=weights,
@@ -196,37 +197,14 @@ def read(
         vocabulary=vocabulary,
         normalize=normalize,
         normalize_targets=normalize_targets,
-        horizons=of_whole.names if of_whole else {},
     )
-    carried = _carried(strategy, whole, derived.choose(chosen))
-    images |= images_of(derived.schema, sources_of(derived.derivations), images)
-    images |= {} if carried is None else {n: images[of] for n, of in carried.names.items() if of in images}
-    options = OutputOptions(
-        output=output,
-        inputs=derived.inputs,
-        targets=derived.targets,
-        weights=derived.weights,
-        class_weight=class_weight,
-        counts=derived.counts(carried.names if carried else {}),
-        length_name=strategy.length_name,
-        mask_name=strategy.mask_name,
-        index_name=index_name,
-        seed_name=strategy.seed_name,
-        carried=carried,
-        ids=derived.ids,
-        images=images,
-    )
-    wanted = needed_fields(derived.schema, options, derived.choose(chosen))
-    own, derivations = derived.of_fields(wanted)
-    names = [field.name for field in own.fields]
-    origin.check_first(origin.schema.select(names))
-    parsed = whole.in_one_rate().select(names)
-    stored = with_numbers(parsed, {INDEX: index_name, SEED: strategy.seed_name})
+    origin.check_first(origin.schema.select([field.name for field in elements.stored.fields]))
+    stored = with_numbers(elements.stored, {INDEX: index_name, SEED: strategy.seed_name})
     crops = {} if steps is None else dict.fromkeys(origin.schema.groups, check_steps(steps))
     feed = Feed(
         origin,
-        Parser(stored, origin.layout, crops, origin.record, derivations, images=images),
-        _shaper(whole, derived.choose(own), options, {field.name for field in own.fields} - derived.made_of(wanted)),
+        Parser(stored, origin.layout, crops, origin.record, elements.derivations, images=elements.images),
+        elements.shape,
         StreamOptions(
             WINDOW,
             shuffle,
@@ -236,7 +214,7 @@ def read(
             None,
             deal,
             crops,
-            _limits(origin, parsed, strategy, min_length, max_length),
+            _limits(origin, elements.stored, strategy, min_length, max_length),
             number=_numbered(origin, "index_name", index_name),
             seeds=_numbered(origin, "seed_name", strategy.seed_name),
             oversampling=None if oversample is None else oversampling(origin, oversample),
@@ -247,7 +225,7 @@ def read(
     # Everything traced below is plain TensorFlow, which AutoGraph would only slow down.
     batches = tf.autograph.experimental.do_not_convert(strategy.read)(feed)
     if batches.count == 0 and feed.records:
-        raise nothing_comes(feed, f"by {brief(strategy)}")
+        raise nothing_comes(feed, f"by {strategy}")
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
@@ -271,31 +249,7 @@ def _warn_of_shapes(strategy: Strategy) -> None:
     elif isinstance(strategy, TokenBudget) or (isinstance(strategy, Bucket) and not strategy.pad_to_bucket_boundary):
         remedy = "Bucket(..., pad_to_bucket_boundary=True) has one length for each bucket"
     if remedy:
-        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {brief(strategy)}: {remedy}")
-
-
-def _carried(strategy: Strategy, whole: Schema, derived: Schema) -> Carried | None:
-    """Adapt what a strategy carries to fields with a rate, which it cuts as a dimension of others."""
-    carried, joined = strategy.carried(derived), strategy.carried(whole.in_one_rate())
-    if carried is None or joined is None or not whole.rates:
-        return carried
-    left = joined.left | {group for group, (followed, _) in whole.rates.items() if followed in joined.left}
-    sources = {
-        name: derived[source].group for name, source in carried.names.items() if name in carried.lengths and source
-    }
-    lengths = {name: f"{group}_{carried.lengths[name]}" for name, group in sources.items() if group in whole.rates}
-    names = {**carried.names, **dict.fromkeys(lengths.values())}
-    return attrs.evolve(carried, names=names, lengths={**carried.lengths, **lengths}, left=left)
-
-
-def _shaper(whole: Schema, parsed: Schema, options: OutputOptions, unasked: set[str]) -> Any:
-    """Return the function from what a strategy gives, in one rate and with fields unasked, to an element."""
-    rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in whole.rates}
-    names = options.carried.names if options.carried else {}
-    rated |= {name: rated[source] for name, source in names.items() if source in rated}
-    followed = {length_name(group) for group, _ in whole.rates.values()} - set(map(length_name, parsed.groups))
-    shape = shaper(whole, parsed, options)
-    return in_rates(shape, whole.rates, rated, unasked | followed, int(options.carried is not None))
+        log_once(f"Keras runs on JAX, which compiles the model for nearly every batch of {strategy}: {remedy}")
 
 
 _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Groups)
@@ -303,7 +257,7 @@ _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Gro
 
 def _unknown(name: str, batch: Any) -> Exception:
     """Return the error of a keyword that `read` does not have."""
-    owners = [each.__name__ for each in _STRATEGIES if name in attrs.fields_dict(each)]
+    owners = [each.__name__ for each in _STRATEGIES if name in inspect.signature(each).parameters]
     owners = [type(batch).__name__] if type(batch).__name__ in owners else owners
     if owners:
         calls = [f"batch={owner}(..., {name}=...)" for owner in owners]
@@ -328,9 +282,9 @@ def _numbered(origin: Origin, option: str, name: str | None) -> bool:
 
 
 def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most: Any) -> tuple[Limits, ...]:
-    for name, value in (("min_length", least), ("max_length", most)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise OptionError(f"{name}: expected an int of 0 or more, got {value!r}")
+    check_count("min_length", least, 0)
+    if most is not None:
+        check_count("max_length", most, 0)
     if not least and most is None:
         return ()
     if not origin.schema.groups:
@@ -345,19 +299,13 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 
 
-def _check_counts(shuffle: Any, epochs: Any, epoch: Any) -> None:
-    for name, value, least in (("shuffle", shuffle, 0), ("epochs", epochs, 1), ("epoch", epoch, 0)):
-        if value is None and name == "epochs":
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
-
-
-def _check_order(seed: Any, deterministic: Any) -> None:
+def _check_order(shuffle: Any, epochs: Any, epoch: Any, deterministic: Any) -> None:
+    check_count("shuffle", shuffle, 0)
+    check_count("epoch", epoch, 0)
+    if epochs is not None:
+        check_count("epochs", epochs)
     if not isinstance(deterministic, bool):
         raise OptionError(f"deterministic: expected True or False, got {deterministic!r}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, numbers.Integral)):
-        raise OptionError(f"seed: expected an int or None, got {seed!r}")
 
 
 def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:

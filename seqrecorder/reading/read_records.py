@@ -126,13 +126,7 @@ def read_records(
     origin.fetch()
     origin.check_lengths()
     codec = RecordDecoder(origin.schema.select(fields), origin.layout)
-    return _explained(origin, _records(origin, codec, deal))
-
-
-def _explained(origin: Origin, records: Iterator[Any]) -> Iterator[Any]:
-    """Yield records; where reading them fails since the dataset was replaced, say so."""
-    with explaining_replacement(origin.manifest):
-        yield from records
+    return _records(origin, codec, deal)
 
 
 def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:
@@ -148,40 +142,41 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
         ShardReadError: a shard is damaged.
     """
 
-    def decode(part: _Part) -> _Decoded:
-        window, damaged = part.window.whole_records()
-        places = part.ours
+    def decode(window: _Window) -> _Decoded:
+        records, damaged = window.whole_records()
+        places = window.ours
         if places is not None:
-            places = places[: np.searchsorted(places, len(window))]
-            window = window.some(places)
+            places = places[: np.searchsorted(places, len(records))]
+            records = records.some(places)
         try:
-            return _Decoded(part, window, codec.decode_values(window), None, damaged)
+            return _Decoded(window, records, codec.decode_values(records), None, damaged)
         except RecordError as error:
-            return _Decoded(part, window, [], error, damaged)
+            return _Decoded(window, records, [], error, damaged)
 
     alone = origin.mean_bytes >= _LARGE and codec.gives_views
-    parts = _parts(origin, deal, alone=alone)
+    windows = _windows_of_reader(origin, deal, alone=alone)
     # To hand a record to a thread takes longer than to decode it. Of windows little is done here; the rest is vector
     # operations, most of which need no lock of Python's.
-    in_threads = ahead(decode, parts, size=lambda part: part.window.nbytes)
-    for done in map(decode, parts) if alone else map(_result, in_threads):
-        if done.error is not None:
-            bad, places = done.error.position or 0, done.part.ours
-            raise RecordError(
-                _with_place(origin, done.part.window.files, done.window[bad], done.error.message),
-                position=done.part.start + int(bad if places is None else places[bad]),
-                key=done.error.key,
-                problems=done.error.problems,
-            ) from done.error
-        yield from codec.build(done.values)
-        if done.damaged is not None:
-            path = done.damaged.path
-            RecordReader(path, origin.compression).read_all()  # raises, and says where
-            raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
-        del done
+    in_threads = ahead(decode, windows, size=lambda window: window.nbytes)
+    with explaining_replacement(origin.manifest):
+        for done in map(decode, windows) if alone else map(_result, in_threads):
+            if done.error is not None:
+                bad, places = done.error.position or 0, done.window.ours
+                raise RecordError(
+                    _with_place(origin, done.window.files, done.records[bad], done.error.message),
+                    position=done.window.start + int(bad if places is None else places[bad]),
+                    key=done.error.key,
+                    problems=done.error.problems,
+                ) from done.error
+            yield from codec.build(done.values)
+            if done.damaged is not None:
+                path = done.damaged.path
+                RecordReader(path, origin.compression).read_all()  # raises, and says where
+                raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
+            del done
 
 
-def _result(pair: tuple[_Part, Future[_Decoded]]) -> _Decoded:
+def _result(pair: tuple[_Window, Future[_Decoded]]) -> _Decoded:
     return pair[1].result()
 
 
@@ -193,11 +188,15 @@ class _Window:
         files: that hold them.
         pieces: of each file, records whose frames are side by side.
         is_checked: whether it is known that none is damaged; of one file, and in their order then.
+        start: where its first record is in the split.
+        ours: int64 `(n,)`: which of its records are this reader's; None for all.
     """
 
     files: Sequence[ShardFile]
     pieces: Sequence[Sequence[Messages]]
     is_checked: bool = False
+    start: int = 0
+    ours: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return sum(len(piece) for pieces in self.pieces for piece in pieces)
@@ -237,38 +236,30 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 
 @attrs.frozen(eq=False)
-class _Part:
-    """A window, where its first record is in the split, and which of its records are this reader's, None for all."""
+class _Decoded:
+    """The values of this reader's records of a window, or why they cannot be decoded; and whose damage ends them."""
 
     window: _Window
-    start: int
-    ours: NDArray[np.int64] | None = None
-
-
-@attrs.frozen(eq=False)
-class _Decoded:
-    """The values of this reader's records of a part, or why they cannot be decoded; and whose damage ends them."""
-
-    part: _Part
-    window: Messages
+    records: Messages
     values: Sequence[Sequence[Any]]
     error: RecordError | None
     damaged: ShardFile | None
 
 
-def _parts(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Part]:
+def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Window]:
     """Yield the windows that have records of this reader."""
     stop = 0
-    ours = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
+    dealt = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
         for window in _windows(origin, files, alone=alone):
             start, stop = stop, stop + len(window)
-            if deal is None:
-                yield _Part(window, start)
-            elif ours is None:
-                yield _Part(window, start, np.arange((deal.start - start) % deal.step, len(window), deal.step))
-            elif ours[start:stop].any():
-                yield _Part(window, start, np.flatnonzero(ours[start:stop]))
+            ours = None
+            if dealt is not None:
+                ours = np.flatnonzero(dealt[start:stop])
+            elif deal is not None:
+                ours = np.arange((deal.start - start) % deal.step, len(window), deal.step)
+            if dealt is None or dealt[start:stop].any():
+                yield attrs.evolve(window, start=start, ours=ours)
             del window
 
 

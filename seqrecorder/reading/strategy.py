@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -13,7 +14,6 @@ import numpy as np
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.elements import Carried
 from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
@@ -187,21 +187,13 @@ class Feed:
             crops[name] = (*crops.get(name, ()), steps)
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
-    def leave_out_longer(self, group: RecordLength, most: int) -> Feed:
-        """Return a feed without the records that have more steps in a group, or several, after cropping."""
-        return self._limited(Limits(group, most=most, after_cropping=True))
-
-    def leave_out_shorter(self, group: RecordLength, least: int) -> Feed:
-        """Return a feed without the records that have fewer steps in a group, or several, after cropping."""
-        return self._limited(Limits(group, least, after_cropping=True))
-
     def leave_out_empty(self) -> Feed:
         """Return a feed without the records that have no step in a group that is read, after cropping."""
-        limits = tuple(map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
-        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
+        return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
-    def _limited(self, limit: Limits) -> Feed:
-        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, limit)))
+    def limit(self, *limits: Limits) -> Feed:
+        """Return a feed without the records that some limits do not admit."""
+        return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
 
     def stream(
         self,
@@ -289,18 +281,6 @@ def log_once(message: str) -> None:
         _LOG.warning("%s", message)
 
 
-def brief(strategy: Any) -> str:
-    """Show a strategy with those options that are not as they are by default."""
-    options = []
-    for field in sorted(attrs.fields(type(strategy)), key=lambda field: field.default is not attrs.NOTHING):
-        value = getattr(strategy, field.name)
-        default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
-        if default is attrs.NOTHING or value != default:
-            named = default is not attrs.NOTHING or field.kw_only
-            options.append(f"{field.name}={value!r}" if named else f"{value!r}")
-    return f"{type(strategy).__name__}({', '.join(options)})"
-
-
 def nothing_comes(feed: Feed, reason: str) -> OptionError:
     """Return the error that an epoch would be empty though there are records."""
     return OptionError(
@@ -357,32 +337,56 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
     return records // size if drop_remainder else -(-records // size)
 
 
-class Strategy(Protocol):
-    """A way of making elements: the classes of `seqrecorder.reading.batching`."""
+@attrs.frozen
+class Carried:
+    """Names that the elements of a strategy carry beside fields and lengths.
 
-    @property
-    def length_name(self) -> str:
-        """Name under which elements carry the lengths of the first alignment group."""
-        ...
+    Attributes:
+        names: of what is derived, each with its source field, or None.
+        lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
+            has a second dimension and is no feature list.
+        context: the name of such lengths for context fields, where a row has several of each.
+        places: where a row has several of each: by the name of the lengths of steps, the name of what says, for each of
+            these steps, of which it is, from 1 on.
+        vacant: whether a row may hold no record, and its length is 0 then.
+        left: the alignment groups whose padding comes first.
+        padded: whether there is padding that a loss must not count.
+        weighted: whether there are sample weights even where no target has padding.
+    """
 
-    @property
-    def mask_name(self) -> str | None:
-        """Name under which elements carry a mask, or None."""
-        ...
+    names: Mapping[str, str | None] = attrs.field(factory=dict)
+    lengths: Mapping[str, str] = attrs.field(factory=dict)
+    context: str | None = None
+    places: Mapping[str, str] = attrs.field(factory=dict)
+    vacant: bool = False
+    left: frozenset[str] = frozenset()
+    padded: bool = True
+    weighted: bool = False
 
-    @property
-    def seed_name(self) -> str | None:
-        """Name under which elements carry the seeds of records, or None."""
-        ...
 
+@attrs.frozen(kw_only=True)
+class Strategy(ABC):
+    """A way of making elements: the classes of `seqrecorder.reading.batching`.
+
+    Attributes:
+        length_name: name under which elements carry the lengths of the first alignment group.
+        mask_name: name under which elements carry a mask, or None.
+        seed_name: name under which elements carry the seeds of records, or None.
+    """
+
+    length_name: str = SEQUENCE_LENGTH
+    mask_name: str | None = None
+    seed_name: str | None = None
+
+    @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
         """Describe what batches carry beside fields and lengths; None for single records."""
-        ...
 
+    @abstractmethod
     def read(self, feed: Feed) -> Batches:
         """Return a `tf.data.Dataset` of shaped elements, and how many there are."""
-        ...
 
+    @abstractmethod
     def shapes(self, feed: Feed) -> Any:
         """Return the shapes of what `read` gives, worked out from lengths.
 
@@ -390,7 +394,19 @@ class Strategy(Protocol):
             A `tf.data.Dataset` of int64 `(n, 3)`, an element that `read` gives to a line: its rows, its steps with and
             without padding, counted for the alignment group whose lengths decide.
         """
-        ...
+
+    def __str__(self) -> str:
+        """Show those options that are not as they are by default."""
+        options = []
+        for field in sorted(
+            attrs.fields(type(self)), key=lambda field: (field.default is not attrs.NOTHING, field.inherited)
+        ):
+            value = getattr(self, field.name)
+            default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]  # a class to attrs, a function to its stubs
+            if default is attrs.NOTHING or value != default:
+                named = default is not attrs.NOTHING or field.kw_only
+                options.append(f"{field.name}={value!r}" if named else f"{value!r}")
+        return f"{type(self).__name__}({', '.join(options)})"
 
 
 Side = Literal["right", "left"]
@@ -450,16 +466,13 @@ def _check_mapping(_: Any, attribute: Any, value: Any) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class PaddedBatches:
+class PaddedBatches(Strategy):
     """How the steps of batches are filled up; the attributes are described in `Pad`."""
 
     padding_values: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_mapping)
     padding_side: Side | Mapping[str, Side] = attrs.field(default="right", validator=_check_sides)
     pad_to_multiple_of: int = attrs.field(default=1, validator=positive)
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
-    length_name: str = SEQUENCE_LENGTH
-    mask_name: str | None = None
-    seed_name: str | None = None
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
@@ -569,7 +582,7 @@ def fit_lengths(
         return feed
     if too_long == "drop":
         feed.count_left_out(over, f"more than {most} steps{_of(group)}")
-        return feed.leave_out_longer(group, most)
+        return feed.limit(Limits(group, most=most, after_cropping=True))
     if over:
         be = "is" if over == 1 else "are"
         log_once(f"{feed.origin.where}: {number_of(over, 'record')} {be} longer than {most} steps{_of(group)} and cut")
@@ -577,18 +590,8 @@ def fit_lengths(
 
 
 @attrs.frozen
-class Single:
-    """Single records, each parsed on its own.
-
-    Attributes:
-        length_name: not used: the length of a record is that of its feature lists.
-        mask_name: not used.
-        seed_name: not used.
-    """
-
-    length_name: str = SEQUENCE_LENGTH
-    mask_name: str | None = None
-    seed_name: str | None = None
+class Single(Strategy):
+    """Single records, each parsed on its own: the common options are not used."""
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
         """Return None: single records carry their fields alone."""

@@ -67,6 +67,15 @@ _PROGRAM_SEED = 87654321
 """The seed that TensorFlow uses in a program that sets none."""
 
 
+def check_seed(seed: Any) -> int | None:
+    """Return a seed in the range of int64, or None, or raise `OptionError`."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
+        raise OptionError(f"seed: expected an int of 64 bits or None, got {seed!r}")
+    return (int(seed) + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def in_epochs(
     epoch: Callable[[Any], Any], *, drawn: bool, seed: int | None, epochs: int | None, first_epoch: int = 0
 ) -> Any:
@@ -333,7 +342,7 @@ def record_length(
         raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
     if length_field is None:
         return schema.groups[0]
-    names = _names(length_field)
+    names = names_of_lists("length_field", length_field)
     for name in names:
         if not schema[name].is_list:
             raise OptionError(f"length_field: {name!r} is a context field and has no length")
@@ -343,12 +352,17 @@ def record_length(
     return groups[0] if len(groups) == 1 else JointLength(groups, length_of)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
+    """Return the names of feature lists that an option holds, one or several.
+
+    Raises:
+        OptionError: these are no names, or one comes twice.
+    """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
-        raise OptionError(f"length_field: expected the name of a feature list, or several, got {value!r}")
+        raise OptionError(f"{option}: expected the name of a feature list, or several, got {value!r}")
     if len(set(names)) < len(names):
-        raise OptionError(f"length_field: expected each name once, got {value!r}")
+        raise OptionError(f"{option}: expected each name once, got {value!r}")
     return tuple(names)
 
 
@@ -716,15 +730,10 @@ class _Files:
 
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         self.origin, self.options = origin, options
-        self.count = len(origin.files)
+        self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
-
-    @property
-    def is_counted(self) -> bool:
-        """Check whether it is known how many records the files hold."""
-        return self.origin.records >= 0
 
     def _of(self, file: Any, name: str) -> Any:
         """Return an attribute of one file: the path by one of its names, or a count."""
@@ -740,10 +749,10 @@ class _Files:
             if self.count == 1:
                 return tf.constant(values[0], kind)
             if self.count <= _INLINED:
-                return _of_file(tf.constant(values, kind), file)
+                return tf.gather(tf.constant(values, kind), file)
             with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
                 self._columns[name] = tf.constant(values, kind)
-        return _of_file(self._columns[name], file)
+        return tf.gather(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
         """Return a window without records."""
@@ -929,15 +938,15 @@ class _Files:
 
         if table is None:
             return Parser(self.origin.schema, self.origin.layout, where=self.origin.record).lengths(serialized, group)
-        size = tf.raw_ops.Size(input=serialized, out_type=tf.int64)
-        begin, end = (tf.raw_ops.Pack(values=[at]) for at in (total, total + size))
-        return tf.raw_ops.StridedSlice(input=table, begin=begin, end=end, strides=tf.ones([1], tf.int64))
+        return table[total : total + tf.size(serialized, tf.int64)]
 
     def _offset(self, file: Any) -> Any:
         """Return how many records the files before one hold."""
         import tensorflow as tf
 
-        return _of_file(tf.constant(np.cumsum([0, *(each.records for each in self.origin.files[:-1])]), tf.int64), file)
+        return tf.gather(
+            tf.constant(np.cumsum([0, *(each.records for each in self.origin.files[:-1])]), tf.int64), file
+        )
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
         """Return the lengths of a file's records, from the file of lengths beside it, or None."""
@@ -959,10 +968,3 @@ class _Files:
         )
         table = tf.io.decode_raw(data, tf.int64)
         return table if count == 1 else tf.reshape(table, [-1, count])[:, self.stored_groups.index(group)]
-
-
-def _of_file(values: Any, file: Any) -> Any:
-    """Cut the part of a file out of a vector."""
-    import tensorflow as tf
-
-    return tf.raw_ops.Gather(params=values, indices=tf.convert_to_tensor(file))

@@ -13,16 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.codec.graph_ops import to_numbers, to_seeds
+from seqrecorder.codec.graph_ops import sources_of, to_numbers, to_seeds
 from seqrecorder.codec.images import decode_elements
-from seqrecorder.codec.parse import length_name
+from seqrecorder.codec.parse import images_of, length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.elements import id_of, mask_of, names_of, weight_names
+from seqrecorder.reading.elements import (
+    DerivedFields,
+    OutputOptions,
+    id_of,
+    mask_of,
+    names_of,
+    needed_fields,
+    weight_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from seqrecorder.reading.elements import OutputOptions
+    from seqrecorder.codec.graph_ops import Derivation
+    from seqrecorder.codec.images import ImageDecoder
+    from seqrecorder.reading.elements import Output
+    from seqrecorder.reading.strategy import Carried, Strategy
     from seqrecorder.schema.schema import Schema
 
 
@@ -36,19 +47,19 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """
     import tensorflow as tf
 
-    x = _pick(values, options.inputs)
-    if options.targets is None:
+    x = _pick(values, options.derived.inputs)
+    if options.derived.targets is None:
         return x
-    carried, names = options.carried, names_of(options.targets)
+    carried, names = options.carried, names_of(options.derived.targets)
     padded = carried is not None and carried.padded
     is_weighted = any(options.counts.get(name) for name in names) or options.class_weight is not None
-    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.weights))}
+    lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.derived.weights))}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
-    y = _pick(shaped, options.targets)
+    y = _pick(shaped, options.derived.targets)
     has_padding = carried is not None and (
         carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
     )
-    if options.weights is False or not (is_weighted or has_padding or options.weights is not None):
+    if options.derived.weights is False or not (is_weighted or has_padding or options.derived.weights is not None):
         return x, y
 
     def weigh(name: str, own_weights: Any, classes: Any) -> Any:
@@ -77,12 +88,12 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
         return carried.lengths[name]
     names = {group: length_name(group) for group in parsed.groups}
     if parsed.groups:
-        names[parsed.groups[0]] = options.length_name
+        names[parsed.groups[0]] = options.strategy.length_name
     for field in parsed.fields:
         if field.name == name and field.is_list:
             return names[field.group]
     for group, lengths in names.items():
-        if options.mask_name and name == mask_of(group, parsed, options):
+        if options.strategy.mask_name and name == mask_of(group, parsed, options):
             return lengths
     if carried is None or name in (*names.values(), *carried.names):
         return None
@@ -96,10 +107,10 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
     target, carried = values[name], options.carried
     field = next((field for field in parsed.fields if field.name == name), None)
     if field is not None and field.is_list:
-        return [mask_of_steps(values, field.group, target, parsed, options)]
+        return [padding_mask(values, field.group, target, parsed, options)]
     if lengths is not None:
         return [tf.sequence_mask(values[lengths], tf.shape(target)[1])]
-    return [values[options.length_name] > 0] if carried is not None and carried.vacant else []
+    return [values[options.strategy.length_name] > 0] if carried is not None and carried.vacant else []
 
 
 def _counting(value: Any, rank: int) -> Any:
@@ -160,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
     Raises:
         OptionError: weights are not structured as the targets are.
     """
-    targets, weights, classes = options.targets, options.weights, options.class_weight
+    targets, weights, classes = options.derived.targets, options.derived.weights, options.class_weight
     if isinstance(targets, str):
         if isinstance(weights, Mapping):
             raise _unlike("weights", targets, weights)
@@ -192,11 +203,11 @@ def _unlike(option: str, targets: Any, value: Any) -> OptionError:
     return OptionError(f"{option}: expected {one} as those of targets={targets!r}, got {value!r}")
 
 
-def mask_of_steps(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
+def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
     """Mark the real steps, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
     import tensorflow as tf
 
-    lengths = values[options.length_name if group == parsed.groups[0] else length_name(group)]
+    lengths = values[options.strategy.length_name if group == parsed.groups[0] else length_name(group)]
     if like is None:
         steps = [values[f.name] for f in parsed.fields if f.is_list and f.group == group]
         like = next((value for value in steps if isinstance(value, tf.Tensor)), None)
@@ -226,19 +237,16 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
     """
     if value is None:
         return None
-    ids = options.ids.get(target, {})
+    ids = options.derived.ids.get(target, {})
     weights = {id_of(key, ids, "class_weight"): key for key in value} if isinstance(value, Mapping) else {}
-    if weights and all(map(_is_class, weights)) and all(map(_is_weight, value.values())):
+    is_named = bool(weights) and all(isinstance(key, numbers.Integral) for key in weights)
+    if is_named and all(map(_is_weight, value.values())):
         return {int(key): float(value[name]) for key, name in weights.items()}
     classes = "(ints, or words of the vocabulary)" if ids else "(ints)"
     raise OptionError(
         f"class_weight: expected a mapping of classes {classes} to weights of 0 or more, such as {{0: 1.0, 1: 5.0}}; "
         f"for several targets one for each, structured as they are; got {value!r}"
     )
-
-
-def _is_class(key: Any) -> bool:
-    return isinstance(key, numbers.Integral)
 
 
 def _is_weight(weight: Any) -> bool:
@@ -347,34 +355,136 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
     return tf.ensure_shape(weights, static)
 
 
-def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[dict[str, Any]], Any]:
-    """Return the function from what the parser gives to an element.
+# From what a strategy makes to elements -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Elements:
+    """What elements are made of, and how.
+
+    Attributes:
+        stored: the fields that are parsed, all in one rate.
+        derivations: of these fields, one after the other.
+        images: by name, the decoders of what is encoded images until an element is complete.
+        shape: from the tensors that a strategy makes to an element.
+    """
+
+    stored: Schema
+    derivations: Sequence[Derivation]
+    images: Mapping[str, ImageDecoder]
+    shape: Callable[[dict[str, Any]], Any]
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        strategy: Strategy,
+        *,
+        fields: Sequence[str] | None = None,
+        images: Mapping[str, ImageDecoder] | None = None,
+        output: Output = "dict",
+        class_weight: Any = None,
+        index_name: str | None = None,
+        **derived_fields: Any,
+    ) -> Elements:
+        """Find out what must be parsed for the elements that some options ask for.
+
+        Args:
+            schema: the fields that records hold.
+            strategy: what makes batches, or single records.
+            fields: as for `read`, like all that follows.
+            images: by field, the decoders of encoded images.
+            output: see `read`.
+            class_weight: see `read`.
+            index_name: see `read`.
+            derived_fields: what `DerivedFields.of` takes.
+
+        Raises:
+            SchemaError: there is no field of a name.
+            OptionError: options do not fit the fields, or each other.
+        """
+        chosen, of_stored = schema.select(fields), strategy.carried(schema)
+        derived = DerivedFields.of(schema, chosen, horizons=of_stored.names if of_stored else {}, **derived_fields)
+        carried = _carried(strategy, schema, derived.choose(chosen))
+        of_fields = carried.names if carried else {}
+        images = dict(images or {})
+        images |= images_of(derived.schema, sources_of(derived.derivations), images)
+        images |= {name: images[source] for name, source in of_fields.items() if source in images}
+        options = OutputOptions(
+            derived=derived,
+            strategy=strategy,
+            output=output,
+            class_weight=class_weight,
+            counts=derived.counts(of_fields),
+            index_name=index_name,
+            carried=carried,
+            images=images,
+        )
+        wanted = needed_fields(options, derived.choose(chosen))
+        stored, derivations = derived.of_fields(wanted)
+        names = [field.name for field in stored.fields]
+        cut = schema.in_one_rate().select(names)
+        of_cut = strategy.carried(cut)
+        for name in of_cut.names if of_cut else ():
+            if name in (*names, index_name, strategy.seed_name):
+                raise OptionError(
+                    f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
+                    "rename the field, or leave it out by fields="
+                )
+        shape = _shaper(schema, derived.choose(stored), options, set(names) - derived.made_of(wanted))
+        return cls(cut, derivations, images, shape)
+
+
+def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
+    """Adapt what a strategy carries to fields with a rate, which it cuts as a dimension of others."""
+    carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
+    if carried is None or joined is None or not schema.rates:
+        return carried
+    left = joined.left | {group for group, (followed, _) in schema.rates.items() if followed in joined.left}
+    sources = {
+        name: derived[source].group for name, source in carried.names.items() if name in carried.lengths and source
+    }
+    lengths = {name: f"{group}_{carried.lengths[name]}" for name, group in sources.items() if group in schema.rates}
+    names = {**carried.names, **dict.fromkeys(lengths.values())}
+    return attrs.evolve(carried, names=names, lengths={**carried.lengths, **lengths}, left=left)
+
+
+def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
+    """Return the function from what a strategy gives, in one rate and with fields unasked, to an element.
 
     Args:
-        schema: of the class.
-        parsed: the fields that are parsed.
+        schema: the fields that records hold.
+        parsed: the fields that are parsed, and those derived from them.
         options: how elements are given.
+        unasked: names of parsed fields that elements do not have.
     """
     first = parsed.groups[0] if parsed.groups else None
+    rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in schema.rates}
+    of_fields = options.carried.names if options.carried else {}
+    rated |= {name: rated[source] for name, source in of_fields.items() if source in rated}
+    followed = {length_name(group) for group, _ in schema.rates.values()} - set(map(length_name, parsed.groups))
+    left_out = {*unasked, *followed}
 
     def shape(values: dict[str, Any]) -> Any:
+        _cut_apart(values, schema, rated, int(options.carried is not None))
+        values = {name: value for name, value in values.items() if name not in left_out}
         values = decode_elements(values, options.images) if options.images else values
         if options.index_name is not None:
             values[options.index_name] = to_numbers(values[options.index_name])
-        if options.seed_name is not None:
-            values[options.seed_name] = to_seeds(values[options.seed_name])
+        if options.strategy.seed_name is not None:
+            values[options.strategy.seed_name] = to_seeds(values[options.strategy.seed_name])
         if options.carried is not None and first is not None:
-            values[options.length_name] = values.pop(length_name(first))
-            if options.mask_name:
+            values[options.strategy.length_name] = values.pop(length_name(first))
+            if options.strategy.mask_name:
                 masks = {
-                    mask_of(g, parsed, options): mask_of_steps(values, g, None, parsed, options) for g in parsed.groups
+                    mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
-            if options.inputs is not None:  # a later group that is read alone goes by its own names, too
-                lengths, mask = options.length_name, options.mask_name
+            if options.derived.inputs is not None:  # a later group that is read alone goes by its own names, too
+                lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
-        if options.inputs is not None:
+        if options.derived.inputs is not None:
             return fit_element(values, parsed, options)
         if options.output == "dict":
             return values
@@ -385,37 +495,25 @@ def shaper(schema: Schema, parsed: Schema, options: OutputOptions) -> Callable[[
     return shape
 
 
-def in_rates(
-    shape: Callable[[dict[str, Any]], Any],
-    rates: Mapping[str, tuple[str, int]],
-    rated: Mapping[str, str],
-    unasked: Collection[str],
-    outer: int,
-) -> Callable[[dict[str, Any]], Any]:
-    """Return a function that gives what was cut in one rate its own steps again, and leaves out what nobody asked for.
+_HORIZON = "horizon_length"
+
+
+def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str], outer: int) -> None:
+    """Give what was cut in one rate its own steps again.
 
     Args:
-        shape: makes the elements (see `shaper`).
-        rates: see `Schema.rates`.
+        values: by name, the tensors that a strategy made.
+        schema: the fields that records hold.
         rated: by name of what has steps of a rate, its alignment group.
-        unasked: names that elements do not have.
         outer: dimensions before the steps: 1 in batches.
     """
-
-    def apart(values: dict[str, Any]) -> Any:
-        for name in rated.keys() & values.keys():
-            values[name] = _steps_apart(values[name], rates[rated[name]][1], outer)
-        for group in dict.fromkeys(rated.values()):
-            followed, rate = rates[group]
-            for old, new in ((length_name(followed), length_name(group)), (_HORIZON, f"{group}_{_HORIZON}")):
-                if old in values:
-                    values[new] = values[old] * rate
-        return shape({name: value for name, value in values.items() if name not in unasked})
-
-    return apart
-
-
-_HORIZON = "horizon_length"
+    for name in rated.keys() & values.keys():
+        values[name] = _steps_apart(values[name], schema.rates[rated[name]][1], outer)
+    for group in dict.fromkeys(rated.values()):
+        followed, rate = schema.rates[group]
+        for old, new in ((length_name(followed), length_name(group)), (_HORIZON, f"{group}_{_HORIZON}")):
+            if old in values:
+                values[new] = values[old] * rate
 
 
 def _steps_apart(value: Any, rate: int, outer: int) -> Any:

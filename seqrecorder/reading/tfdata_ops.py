@@ -34,15 +34,6 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
     return _once[key]
 
 
-def traced_once(function: Callable[[Any], Any]) -> Traced:
-    """Return a function of an int64 scalar, which captures nothing, traced for all pipelines of this process."""
-    import tensorflow as tf
-
-    scalar = tf.TensorSpec([], tf.int64)
-    traced: Traced = made_once(function, scalar, lambda: Traced.of(function, scalar, dense=True))
-    return traced
-
-
 @attrs.frozen(eq=False)
 class Traced:
     """A function of elements, traced for operations on datasets.
@@ -143,18 +134,10 @@ class Traced:
             name: by which the operation takes the function.
             options: its other arguments.
         """
-        import tensorflow as tf
-
-        parts = tf.nest.flatten(spec)
-        variant = operation(
-            input_dataset=tf.data.experimental.to_variant(dataset),
-            **{name: self.function},
-            other_arguments=list(self.function.captured_inputs),
-            output_types=[part.dtype for part in parts],
-            output_shapes=[part.shape for part in parts],
-            **options,
+        options[name] = self.function
+        return staged(
+            operation, spec, input_dataset=dataset, other_arguments=list(self.function.captured_inputs), **options
         )
-        return tf.data.experimental.from_variant(variant, spec)
 
 
 def _tensor_of(value: Any) -> Any:
@@ -200,8 +183,9 @@ def counted(dataset: Any, count: int) -> Any:
     import tensorflow as tf
 
     other = tf.data.Dataset.from_tensors(tf.nest.map_structure(_blank, dataset.element_spec)).repeat()
-    zeros = traced_once(_zeros).mapped(undealt())
-    turns = staged(tf.raw_ops.UnbatchDataset, tf.TensorSpec([], tf.int64), input_dataset=zeros)
+    scalar = tf.TensorSpec([], tf.int64)
+    zeros = made_once("zeros", scalar, lambda: Traced.of(_zeros, scalar, dense=True)).mapped(undealt())
+    turns = staged(tf.raw_ops.UnbatchDataset, scalar, input_dataset=zeros)
     taken = tf.data.Dataset.choose_from_datasets([dataset, other], turns, stop_on_empty_dataset=True)
     taken = taken if count == tf.data.INFINITE_CARDINALITY else taken.take(count)
     return tf.data.experimental.from_variant(tf.data.experimental.to_variant(taken), dataset.element_spec)

@@ -194,6 +194,7 @@ def elements_of(**tensors):
         (elements_of(x=[1]), {"length": ("x", "x")}, "each name once"),
         (elements_of(x=[1]), {"strategy": 4}, "expected Pad"),
         (elements_of(x=[1]), {"shuffle": -1}, "shuffle"),
+        (elements_of(x=[1]), {"seed": "a"}, "seed: expected an int"),
         (elements_of(x=[1]), {"strategy": sr.Bucket(2)}, "no feature list"),
         (elements_of(x=[1]).repeat(), {"strategy": sr.Bucket(2), "length": "x"}, "has no end"),
     ],

@@ -52,9 +52,11 @@ def test_temperature_evens_weights_out(sources: list[Path]) -> None:
         ({"temperature": 2}, "give weights too"),
         ({"weights": [1], "temperature": 0}, "a number above 0, got 0"),
         ({"weights": [1], "temperature": float("nan")}, "a number above 0, got nan"),
+        ({"seed": 1 << 100}, "seed: expected an int of 64 bits or None"),
+        ({"seed": "a"}, "seed: expected an int of 64 bits or None, got 'a'"),
     ],
 )
-def test_temperatures_that_make_no_sense_are_refused(options, message) -> None:
+def test_options_that_make_no_sense_are_refused(options, message) -> None:
     """Each with an error that names the option."""
     with pytest.raises(sr.OptionError, match=message):
         sr.mix([tf.data.Dataset.range(3)], **options)

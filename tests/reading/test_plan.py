@@ -97,23 +97,6 @@ def test_the_plan_is_what_is_read(lines: Path, case: str, shuffle: int) -> None:
         assert int(np.prod(next(iter(plan.shapes)))) == max(sizes)
 
 
-@pytest.mark.parametrize("case", ["pad", "sorted"])
-def test_the_plan_tells_how_far_records_move(lines: Path, case: str) -> None:
-    """It is the mean distance of places in the files and in the epoch, as the positions of what is read give it."""
-    strategy = STRATEGIES[case]
-    options = {"shuffle": 150, "seed": 7}
-    batches = sr.read(lines, batch=strategy, index_name="index", **options)
-    unshuffled = sr.read(lines, batch=sr.Pad(16), index_name="index")
-    order, in_files = (np.concatenate([b["index"] for b in d.as_numpy_iterator()]) for d in (batches, unshuffled))
-    order = np.argsort(in_files)[order]
-    plan = sr.plan(lines, "train", strategy, **options)
-    assert plan.displacement == pytest.approx(np.abs(order - np.arange(order.size)).mean() / order.size)
-    assert "moved" in str(plan)
-    in_order = sr.plan(lines, "train", strategy)
-    assert in_order.displacement is None
-    assert "moved" not in str(in_order)
-
-
 @pytest.mark.parametrize("shard", [(1, 2), (2, 5)])
 def test_the_plan_of_a_share(lines: Path, shard: tuple[int, int]) -> None:
     """Whole files or single records that are dealt to one reader are planned as they are read."""

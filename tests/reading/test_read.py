@@ -411,6 +411,7 @@ def test_data_that_lacks_a_field_are_filled(corpus: Path) -> None:
         ({"index_name": 3}, "index_name: expected a name"),
         ({"deterministic": "no"}, "deterministic"),
         ({"seed": "a"}, "seed"),
+        ({"seed": 1 << 64}, "seed: expected an int of 64 bits"),
     ],
 )
 def test_options_that_make_no_sense(corpus: Path, arguments: dict[str, object], message: str) -> None:
@@ -559,6 +560,7 @@ def test_lengths_are_limited(corpus: Path, batch: sr.Pad | sr.Bucket | None, *, 
     [
         ({"min_length": -1}, "min_length: expected an int of 0 or more"),
         ({"max_length": 2.5}, "max_length: expected an int of 0 or more"),
+        ({"min_length": None, "max_length": 5}, "min_length: expected an int of 0 or more, got None"),
         ({"steps": 5}, "steps: expected a slice"),
     ],
 )

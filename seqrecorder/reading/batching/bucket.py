@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import numpy as np
@@ -17,7 +17,6 @@ from seqrecorder.reading.strategy import (
     AHEAD_BYTES,
     Batches,
     PaddedBatches,
-    batch_count,
     check_count,
     not_empty,
     one_of,
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.elements import Carried
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.reading.stream import LengthCounts, LengthOf, RecordLength
     from seqrecorder.schema.schema import Schema
 
@@ -58,33 +56,23 @@ class LengthPlan(ABC):
     """A strategy for records whose lengths are known: which batches, how wide, and how many.
 
     Attributes:
-        pad_to_multiple_of: as in `Pad`.
-        drop_remainder: as in `Pad`.
+        in_buckets: whether each batch is of one bucket. Then `apply` permutes windows of shuffled records.
+        rows: records of a batch, about or at most.
+        sorted_window: records that are sorted by length at a time; 0 for none.
+        least_window: records that are planned at a time at least, however large they are.
     """
 
-    pad_to_multiple_of: int
-    drop_remainder: bool
+    in_buckets: ClassVar[bool]
+
+    rows: int
+    sorted_window: int
+    least_window: int = 1
 
     @property
     def window(self) -> int:
         """How many records are planned at a time."""
-        return PLANNED_RECORDS
+        return self.sorted_window or PLANNED_RECORDS
 
-    @property
-    def least_window(self) -> int:
-        """How many records are planned at a time at least, however large they are."""
-        return 1
-
-    @property
-    def in_buckets(self) -> bool:
-        """Check whether each batch is of one bucket. Then `apply` permutes windows of shuffled records."""
-        return False
-
-    @abstractmethod
-    def rows(self, lengths: LengthCounts | None) -> int:
-        """Return how many records of these lengths a batch has, about or at most."""
-
-    @abstractmethod
     def turns(self, windows: Any, number: Any) -> Any:
         """Return the windows of an epoch, as `apply` takes them.
 
@@ -92,6 +80,8 @@ class LengthPlan(ABC):
             windows: elements `(serialized: string [w], lengths: int64 [w])`.
             number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
         """
+        # Windows end at every file, and may be as small as `shuffle`.
+        return in_turns(rebatched(windows, self.sorted_window) if self.sorted_window else windows, number)
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
@@ -102,9 +92,9 @@ class LengthPlan(ABC):
             shuffle: how many records are permuted at a time: 1 where they come shuffled already, 0 where they are not.
         """
 
-    @abstractmethod
-    def batches(self, lengths: LengthCounts) -> int:
+    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - for plans that know
         """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
+        return -1
 
     @abstractmethod
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
@@ -125,7 +115,7 @@ def _length_field(value: Any) -> Any:
 
 
 @attrs.frozen(kw_only=True)
-class BatchesByLength(PaddedBatches, ABC):
+class BatchesByLength(PaddedBatches):
     """Batches of records of about the same length; the attributes are described in `Bucket`."""
 
     drop_remainder: bool = False
@@ -182,8 +172,9 @@ class BatchesByLength(PaddedBatches, ABC):
 
         planned = self._planned(feed, plan, group)
         width = max([*plan.widths, self.pad_to_multiple_of])
-        rows = plan.rows(lengths)
-        batches = feed.map_batches(planned, lambda b: feed.shape(parse(b.serialized(), b.lengths)), rows, width=width)
+        batches = feed.map_batches(
+            planned, lambda batch: feed.shape(parse(batch.serialized(), batch.lengths)), plan.rows, width=width
+        )
         count = -1 if lengths is None else plan.batches(lengths)
         if self.warm_up is None or lengths is None or not lengths.records:
             return Batches(batches, count)
@@ -198,12 +189,6 @@ class BatchesByLength(PaddedBatches, ABC):
         width = self._padding(feed, group, plan).width
         planned = self._planned(feed, plan, group)
         return planned.map(lambda batch: shape_of(batch.lengths, width(groups_of(group)[0], batch.lengths)))
-
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        group = self._record_length(feed)
-        plan, feed, _ = self.resolve(feed, group)
-        return self._planned(feed, plan, group).map(lambda batch: batch.serialized())
 
     def _record_length(self, feed: Feed) -> RecordLength:
         return record_length(feed.origin.schema, self.length_field, self.length_of)
@@ -328,61 +313,6 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
     return sorted({int(distinct[end]) + 1 for end in ends.tolist() if end < len(distinct) - 1})
 
 
-def check_boundaries(boundaries: Sequence[int]) -> None:
-    """Raise `OptionError` unless boundaries are positive, ascending and distinct.
-
-    >>> check_boundaries([10, 20])
-    """
-    steps = [0, *boundaries]
-    for position, (low, high) in enumerate(itertools.pairwise(steps)):
-        if not low < high <= _INT64_MAX:
-            raise OptionError(
-                f"boundaries[{position}]: expected more than {low} (boundaries are positive lengths in "
-                f"ascending order, without repetition), got {high}; sort them and remove repetitions"
-            )
-
-
-def given_boundaries(value: Any, computed: Sequence[str]) -> str | tuple[int, ...]:
-    """Return boundaries, or the word that says how they are computed.
-
-    Args:
-        value: ascending ints, or a word.
-        computed: the words.
-
-    Raises:
-        OptionError: it is neither.
-    """
-    expected = f"boundaries: expected {', '.join(map(repr, computed))} or ascending"
-    if isinstance(value, str):
-        if value not in computed:
-            raise OptionError(f"{expected} lengths, got {value!r}")
-        return value
-    if not isinstance(value, Iterable):
-        raise OptionError(f"{expected} ints, got {value!r}")
-    values = tuple(value)
-    if any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in values):
-        raise OptionError(f"{expected} ints, got {value!r}")
-    ints = tuple(int(b) for b in values)
-    check_boundaries(ints)
-    return ints
-
-
-def boundaries_for(boundaries: str | tuple[int, ...], lengths: LengthCounts | None, buckets: int) -> tuple[int, ...]:
-    """Return boundaries, computed where a word says so; none where no lengths are known.
-
-    Args:
-        boundaries: `"auto"`, `"quantile"`, or those that are given.
-        lengths: of all records, None where these are not known.
-        buckets: how many there may be.
-    """
-    if not isinstance(boundaries, str):
-        return boundaries
-    if lengths is None or not lengths.records:
-        return ()
-    compute = optimal_boundaries if boundaries == "auto" else quantile_boundaries
-    return tuple(compute(lengths.values, lengths.counts, buckets))
-
-
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the distinct lengths that records have, and their counts, in a dtype that cannot overflow."""
     flat, weights = np.asarray(lengths, np.int64), np.asarray(counts, np.int64)
@@ -440,57 +370,23 @@ _SORTED_BATCHES = 64
 """Batches to a window that is sorted by length, at least; more where more records are shuffled at a time."""
 
 
-def sorted_window(feed: Feed, batch_size: int) -> int:
-    """Return how many records of a feed are sorted by length at a time."""
-    return shuffle_window(feed.origin, max(batch_size * _SORTED_BATCHES, feed.options.shuffle))
-
-
 @attrs.frozen(kw_only=True)
 class BucketPlan(LengthPlan):
     """A `Bucket` for records whose lengths are known.
 
     Attributes:
+        options: how records are batched.
         boundaries: of the buckets.
-        pad_to_boundary: whether batches are padded to the largest length of their bucket.
         last: the most steps of a record, None where that is not known.
         sizes: records to a batch, for each bucket.
-        sorted_window: records that are sorted by length at a time, within their buckets; 0 for none.
     """
 
+    in_buckets: ClassVar[bool] = True
+
+    options: Bucket
     boundaries: tuple[int, ...]
-    pad_to_boundary: bool
     last: int | None
     sizes: tuple[int, ...]
-    sorted_window: int
-
-    @property
-    def window(self) -> int:
-        """How many records are planned at a time."""
-        return self.sorted_window or PLANNED_RECORDS
-
-    @property
-    def least_window(self) -> int:
-        """How many records are planned at a time at least, however large they are.
-
-        What incomplete batches hold, half of their rows on average, is copied from window to window.
-        """
-        return max(1, sum(self.sizes) // 2)
-
-    @property
-    def in_buckets(self) -> bool:
-        """Check whether each batch is of one bucket. Then `apply` permutes windows of shuffled records."""
-        return True
-
-    def rows(self, lengths: LengthCounts | None) -> int:  # noqa: ARG002 - as every plan has it
-        """Return the most records of a batch."""
-        return max(self.sizes)
-
-    def turns(self, windows: Any, number: Any) -> Any:
-        """Return the windows of an epoch, as `apply` takes them."""
-        if self.sorted_window:
-            # Windows end at every file, and may be as small as `shuffle`.
-            windows = rebatched(windows, self.sorted_window)
-        return in_turns(windows, number)
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
@@ -499,12 +395,12 @@ class BucketPlan(LengthPlan):
                 turns,
                 self.sizes[0],
                 self.boundaries,
-                drop_remainder=self.drop_remainder,
+                drop_remainder=self.options.drop_remainder,
                 permute=shuffle > 1,
                 at_random=shuffle > 0,
             )
         return bucket_batches(
-            turns, self.boundaries, self.sizes, drop_remainder=self.drop_remainder, permute=shuffle > 1
+            turns, self.boundaries, self.sizes, drop_remainder=self.options.drop_remainder, permute=shuffle > 1
         )
 
     def batches(self, lengths: LengthCounts) -> int:
@@ -512,7 +408,7 @@ class BucketPlan(LengthPlan):
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
-        return int((counts // sizes if self.drop_remainder else -(-counts // sizes)).sum())
+        return int((counts // sizes if self.options.drop_remainder else -(-counts // sizes)).sum())
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
@@ -525,7 +421,7 @@ class BucketPlan(LengthPlan):
         import tensorflow as tf
 
         longest = super().width(lengths)
-        if not self.pad_to_boundary:
+        if not self.options.pad_to_bucket_boundary:
             return longest
         bounds = tf.constant(self.boundaries, tf.int64)
         widths = tf.concat([bounds - 1, [self.last or 0]], 0)
@@ -535,7 +431,7 @@ class BucketPlan(LengthPlan):
     @property
     def widths(self) -> Sequence[int]:
         """The widths of batches that are padded to boundaries, if the longest record is known."""
-        if not self.pad_to_boundary or self.last is None:
+        if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
         return [max(1, last) for last in (*(b - 1 for b in self.boundaries[: used + 1]), self.last)[: used + 1]]
@@ -669,8 +565,26 @@ def _batch_sizes(size: Any) -> int | tuple[int, ...]:
     return check_count("batch_size", size)
 
 
+_COMPUTED = ("auto", "quantile", "sorted")
+
+
 def _boundaries(value: Any) -> str | tuple[int, ...]:
-    return given_boundaries(value, ("auto", "quantile", "sorted"))
+    """Convert boundaries: ascending ints, or a word that says how they are computed."""
+    expected = f"boundaries: expected {', '.join(map(repr, _COMPUTED))} or ascending"
+    if isinstance(value, str):
+        if value not in _COMPUTED:
+            raise OptionError(f"{expected} lengths, got {value!r}")
+        return value
+    values = tuple(value) if isinstance(value, Iterable) else None
+    if values is None or any(isinstance(b, bool) or not isinstance(b, (int, np.integer)) for b in values):
+        raise OptionError(f"{expected} ints, got {value!r}")
+    for position, (low, high) in enumerate(itertools.pairwise([0, *values])):
+        if not low < high <= _INT64_MAX:
+            raise OptionError(
+                f"boundaries[{position}]: expected more than {low} (boundaries are positive lengths in "
+                f"ascending order, without repetition), got {high}; sort them and remove repetitions"
+            )
+    return tuple(map(int, values))
 
 
 @attrs.frozen
@@ -746,17 +660,23 @@ class Bucket(BatchesByLength):
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.length_counts(group, parse=parse)
-        by_length = self.boundaries == "sorted"
-        boundaries = boundaries_for("auto" if by_length else self.boundaries, lengths, self.buckets)
-        sizes = self.batch_size
+        boundaries: tuple[int, ...] = ()
+        if not isinstance(self.boundaries, str):
+            boundaries = self.boundaries
+        elif lengths is not None and lengths.records:
+            compute = quantile_boundaries if self.boundaries == "quantile" else optimal_boundaries
+            boundaries = tuple(compute(lengths.values, lengths.counts, self.buckets))
+        sizes = self.batch_size if isinstance(self.batch_size, tuple) else (self.batch_size,) * (len(boundaries) + 1)
+        sorted_records = max(sizes[0] * _SORTED_BATCHES, feed.options.shuffle)
         plan = BucketPlan(
+            options=self,
             boundaries=boundaries,
-            pad_to_boundary=self.pad_to_bucket_boundary,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            drop_remainder=self.drop_remainder,
             last=None if lengths is None else lengths.longest,
-            sizes=sizes if isinstance(sizes, tuple) else (sizes,) * (len(boundaries) + 1),
-            sorted_window=sorted_window(feed, max(sizes) if isinstance(sizes, tuple) else sizes) if by_length else 0,
+            sizes=sizes,
+            rows=max(sizes),
+            # What incomplete batches hold, half of their rows on average, is copied from window to window.
+            least_window=max(1, sum(sizes) // 2),
+            sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
         )
         return plan, feed, lengths
 
@@ -876,8 +796,8 @@ def plan_batches(
         rest = tf.size(order, tf.int64) - leaving
         kept = tf.raw_ops.SelectV2(condition=last, t=zero, e=rest)
         parts = tf.raw_ops.Pack(values=[leaving, kept, rest - kept])
-        planned_lengths, left_lengths, _ = _split(lengths_, parts, 3)
-        planned, later, _ = _split(order, parts, 3)
+        planned_lengths, left_lengths, _ = tf.split(lengths_, parts, num=3)
+        planned, later, _ = tf.split(order, parts, num=3)
         sources = _listed(serialized, waiting)
         following = tf.raw_ops.SelectV2(condition=last, t=zero, e=index + 1)
         return (_taken(sources, later), left_lengths, following), (sources, planned, planned_lengths, sizes)
@@ -897,13 +817,6 @@ def plan_batches(
     state = (tf.constant([], tf.string), tf.constant([], tf.int64), tf.constant(0, tf.int64))
     planned = scanned(turns, state, step, key=("plan", key, permute))
     return flat_mapped(planned.prefetch(1) if ahead else planned, cut, key=("cut", batch_size))
-
-
-def _split(vector: Any, sizes: Any, parts: int) -> Any:
-    """Return parts of a vector, of given sizes."""
-    import tensorflow as tf
-
-    return tf.raw_ops.SplitV(value=vector, size_splits=sizes, axis=0, num_split=parts)
 
 
 def _taken(sources: Any, rows: Any) -> Any:
@@ -934,6 +847,22 @@ def _listed(*vectors: Any) -> Any:
     return listed
 
 
+def with_end(windows: Any, *, end: bool = True) -> Any:
+    """Return windows that say each that they are not the last, and behind them one without rows that says it is.
+
+    Args:
+        windows: a finite `tf.data.Dataset` of tuples of tensors that have rows.
+        end: whether that last one comes.
+    """
+    import tensorflow as tf
+
+    going = mapped(windows, lambda *window: (*window, False))
+    if not end:
+        return going
+    nothing = [tf.zeros([0, *part.shape[1:]], part.dtype) for part in windows.element_spec]
+    return going.concatenate(at_end((*nothing, True)))
+
+
 def at_end(element: Any) -> Any:
     """Return a `tf.data.Dataset` of one element, to follow a stream and to say that it has ended.
 
@@ -941,25 +870,6 @@ def at_end(element: Any) -> Any:
     them alone, and the others would keep back what they hold. Random numbers are a source that is not dealt.
     """
     return mapped(undealt().take(1), lambda _: element)
-
-
-def sort_rows(lengths: Any, multiple: int, *, keep_rest: Any) -> tuple[Any, Any]:
-    """Return the rows with the oldest sorted by length, and how many those are.
-
-    Args:
-        lengths: int64, `(n,)`, in the order of arrival.
-        multiple: the largest multiple of it is sorted, and the newest rows stay behind where they are.
-        keep_rest: bool scalar: sort all rows.
-
-    Returns:
-        `(rows: int64 [n], sorted: int64 scalar)`. Rows of one length stay in the order of arrival.
-    """
-    import tensorflow as tf
-
-    n = tf.size(lengths, tf.int64)
-    planned = tf.where(keep_rest, n, n // multiple * multiple)
-    rows = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
-    return tf.concat([rows, tf.range(planned, n)], 0), planned
 
 
 def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
@@ -996,61 +906,40 @@ def rows_of(starts: Any, sizes: Any) -> Any:
 # Consecutive records --------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class Consecutive:
-    """Batches of consecutive records.
+def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
+    """Return batches of consecutive records, whose elements `parts_of` takes apart.
 
-    Attributes:
-        batch_size: records to a batch.
+    Where records are shuffled, the rows of a window stay where they are until their batch is parsed: to permute them at
+    once would copy every record in turn.
+
+    Args:
+        feed: the records.
+        size: records to a batch.
+        group: an alignment group whose lengths are wanted.
         drop_remainder: whether the last batch is dropped where it is smaller.
     """
+    options: dict[str, Any] = {"multiple": size, "group": group}
+    if feed.options.shuffle <= 1:
+        return feed.stream(lambda windows, _: rebatched(windows, size, drop_remainder=drop_remainder), **options)
 
-    batch_size: int
-    drop_remainder: bool
+    def in_order(windows: Any, number: Any) -> Any:
+        windows = windows if group else mapped(windows, _without_lengths)
+        return in_turns(windows, number)
 
-    def batches(self, feed: Feed, group: str | None = None) -> Any:
-        """Return batches whose elements `parts_of` takes apart.
+    def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
+        import tensorflow as tf
 
-        Where records are shuffled, the rows of a window stay where they are until their batch is parsed: to permute
-        them at once would copy every record in turn.
+        n = tf.size(lengths, tf.int64)
+        rows, whole = index_range(n), n // size * size
+        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
+        starts = tf.range(0, planned, size, tf.int64)
+        return rows, tf.minimum(planned - starts, size)
 
-        Args:
-            feed: the records.
-            group: an alignment group whose lengths are wanted.
-        """
-        size = self.batch_size
-        options: dict[str, Any] = {"multiple": size, "group": group}
-        if feed.options.shuffle <= 1:
-            return feed.stream(
-                lambda windows, _: rebatched(windows, size, drop_remainder=self.drop_remainder), **options
-            )
-
-        def in_order(windows: Any, number: Any) -> Any:
-            windows = windows if group else mapped(windows, _without_lengths)
-            return in_turns(windows, number)
-
-        def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
-            import tensorflow as tf
-
-            n = tf.size(lengths, tf.int64)
-            rows, whole = index_range(n), n // size * size
-            planned = whole if self.drop_remainder else tf.where(turn.last, n, whole)
-            starts = tf.range(0, planned, size, tf.int64)
-            return rows, tf.minimum(planned - starts, size)
-
-        turns = feed.turns(in_order, permute=False, **options)
-        key = ("consecutive", size, self.drop_remainder)
-        static = size if self.drop_remainder else None
-        # To read a second window of the largest would keep the first batch waiting; batches are parsed ahead anyway.
-        return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
-
-    def count(self, feed: Feed) -> int:
-        """Return how many batches an epoch has, -1 where that is not known."""
-        return batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder)
-
-    def serialized(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self.batches(feed).map(lambda *batch: parts_of(*batch)[0])
+    turns = feed.turns(in_order, permute=False, **options)
+    key = ("consecutive", size, drop_remainder)
+    static = size if drop_remainder else None
+    # To read a second window of the largest would keep the first batch waiting; batches are parsed ahead anyway.
+    return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
 
 
 def _without_lengths(serialized: Any) -> tuple[Any, Any]:
@@ -1061,5 +950,5 @@ def _without_lengths(serialized: Any) -> tuple[Any, Any]:
 
 
 def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:
-    """Return the serialized records of an element of `Consecutive.batches`, and their lengths where these came."""
+    """Return the serialized records of an element of `consecutive_batches`, and their lengths where these came."""
     return (batch.serialized(), batch.lengths) if isinstance(batch, PlannedBatch) else (batch, *lengths)

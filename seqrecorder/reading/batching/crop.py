@@ -9,15 +9,13 @@ import attrs
 from seqrecorder.codec.graph_ops import NUMBERS, Stretch, checked, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.step_slices import check_names
 from seqrecorder.reading.strategy import Batches, PaddedBatches, batch_count, one_of, positive, shape_of
-from seqrecorder.reading.stream import JointLength, draw_below, record_length
+from seqrecorder.reading.stream import JointLength, Limits, draw_below, record_length
 from seqrecorder.reading.tfdata_ops import mapped, rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Padding
-    from seqrecorder.reading.elements import Carried
-    from seqrecorder.reading.strategy import Feed
+    from seqrecorder.reading.strategy import Carried, Feed
     from seqrecorder.schema.schema import Schema
 
 CROP_START = "crop_start"
@@ -117,7 +115,6 @@ class Crop(PaddedBatches):
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the alignment group that is cropped, and the feed of the records that are long enough."""
         schema = feed.parser.schema
-        check_names(self, schema, (CROP_START,))
         group = record_length(feed.origin.schema, self.length_field)
         if isinstance(group, JointLength):
             raise OptionError(
@@ -131,7 +128,9 @@ class Crop(PaddedBatches):
                     f"leave it out: fields={rest}"
                 )
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
-        return group, feed.leave_out_shorter(group, self._span) if self.too_short == "drop" else feed
+        if self.too_short == "drop":
+            feed = feed.limit(Limits(group, self._span, after_cropping=True))
+        return group, feed
 
     def _padding(self, feed: Feed, group: str) -> Padding:
         import tensorflow as tf

@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import at_end
-from seqrecorder.reading.batching.step_slices import check_names, groups_of_steps, parse_records
-from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import Batches, by_group, check_count, fit_lengths, one_of, positive
+from seqrecorder.reading.batching.bucket import with_end
+from seqrecorder.reading.batching.step_slices import groups_of_steps, parse_records
+from seqrecorder.reading.strategy import (
+    Batches,
+    Carried,
+    Strategy,
+    by_group,
+    check_count,
+    fit_lengths,
+    one_of,
+    positive,
+)
 from seqrecorder.reading.stream import JointLength
-from seqrecorder.reading.tfdata_ops import flat_mapped, mapped, one_element, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:
     from seqrecorder.reading.batching.step_slices import Parsed
@@ -148,7 +156,7 @@ PLANNED = 1024
 
 
 @attrs.frozen
-class Pack:
+class Pack(Strategy):
     """Batches whose rows have `length` steps and hold several sequences each, one after the other.
 
     For transformers and other models that are told which steps belong together: every step attends to those of its own
@@ -233,9 +241,6 @@ class Pack:
     )
     fill: bool = attrs.field(default=False, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for steps in self.length.values() if isinstance(self.length, Mapping) else [self.length]:
@@ -262,11 +267,9 @@ class Pack:
         """Return batches of packed rows; their number depends on the order of the records.
 
         Raises:
-            OptionError: a field cannot be packed, or has the name of something that batches carry; or a record is
-                longer than a row.
+            OptionError: a field cannot be packed, or a record is longer than a row.
         """
         lengths = self._lengths(feed)
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         feed = self._fit(feed, lengths)
 
         def assemble(serialized: Any, table: Any, row: Any) -> Any:
@@ -467,11 +470,9 @@ def pack_batches(
         # `rebatched` needs no function for each batch. The sizes may be none; the lines end with the last of them.
         return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
-    nothing, length = tf.zeros([0], tf.string), lengths[0]
-    end = at_end((nothing, tf.zeros([0, len(lengths)], tf.int64), True))
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False)).concatenate(end)
-    plans = scanned(stream, (nothing, tf.zeros([0, 3, len(lengths)], tf.int64), tf.zeros([], tf.int64)), step)
-    return flat_mapped(plans, cut)
+    length, index = lengths[0], tf.zeros([], tf.int64)
+    start = tf.zeros([0], tf.string), tf.zeros([0, 3, len(lengths)], tf.int64), index
+    return flat_mapped(scanned(with_end(windows), start, step), cut)
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:

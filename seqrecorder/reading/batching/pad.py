@@ -9,10 +9,11 @@ import attrs
 
 from seqrecorder.codec.graph_ops import checked, to_longest
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import Consecutive, parts_of
+from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
 from seqrecorder.reading.strategy import (
     Batches,
     PaddedBatches,
+    batch_count,
     by_group,
     check_count,
     fit_lengths,
@@ -95,12 +96,12 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
         batches = feed.map_batches(
-            self._consecutive.batches(feed),
+            self._batches(feed),
             lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
         )
-        return Batches(batches, self._consecutive.count(feed))
+        return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -112,11 +113,7 @@ class Pad(PaddedBatches):
             lengths = parts_of(*batch)[1]
             return shape_of(lengths, width(group, lengths))
 
-        return self._consecutive.batches(feed, group).map(shape)
-
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._consecutive.serialized(self._prepare(feed)[1])
+        return self._batches(feed, group).map(shape)
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf
@@ -142,6 +139,5 @@ class Pad(PaddedBatches):
             feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
         return targets, feed
 
-    @property
-    def _consecutive(self) -> Consecutive:
-        return Consecutive(self.batch_size, self.drop_remainder)
+    def _batches(self, feed: Feed, group: str | None = None) -> Any:
+        return consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import attrs
 
 from seqrecorder.codec.graph_ops import Padding, longest_of, of_all_rows, padded
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
-from seqrecorder.reading.batching.bucket import Consecutive, parts_of
-from seqrecorder.reading.batching.step_slices import check_names
-from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import EMPTY, Batches, not_empty, one_of, positive
+from seqrecorder.codec.parse import Parser, length_name
+from seqrecorder.reading.batching.bucket import consecutive_batches, parts_of
+from seqrecorder.reading.strategy import EMPTY, Batches, Carried, Strategy, batch_count, not_empty, one_of, positive
 from seqrecorder.schema.field import DEFAULT_GROUP
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def splits_name(group: str) -> str:
 
 
 @attrs.frozen
-class Ragged:
+class Ragged(Strategy):
     """Batches of consecutive records whose feature lists are `tf.RaggedTensor`, without padding.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -70,13 +68,7 @@ class Ragged:
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY), kw_only=True)
     flat: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
-
-    @property
-    def mask_name(self) -> None:
-        """None: there is no padding to mask."""
-        return
+    mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
         """Describe what batches carry beside fields and lengths."""
@@ -84,13 +76,7 @@ class Ragged:
         return Carried(names, padded=False)
 
     def read(self, feed: Feed) -> Batches:
-        """Return ragged batches.
-
-        Raises:
-            OptionError: with `flat`: a field has the name of something that batches carry.
-        """
-        if self.flat:
-            check_names(self, feed.parser.schema, map(splits_name, feed.parser.schema.groups))
+        """Return ragged batches."""
         feed = self._prepare(feed)
         checked_groups = feed.parser.schema.groups if self.empty == "error" else ()
 
@@ -100,8 +86,8 @@ class Ragged:
                 values[length_name(group)] = not_empty(values[length_name(group)], feed, group)
             return feed.shape(values)
 
-        batches = feed.map_batches(self._consecutive.batches(feed), parse, self.batch_size)
-        return Batches(batches, self._consecutive.count(feed))
+        batches = feed.map_batches(self._batches(feed), parse, self.batch_size)
+        return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
         """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
@@ -112,18 +98,13 @@ class Ragged:
             steps = tf.reduce_sum(lengths)
             return tf.stack([tf.size(lengths, tf.int64), steps, steps])[tf.newaxis]
 
-        return self._consecutive.batches(self._prepare(feed), feed.group()).map(shape)
-
-    def order(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the serialized records of each batch."""
-        return self._consecutive.serialized(self._prepare(feed))
+        return self._batches(self._prepare(feed), feed.group()).map(shape)
 
     def _prepare(self, feed: Feed) -> Feed:
         return feed.leave_out_empty() if self.empty == "drop" else feed
 
-    @property
-    def _consecutive(self) -> Consecutive:
-        return Consecutive(self.batch_size, self.drop_remainder)
+    def _batches(self, feed: Feed, group: str | None = None) -> Any:
+        return consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.field import Field
@@ -36,12 +36,7 @@ _STEPS = 8192
 """Steps gathered at a time, unless one batch has more."""
 
 
-def group_of_steps(strategy: object, schema: Schema) -> str:
-    """Return the one alignment group of the fields that are read (see `groups_of_steps`)."""
-    return groups_of_steps(strategy, schema, several=False)[0]
-
-
-def groups_of_steps(strategy: object, schema: Schema, *, several: bool) -> tuple[str, ...]:
+def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) -> tuple[str, ...]:
     """Return the alignment groups of the fields that are read.
 
     Raises:
@@ -67,17 +62,6 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool) -> tuple
         rest = [other.name for other in schema.fields if other.name not in problems and other.feature not in NUMBERS]
         raise OptionError(f"{name}: field {bad!r} {problem} and cannot be cut; leave it out: fields={rest}")
     return schema.groups
-
-
-def check_names(strategy: object, schema: Schema, names: Iterable[str]) -> None:
-    """Raise `OptionError` where a field has a name that elements carry besides the fields."""
-    fields = {field.name for field in schema.fields}
-    for name in names:
-        if name in fields:
-            raise OptionError(
-                f"{schema.name} has a field {name!r}, as {type(strategy).__name__} names what batches carry: "
-                "rename the field, or leave it out by fields="
-            )
 
 
 @attrs.frozen(eq=False)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
 import numpy as np
 
+from seqrecorder.codec.graph_ops import checked
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import (
+    PLANNED_RECORDS,
     BatchesByLength,
     LengthPlan,
     Turn,
     drawn,
-    in_turns,
     plan_batches,
     rows_of,
-    sort_rows,
 )
 from seqrecorder.reading.strategy import fit_lengths, one_of, positive
-from seqrecorder.reading.tfdata_ops import rebatched
 
 if TYPE_CHECKING:
     from seqrecorder.reading.strategy import Feed
@@ -31,46 +30,31 @@ class TokenBudgetPlan(LengthPlan):
     """A `TokenBudget` for records whose lengths are known.
 
     Attributes:
-        max_steps: as in `TokenBudget`.
-        max_batch_size: as in `TokenBudget`.
-        batch_size_multiple: as in `TokenBudget`.
+        options: how records are batched.
     """
 
-    max_steps: int
-    max_batch_size: int | None
-    batch_size_multiple: int
+    in_buckets: ClassVar[bool] = False
 
-    def rows(self, lengths: LengthCounts | None) -> int:
-        """Return about how many records of these lengths a batch has."""
-        return int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1
-
-    def turns(self, windows: Any, number: Any) -> Any:
-        """Return the windows of an epoch, as `apply` takes them."""
-        # Windows end at every file, and may be as small as `shuffle`.
-        return in_turns(rebatched(windows, self.window), number)
+    options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(
             turns,
-            self.max_steps,
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            batch_size_multiple=self.batch_size_multiple,
-            max_batch_size=self.max_batch_size,
-            drop_remainder=self.drop_remainder,
+            self.options.max_steps,
+            pad_to_multiple_of=self.options.pad_to_multiple_of,
+            batch_size_multiple=self.options.batch_size_multiple,
+            max_batch_size=self.options.max_batch_size,
+            drop_remainder=self.options.drop_remainder,
             at_random=shuffle > 0,
         )
 
-    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - as every plan has it
-        """Return -1: how many batches there are depends on the order of the records."""
-        return -1
-
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
-        distinct = np.maximum(lengths.values, 1)
-        widths = -(-distinct // self.pad_to_multiple_of) * self.pad_to_multiple_of
-        rows = np.minimum(self.max_steps // widths, self.max_batch_size or self.max_steps)
-        rows = rows // self.batch_size_multiple * self.batch_size_multiple
+        distinct, options = np.maximum(lengths.values, 1), self.options
+        widths = -(-distinct // options.pad_to_multiple_of) * options.pad_to_multiple_of
+        rows = np.minimum(options.max_steps // widths, options.max_batch_size or options.max_steps)
+        rows = rows // options.batch_size_multiple * options.batch_size_multiple
         steps = rows * widths
         largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
         return int(rows[largest]), int(distinct[largest])
@@ -129,16 +113,18 @@ def budget_batches(
         return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
 
     def plan(lengths: Any, turn: Turn) -> Any:
-        # No cut is possible then, and the search for one would not end.
-        lengths += _zero_unless_over(
-            longest,
-            tf.reduce_max(tf.concat([lengths, [0]], 0)),
-            f"expected lengths of at most {longest} steps (max_steps={max_steps} // "
-            f"batch_size_multiple={multiple}); leave longer records out, split them or raise it; got ",
+        # No cut is possible of longer ones, and the search for one would not end.
+        message = (
+            f"expected lengths of at most {longest} steps (max_steps={max_steps} // batch_size_multiple={multiple}); "
+            "leave longer records out, split them or raise it; got"
         )
-        rows, planned = sort_rows(
-            lengths, multiple, keep_rest=tf.zeros_like(turn.last) if drop_remainder else turn.last
-        )
+        lengths = checked(lengths, lengths <= longest, message, tf.reduce_max(tf.concat([lengths, [0]], 0)))
+        n = tf.size(lengths, tf.int64)
+        whole = n // multiple * multiple
+        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
+        # The newest rows stay behind where they are.
+        oldest = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
+        rows = tf.concat([oldest, tf.range(planned, n)], 0)
 
         # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
         # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
@@ -177,18 +163,6 @@ def _chain(following: Any) -> Any:
         shape_invariants=(tf.TensorShape([None]), tf.TensorShape([None])),
     )
     return tf.concat([tf.boolean_mask(chain, chain < end), [end]], 0)
-
-
-def _zero_unless_over(most: int, value: Any, message: str) -> Any:
-    """Return 0, or fail in the graph with the message and the value.
-
-    The ops that assert are stateful, and an iterator with one of them cannot be saved. That which reads a
-    number from a string is not, and quotes the string that it cannot read.
-    """
-    import tensorflow as tf
-
-    text = tf.where(value > most, tf.strings.join([message, tf.strings.as_string(value)]), "0")
-    return tf.strings.to_number(text, tf.int64)
 
 
 TOO_LONG = ("error", "drop", "cut_end")
@@ -281,10 +255,8 @@ class TokenBudget(BatchesByLength):
         feed = fit_lengths(feed, group, self._longest, self.too_long, option=option, words=TOO_LONG, parse=True)
         lengths = feed.length_counts(group, parse=True)
         plan = TokenBudgetPlan(
-            pad_to_multiple_of=self.pad_to_multiple_of,
-            drop_remainder=self.drop_remainder,
-            max_steps=self.max_steps,
-            max_batch_size=self.max_batch_size,
-            batch_size_multiple=self.batch_size_multiple,
+            options=self,
+            rows=int(self.max_steps / max(1, lengths.mean)) if lengths is not None and lengths.records else 1,
+            sorted_window=PLANNED_RECORDS,
         )
         return plan, feed, lengths

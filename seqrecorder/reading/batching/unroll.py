@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, length_name
+from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import at_end
-from seqrecorder.reading.batching.step_slices import check_names, cut_batches, group_of_steps, only_needed
-from seqrecorder.reading.elements import Carried
-from seqrecorder.reading.strategy import WINDOW, Batches, one_of, positive
+from seqrecorder.reading.batching.bucket import with_end
+from seqrecorder.reading.batching.step_slices import cut_batches, groups_of_steps, only_needed
+from seqrecorder.reading.strategy import WINDOW, Batches, Carried, Strategy, one_of, positive
+from seqrecorder.reading.stream import Limits
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
 
 @attrs.frozen
-class Unroll:
+class Unroll(Strategy):
     """Batches of segments of `length` steps, whose rows go on from batch to batch.
 
     Each of the `batch_size` rows (slots) holds one record at a time, a segment to a batch; when a record is finished,
@@ -81,9 +81,6 @@ class Unroll:
     tail: Literal["drain", "drop"] = attrs.field(default="drain", validator=one_of("drain", "drop"), kw_only=True)
     bucket: bool = attrs.field(default=False, kw_only=True)
     split_records: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.bucket and self.split_records:
@@ -101,9 +98,8 @@ class Unroll:
         A target of context weighs 0 in a slot without a record.
 
         Raises:
-            OptionError: a field cannot be cut, or has the name of something that batches carry.
+            OptionError: a field cannot be cut.
         """
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         group, feed = self._prepare(feed)
 
         def segments(windows: Any, _: Any) -> Any:
@@ -131,9 +127,9 @@ class Unroll:
         return feed.stream(lambda windows, _: self._plans(feed, windows), group=group).map(shape)
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        group = group_of_steps(self, feed.parser.schema)
+        group = groups_of_steps(self, feed.parser.schema)[0]
         if self.split_records and self.tail == "drop":
-            return group, feed.leave_out_shorter(group, self.batch_size)
+            return group, feed.limit(Limits(group, self.batch_size, after_cropping=True))
         feed.count_empty(group)
         return group, feed
 
@@ -217,13 +213,9 @@ def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) ->
     """
     import tensorflow as tf
 
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
-    if drain:
-        nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-        stream = stream.concatenate(at_end((*nothing, True)))
     numbers = tf.zeros([batch_size], tf.int64)
     slots = tf.fill([batch_size], ""), numbers, numbers
-    return scanned(stream, slots, lambda slots, window: deal_records(slots, window, length))
+    return scanned(with_end(windows, end=drain), slots, lambda slots, window: deal_records(slots, window, length))
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:

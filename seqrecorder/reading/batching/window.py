@@ -8,45 +8,32 @@ import attrs
 import numpy as np
 
 from seqrecorder.codec.graph_ops import of_all_rows
-from seqrecorder.codec.parse import SEQUENCE_LENGTH, Parser, length_name
+from seqrecorder.codec.parse import Parser, length_name
 from seqrecorder.dataset.splits import steps_before, time_field, time_of
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import (
-    Turn,
-    at_end,
-    rows_of,
-)
+from seqrecorder.reading.batching.bucket import rows_of, with_end
 from seqrecorder.reading.batching.step_slices import (
     buffered_apart,
-    check_names,
     cut_batches,
-    group_of_steps,
+    groups_of_steps,
     only_needed,
 )
-from seqrecorder.reading.elements import Carried, Shift
-from seqrecorder.reading.strategy import Batches, brief, not_negative, one_of, positive
+from seqrecorder.reading.elements import Shift
+from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
 from seqrecorder.reading.stream import draw_below
-from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
+from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.processes import cores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from seqrecorder.reading.batching.step_slices import Parsed
     from seqrecorder.reading.strategy import Feed
     from seqrecorder.schema.schema import Schema
 
-    Plan = Callable[[Any, "Turn"], tuple[Any, Any]]
-
 
 _FAR = 1 << 40  # beyond the last step of every record
 _RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
-
-
-_IN_ORDER: dict[str, Any] = {"shuffle": 0, "epochs": 1, "limits": (), "deal": None, "oversampling": None, "known": None}
-"""Options of a stream of all records in the order of the files."""
 
 
 def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> NDArray[np.bool_]:
@@ -60,7 +47,7 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 
 
 @attrs.frozen
-class Window:
+class Window(Strategy):
     """Batches of windows of `length` steps, over all feature lists at once and never across records.
 
     A window begins every `shift` steps and holds every `stride`-th step from there on, as by `tf.data.Dataset.window`,
@@ -146,9 +133,6 @@ class Window:
     since: Any = attrs.field(default=None, kw_only=True)
     until: Any = attrs.field(default=None, kw_only=True)
     drop_remainder: bool = attrs.field(default=False, kw_only=True)
-    length_name: str = attrs.field(default=SEQUENCE_LENGTH, kw_only=True)
-    mask_name: str | None = attrs.field(default=None, kw_only=True)
-    seed_name: str | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name in ("gap", "future"):
@@ -230,10 +214,9 @@ class Window:
         """Return batches of windows.
 
         Raises:
-            OptionError: a field cannot be cut, or has the name of something that batches carry.
+            OptionError: a field cannot be cut.
         """
         group, feed = self._prepare(feed)
-        check_names(self, feed.parser.schema, self.carried(feed.parser.schema).names)
         if self.stride > 1 and any(isinstance(derivation, Shift) for derivation in feed.parser.derivations):
             raise OptionError(
                 f"Window: with stride={self.stride} the next step of a record is not that of a window; leave steps out "
@@ -253,11 +236,14 @@ class Window:
 
         counts = self._counts(feed, group)
         streamed = feed.stream(windows, group=group, draw=self._draws)
-        return Batches(streamed, -1 if counts is None else self._batches(counts))
+        if counts is None:
+            return Batches(streamed, -1)
+        drawn = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
+        return Batches(streamed, batch_count(drawn, self.batch_size, drop_remainder=self.drop_remainder))
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
         """Return the group of the steps, and the feed with the spans of its records."""
-        group = group_of_steps(self, feed.parser.schema)
+        group = groups_of_steps(self, feed.parser.schema)[0]
         if self.time is None:
             return group, feed
         return group, attrs.evolve(feed, options=attrs.evolve(feed.options, spans=self._spans(feed, group)))
@@ -285,7 +271,8 @@ class Window:
         edges = [(name, getattr(self, name)) for name in ("since", "until")]
         bounds = [None if value is None else time_of(field, value, name) for name, value in edges]
         parts, done = [np.empty((0, 2), np.int64)], 0
-        options = attrs.evolve(feed.options, **_IN_ORDER)
+        # All records, in the order of the files.
+        options = attrs.evolve(feed.options, shuffle=0, epochs=1, limits=(), deal=None, oversampling=None, known=None)
         windows = attrs.evolve(feed, options=options).stream(lambda windows, _: windows.map(times, cores()))
         for values, steps in windows.as_numpy_iterator():
             positions = range(done, done + steps.size)
@@ -303,9 +290,7 @@ class Window:
         if lengths is None:
             return None
         counts: NDArray[np.int64] = self.counts(lengths, np, feed.spans(group))
-        feed.count_left_out(
-            int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {brief(self)}"
-        )
+        feed.count_left_out(int((counts == 0).sum()), f"{'too short' if self.time is None else 'no window'} for {self}")
         return counts
 
     def shapes(self, feed: Feed) -> Any:
@@ -358,10 +343,6 @@ class Window:
             last = tf.maximum(tf.minimum(starts + self.jitter, room), starts)
             starts = first + draw_below(last - first + 1, number, index, purpose=1)
         return rows, tf.stack([indices, starts], 1)
-
-    def _batches(self, counts: NDArray[np.int64]) -> int:
-        total = int((counts if self.max_windows is None else np.minimum(counts, self.max_windows)).sum())
-        return total // self.batch_size if self.drop_remainder else -(-total // self.batch_size)
 
     def _inside(self, places: Any) -> Any:
         """Return the steps of windows, int64 `(m, length)`; those before the record are beyond every record's end."""
@@ -423,7 +404,5 @@ def plan_windows(
 
     nothing, none = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     has_spans = tf.nest.flatten(windows.element_spec)[1].shape.rank > 1
-    stream = mapped(windows, lambda serialized, lengths: (serialized, lengths, False))
-    if not drop_remainder:
-        stream = stream.concatenate(at_end((nothing, tf.zeros([0, 3], tf.int64) if has_spans else none, True)))
-    return scanned(stream, (nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)), step)
+    start = nothing, none, none, tf.zeros([0, 2], tf.int64), tf.zeros([], tf.int64)
+    return scanned(with_end(windows, end=not drop_remainder), start, step)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.batching.bucket import check_boundaries, optimal_boundaries
+from seqrecorder.reading.batching.bucket import Bucket, optimal_boundaries
 
 histograms = st.dictionaries(st.integers(0, 40), st.integers(0, 30), max_size=9).map(lambda d: sorted(d.items()))
 
@@ -83,4 +83,4 @@ def test_ten_thousand_lengths():
 def test_boundaries_that_do_not_ascend_are_refused():
     """They would leave buckets that no length can be in."""
     with pytest.raises(OptionError, match=r"boundaries\[1\]: expected more than 5"):
-        check_boundaries([5, 5])
+        Bucket(4, boundaries=[5, 5])
