@@ -49,7 +49,7 @@ BUDGETS = {
     "dataset": (3810, 15),
     "writing": (3090, 10),
     "reading": (4140, 22),
-    "sources": (1850, 9),
+    "sources": (1830, 9),
     "analysis": (2710, 9),
     "keras, distributed": (880, 7),
     "legacy": (4300, 32),
