@@ -50,7 +50,7 @@ BUDGETS = {
     "writing": (3090, 10),
     "reading": (4140, 22),
     "sources": (1830, 9),
-    "analysis": (2690, 9),
+    "analysis": (2680, 9),
     "keras, distributed": (880, 7),
     "legacy": (4300, 32),
     "cli": (1060, 9),

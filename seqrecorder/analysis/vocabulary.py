@@ -75,15 +75,12 @@ def _count(tokens: Tally, values: list[Any], pieces: Callable[[Any], Sequence[An
 
 def _counted(selection: Selection, field: str, pieces: Any, prune: int | None) -> Tally:
     tokens = Tally(prune)
-    _check_field(selection.schema[field])
+    element = selection.schema[field].element
+    if not (element.is_text or element.numpy.kind in "iub"):
+        raise OptionError(f"expected a field of text, bytes or whole numbers, got {selection.schema[field]!r}")
     for columns in selection.columns([field]):
         _count(tokens, columns[field].values.ravel().tolist(), pieces)
     return tokens
-
-
-def _check_field(field: Field) -> None:
-    if not (field.element.is_text or field.element.numpy.kind in "iub"):
-        raise OptionError(f"expected a field of text, bytes or whole numbers, got {field!r}")
 
 
 def _values_of(source: Any) -> Iterator[list[Any]]:
@@ -113,25 +110,26 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         first: the first id of unknown tokens.
         buckets: how many of these ids there are; with none, unknown tokens are an error.
         where: what the error calls the field.
+
+    Raises:
+        OptionError: two tokens have the same hash.
     """
     import tensorflow as tf
 
     with tf.device("CPU:0"):
         tokens = tf.constant(list(ids), None if isinstance(next(iter(ids)), (str, bytes)) else tf.int64)
-        salt = 0
-        keys = np.asarray(_keys(tokens, salt))
-        while np.unique(keys).size < keys.size:  # two tokens have one hash: another hash
-            salt += 1
-            keys = np.asarray(_keys(tokens, salt))
+        keys = np.asarray(_keys(tokens))
         order = np.argsort(keys)
         table, by_key = keys[order], tf.gather(tokens, order)
     numbers = np.fromiter(ids.values(), np.int64, len(ids))[order]
+    if (table[1:] == table[:-1]).any():  # 1 in 18 million for a million texts
+        raise OptionError(f"vocabulary: two tokens of {where!r} have the same hash; leave one of them out")
 
     def to_ids(values: Any) -> Any:
         flat = tf.reshape(values, [-1])
         if not flat.dtype.is_floating and flat.dtype != tf.string:
             flat = tf.cast(flat, tf.int64)
-        rank = tf.minimum(tf.searchsorted(table, _keys(flat, salt), out_type=tf.int64), len(table) - 1)
+        rank = tf.minimum(tf.searchsorted(table, _keys(flat), out_type=tf.int64), len(table) - 1)
         known = tf.gather(by_key, rank) == flat
         indices = tf.gather(numbers, rank)
         if buckets:
@@ -201,17 +199,11 @@ def _bucket(values: Any, buckets: int) -> Any:
     return tf.strings.to_hash_bucket_fast(values, buckets)
 
 
-def _keys(values: Any, salt: int) -> Any:
+def _keys(values: Any) -> Any:
     """Return the sort keys of tokens, int64."""
     import tensorflow as tf
 
-    if values.dtype != tf.string:
-        return values
-    return (
-        tf.strings.to_hash_bucket_strong(values, _KEYS, [salt, 1])
-        if salt
-        else tf.strings.to_hash_bucket_fast(values, _KEYS)
-    )
+    return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values
 
 
 @attrs.frozen(eq=False, repr=False)
