@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, cut_batch, one_array
-from seqrecorder.errors import OptionError, SourceError, did_you_mean
+from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.tables import open_table
+from seqrecorder.sources.tables import check_names, open_table
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.processes import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
@@ -388,13 +388,8 @@ class RowGroups(TableSource):
         sparse = next((field.name for field in schema.fields if field.sparse is not None), None)
         if sparse is not None:
             raise OptionError(f"field {sparse!r} is sparse, which rows cannot give: use seqrecorder.from_table")
-        for option, names in (("by", self.by), ("order", self.order)):
-            for name in names:
-                if name not in table.names:
-                    close = did_you_mean(str(name), table.names)
-                    raise OptionError(
-                        f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}"
-                    )
+        check_names("by", self.by, table)
+        check_names("order", self.order, table)
         self.ignored = unused_columns(schema, table, [*self.column_of.values(), *self.by, *self.order], extra)
         self._memory, self._progress = memory, progress
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0

@@ -447,15 +447,20 @@ def open_table(
     )
 
 
+def check_names(option: str, names: Iterable[str], table: Table) -> None:
+    """Raise `OptionError` for a name of an option that is no column's."""
+    for name in names:
+        if name not in table.names:
+            close = did_you_mean(str(name), table.names)
+            raise OptionError(f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
+
+
 def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
     """Join the columns listed for a field into one column of lists with the field's name."""
     named = {} if schema is None else check_columns(schema, columns)
     lists = {field: names for field, names in named.items() if not isinstance(names, str)}
     listed = list(itertools.chain.from_iterable(lists.values()))
-    for name in listed:
-        if name not in table.names:
-            close = did_you_mean(name, table.names)
-            raise OptionError(f"columns: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
+    check_names("columns", listed, table)
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         for batch in table.open(list(dict.fromkeys(part for name in wanted for part in lists.get(name, [name])))):
