@@ -297,14 +297,12 @@ class _Panel:
         count = min(len(self.value), _MOST_IMAGES)
         chosen = np.linspace(0, len(self.value) - 1, count).round().astype(int)
         images = [np.asarray(self.value[at]) for at in chosen.tolist()]
+        if images[0].dtype == np.uint8:
+            images = [image / 255 for image in images]
         high, wide = np.max([image.shape[:2] for image in images], 0)
         images = [np.pad(one, [(0, high - one.shape[0]), (0, wide - one.shape[1]), (0, 0)]) for one in images]
-        gap = np.full((high, max(1, wide // 16), images[0].shape[2]), 255 if images[0].dtype == np.uint8 else 1.0)
-        strip = np.concatenate([part for image in images for part in (image, gap)][:-1], 1)
-        if strip.dtype.kind == "f" and images[0].dtype != np.uint8:
-            strip = np.clip(strip, 0, 1)
-        elif images[0].dtype == np.uint8:
-            strip = strip.astype(np.uint8)
+        gap = np.ones((high, max(1, wide // 16), images[0].shape[2]))
+        strip = np.clip(np.concatenate([part for image in images for part in (image, gap)][:-1], 1), 0, 1)
         ax.imshow(strip[..., 0] if strip.shape[2] == 1 else strip, cmap="gray", aspect="equal")
         ax.set_yticks([])
         step = wide + gap.shape[1]
