@@ -49,7 +49,7 @@ BUDGETS = {
     "dataset": (3810, 15),
     "writing": (3090, 10),
     "reading": (4140, 22),
-    "sources": (1820, 9),
+    "sources": (1810, 9),
     "analysis": (2670, 9),
     "keras, distributed": (880, 7),
     "legacy": (4300, 32),
