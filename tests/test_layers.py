@@ -50,7 +50,7 @@ BUDGETS = {
     "writing": (3090, 10),
     "reading": (4140, 22),
     "sources": (1810, 9),
-    "analysis": (2670, 9),
+    "analysis": (2660, 9),
     "keras, distributed": (880, 7),
     "legacy": (4300, 32),
     "cli": (1060, 9),

@@ -177,20 +177,12 @@ class FieldStats:
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
         """Return the statistics of a field over no records."""
-        counted = field.is_list or field.is_ragged or field.sparse is not None
+        is_counted = field.is_list or field.is_ragged or field.sparse is not None
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
-        inner = field.is_list and (field.is_ragged or field.sparse is not None)
-        gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
-        return cls(
-            field,
-            0,
-            0,
-            0,
-            values,
-            Numbers.empty(_LENGTH) if counted else None,
-            Numbers.empty(_LENGTH) if inner else None,
-            Numbers.empty(_LENGTH) if gaps else None,
-        )
+        sizes = Numbers.empty(_LENGTH) if is_counted else None
+        inner = Numbers.empty(_LENGTH) if field.is_list and (field.is_ragged or field.sparse is not None) else None
+        has_gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
+        return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
 
     def add(self, column: Column, records: int) -> None:
         """Take in the values of some records."""
@@ -471,43 +463,32 @@ class FieldStats:
 
     def line(self) -> tuple[str, ...]:
         """Return the cells of a table's line."""
-        several = self.by_channel
 
         def shown(figure: Any) -> str:
-            if several:
+            if self.by_channel:
                 figures = np.asarray(figure, np.float64)
                 ends = {f"{end:.4g}" for end in (np.nanmin(figures), np.nanmax(figures))} if figures.size else set()
                 return " to ".join(sorted(ends, key=float))
             return f"{figure:.4g}" if isinstance(figure, float) else str(figure)
 
-        text, known = isinstance(self.values, Texts), bool(np.any(self.count))
+        element, figures, top = self.field.element, ["", "", "", ""], ""
+        if not element.is_text and np.any(self.count):
+            mean = self._native(round(self.mean)) if element.is_time and not self.field.rest else self.mean
+            std = "" if element.is_time else shown(self.std)
+            figures = [shown(self.minimum), shown(mean), shown(self.maximum), std]
+        if element.is_text or element.numpy.kind in "iub":
+            top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3))
         sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
-        top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3)) if self._is_coded else ""
-        numeric = known and not text
         return (
             self.name,
-            self.field.element.name,
+            element.name,
             f"{self.empty:,}",
             sizes,
             f"{int(np.sum(self.missing)):,}",
-            *(shown(figure) if numeric else "" for figure in self._line_figures()),
-            shown(self.std) if numeric and not self.field.element.is_time else "",
+            *figures,
             "more" if self.distinct is None else f"{self.distinct:,}",
             top,
         )
-
-    def _line_figures(self) -> tuple[Any, Any, Any]:
-        """Return minimum, mean and maximum, all of them times where the field is of such."""
-        if isinstance(self.values, Texts) or not np.any(self.count):
-            return None, None, None
-        is_time = self.field.element.is_time and not self.field.rest
-        mean = self._native(round(self.mean)) if is_time else self.mean
-        return self.minimum, mean, self.maximum
-
-    @property
-    def _is_coded(self) -> bool:
-        """Check whether elements are texts or codes, whose frequencies say something."""
-        return self.field.element.is_text or self.field.element.numpy.kind in "iub"
 
     def __repr__(self) -> str:
         cells = [f"{head} {cell}" for head, cell in zip(HEADS, self.line(), strict=True) if cell not in ("", "0")]
