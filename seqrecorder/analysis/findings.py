@@ -157,25 +157,26 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
     if field.key or field.chunk or field.element.is_time:
         return []
     apart = {pair[:2] for pair in values_apart(stats, name)} if is_code(stats.fields[name]) else set()
-    named = [(split, part.fields[name]) for split, part in stats.splits.items()]
+    (first, whole), *others = stats.splits.items()
     coded = codes_of(stats.fields[name]) is not None
-    shifts = [
-        (named[0][0], split, distance(named[0][1], part, coded=coded))
-        for split, part in named[1:]
-        if (named[0][0], split) not in apart
-    ]
-    return [(one, other, each) for one, other, each in shifts if each is not None]
+    shifts = []
+    for split, part in others:
+        far = None if (first, split) in apart else distance(whole.fields[name], part.fields[name], coded=coded)
+        if far is not None:
+            shifts.append((first, split, far))
+    return shifts
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
     """Compute the distances of the records' lengths in the first split and each other one."""
     (first, a), *others = stats.splits.items()
     lengths = a.groups[group].distributions[0]
-    shifts = [
-        (first, name, numbers_distance(lengths, b.groups[group].distributions[0], a.records, b.records))
-        for name, b in others
-    ]
-    return [(one, other, each) for one, other, each in shifts if each is not None]
+    shifts = []
+    for split, b in others:
+        far = numbers_distance(lengths, b.groups[group].distributions[0], a.records, b.records)
+        if far is not None:
+            shifts.append((first, split, far))
+    return shifts
 
 
 def distance_text(far: Distance) -> str:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from seqrecorder.analysis.stats import by_pieces
+from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.folds import times_of, values_by
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
-from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, printable
 from seqrecorder.schema.display import cut, html_table, text_table
 
@@ -113,7 +112,11 @@ def leakage(
         SchemaError: there is no field of a name.
         ShardReadError: a record is damaged.
     """
-    splits = _splits(corpus)
+    if isinstance(corpus, Selection):
+        raise OptionError("leakage: one selection has no splits; pass a dataset, or selections by name")
+    splits = dict(corpus) if isinstance(corpus, Mapping) else selections_of(corpus)
+    if not all(isinstance(part, Selection) for part in splits.values()):
+        raise OptionError("leakage: expected selections by name, as `selection.split(...)` gives them")
     contents: dict[str, dict[bytes, int]] = {name: {} for name in splits}
     counts = dict.fromkeys(splits, 0)
     for name, digests in by_pieces(_digests, splits, "leakage", progress=False):
@@ -132,9 +135,10 @@ def leakage_of(
 ) -> Leakage:
     """Compare selections whose contents are known: by digest, the position of the last record with it."""
     looked_for, shared = [], list[Shared]()
-    if splits and all(part.schema.key_field is not None for part in splits.values()):
+    keys = {name: part.schema.key_field.name for name, part in splits.items() if part.schema.key_field is not None}
+    if keys and keys.keys() == splits.keys():
         looked_for.append("keys")
-        shared += _in_common("keys", {name: _values(part, _key_of(part), "key") for name, part in splits.items()})
+        shared += _in_common("keys", {name: _values(part, keys[name], "key") for name, part in splits.items()})
     looked_for.append("contents")
     for one, other in itertools.combinations(contents, 2):
         common = contents[one].keys() & contents[other].keys()
@@ -148,21 +152,6 @@ def leakage_of(
         looked_for.append("times")
         shared += _overlaps(splits, time, end)
     return Leakage(tuple(looked_for), tuple(shared))
-
-
-def _splits(corpus: Any) -> dict[str, Selection]:
-    if isinstance(corpus, Mapping):
-        if not all(isinstance(part, Selection) for part in corpus.values()):
-            raise OptionError("leakage: expected selections by name, as `selection.split(...)` gives them")
-        return dict(corpus)
-    if isinstance(corpus, Selection):
-        raise OptionError("leakage: one selection has no splits; pass a dataset, or selections by name")
-    opened = corpus if isinstance(corpus, Corpus) else open_corpus(corpus)
-    return {name: opened[name] for name in opened}
-
-
-def _key_of(part: Selection) -> str:
-    return next(field.name for field in part.schema.fields if field.key)
 
 
 def _values(part: Selection, by: Any, option: str) -> dict[Hashable, None]:

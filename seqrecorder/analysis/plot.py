@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -73,11 +74,9 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
 
 
 def _first(records: Iterable[Any]) -> list[Any]:
-    examples: list[Any] = []
-    for record in records:
-        if len(examples) == _MOST_RECORDS:
-            raise OptionError(f"plot: expected at most {_MOST_RECORDS} records, got more; plot some of them")
-        examples.append(record)
+    examples = list(itertools.islice(records, _MOST_RECORDS + 1))
+    if len(examples) > _MOST_RECORDS:
+        raise OptionError(f"plot: expected at most {_MOST_RECORDS} records, got more; plot some of them")
     return examples
 
 
@@ -264,16 +263,10 @@ class _Panel:
 
     @staticmethod
     def _mark_missing(ax: Any, x: NDArray[Any], missing: NDArray[np.bool_]) -> None:
-        """Draw a red span over each run of steps with missing values."""
+        """Draw a red span over each run of steps with missing values, from the step before to the one behind."""
         edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
-            last = len(x) - 1
-            if x.dtype.kind == "M" or last == 0:
-                left, right = x[max(start - 1, 0)], x[min(stop, last)]
-            else:
-                left = (x[start] + x[max(start - 1, 0)]) / 2 if start else x[0] - 0.5 * abs(x[1] - x[0])
-                right = (x[stop - 1] + x[min(stop, last)]) / 2 if stop <= last else x[last] + 0.5 * abs(x[1] - x[0])
-            ax.axvspan(left, right, color=_MISSING, alpha=0.25, linewidth=0)
+            ax.axvspan(x[max(start - 1, 0)], x[min(stop, len(x) - 1)], color=_MISSING, alpha=0.25, linewidth=0)
         if missing.any():
             text = f"{int(missing.sum()):,} steps with missing values"
             ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7, color=_MISSING)
@@ -304,14 +297,12 @@ class _Panel:
         count = min(len(self.value), _MOST_IMAGES)
         chosen = np.linspace(0, len(self.value) - 1, count).round().astype(int)
         images = [np.asarray(self.value[at]) for at in chosen.tolist()]
+        if images[0].dtype == np.uint8:
+            images = [image / 255 for image in images]
         high, wide = np.max([image.shape[:2] for image in images], 0)
         images = [np.pad(one, [(0, high - one.shape[0]), (0, wide - one.shape[1]), (0, 0)]) for one in images]
-        gap = np.full((high, max(1, wide // 16), images[0].shape[2]), 255 if images[0].dtype == np.uint8 else 1.0)
-        strip = np.concatenate([part for image in images for part in (image, gap)][:-1], 1)
-        if strip.dtype.kind == "f" and images[0].dtype != np.uint8:
-            strip = np.clip(strip, 0, 1)
-        elif images[0].dtype == np.uint8:
-            strip = strip.astype(np.uint8)
+        gap = np.ones((high, max(1, wide // 16), images[0].shape[2]))
+        strip = np.clip(np.concatenate([part for image in images for part in (image, gap)][:-1], 1), 0, 1)
         ax.imshow(strip[..., 0] if strip.shape[2] == 1 else strip, cmap="gray", aspect="equal")
         ax.set_yticks([])
         step = wide + gap.shape[1]

@@ -126,9 +126,42 @@ class _OnPieces:
 _TOP = 10
 
 
+HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
+"""Headings of the cells of `FieldStats.line`."""
+
+_LENGTH = np.dtype(np.int64)
+_DRAWN = 6
+
+
 @attrs.define(eq=False, repr=False)
-class FieldFigures:
-    """The figures of a field; its attributes are those of `FieldStats`."""
+class FieldStats:
+    """Statistics of one field.
+
+    What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
+    the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
+
+    >>> import tempfile, numpy as np, seqrecorder as sr
+    >>> @sr.record
+    ... class Series:
+    ...     price: np.ndarray = sr.feature_list("float64")
+    >>> corpus = tempfile.mkdtemp()
+    >>> _ = sr.write([Series([1.0, 2.0]), Series([float("nan"), 6.0])], corpus)
+    >>> price = sr.stats(corpus)["price"]
+    >>> price.mean, price.missing, price.quantile(0.5), price.lengths.maximum
+    (3.0, 1, 2.0, 2)
+
+    Attributes:
+        field: its declaration.
+        records: how many records there are.
+        none: how many have None.
+        empty: how many have a value without steps or elements.
+        values: what is known of the elements of all values.
+        sizes: steps of feature lists, values of ragged and sparse context fields; None for others.
+        inner: values of each step, of ragged and sparse steps; None for others.
+        gaps: of feature lists of times: the differences of consecutive steps, in the unit; None for others.
+        backwards: how many of these are negative.
+        splits: the same of each split alone.
+    """
 
     field: Field
     records: int
@@ -139,6 +172,53 @@ class FieldFigures:
     inner: Numbers | None = None
     gaps: Numbers | None = None
     backwards: int = 0
+    splits: Mapping[str, FieldStats] = attrs.field(factory=dict)
+
+    @classmethod
+    def of_nothing(cls, field: Field) -> FieldStats:
+        """Return the statistics of a field over no records."""
+        is_counted = field.is_list or field.is_ragged or field.sparse is not None
+        values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
+        sizes = Numbers.empty(_LENGTH) if is_counted else None
+        inner = Numbers.empty(_LENGTH) if field.is_list and (field.is_ragged or field.sparse is not None) else None
+        has_gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
+        return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
+
+    def add(self, column: Column, records: int) -> None:
+        """Take in the values of some records."""
+        self.records += records
+        self.none += 0 if column.present is None else int(records - np.count_nonzero(column.present))
+        if self.sizes is not None:
+            sizes = np.asarray(column.counts if column.steps is None else column.steps, np.int64)
+            self.empty += int(np.count_nonzero(sizes == 0))
+            self.sizes.add(sizes[:, np.newaxis])
+            if self.inner is not None:
+                self.inner.add(np.asarray(column.counts, np.int64)[:, np.newaxis])
+            if self.gaps is not None:
+                self._add_gaps(column.values.view(np.int64), sizes)
+        if isinstance(self.values, Texts):
+            self.values.add(column.values.ravel().tolist())
+        else:
+            values: Any = column.values
+            if self.field.any_size:
+                empty = np.empty(0, self.field.element.numpy)
+                values = np.concatenate([empty, *map(np.ravel, values)], dtype=empty.dtype)
+            self.values.add(np.reshape(values, (-1, _channels(self.field))))
+
+    def _add_gaps(self, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        inside = np.ones(times.size, bool)
+        starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+        inside[starts] = False
+        inside[1:] &= (times[1:] != np.iinfo(np.int64).min) & (times[:-1] != np.iinfo(np.int64).min)
+        gaps = np.diff(times, prepend=times[:1])[inside]
+        self.backwards += int(np.count_nonzero(gaps < 0))
+        if self.gaps is not None:
+            self.gaps.add(gaps[:, np.newaxis])
+
+    def __add__(self, other: FieldStats) -> FieldStats:
+        names = ("records", "none", "empty", "backwards", "values", "sizes", "inner", "gaps")
+        known = [name for name in names if getattr(self, name) is not None]
+        return attrs.evolve(self, **{name: getattr(self, name) + getattr(other, name) for name in known})
 
     @property
     def name(self) -> str:
@@ -315,103 +395,6 @@ class FieldFigures:
             figures["gaps"] = {**Summary(self.gaps).to_dict(), "duplicates": duplicates, "backwards": self.backwards}
         return figures
 
-
-HEADS = ("field", "dtype", "empty", "steps", "missing", "minimum", "mean", "maximum", "std", "distinct", "top")
-"""Headings of the cells of `FieldStats.line`."""
-
-_LENGTH = np.dtype(np.int64)
-_DRAWN = 6
-
-
-@attrs.define(eq=False, repr=False)
-class FieldStats(FieldFigures):
-    """Statistics of one field.
-
-    What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
-    the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
-
-    >>> import tempfile, numpy as np, seqrecorder as sr
-    >>> @sr.record
-    ... class Series:
-    ...     price: np.ndarray = sr.feature_list("float64")
-    >>> corpus = tempfile.mkdtemp()
-    >>> _ = sr.write([Series([1.0, 2.0]), Series([float("nan"), 6.0])], corpus)
-    >>> price = sr.stats(corpus)["price"]
-    >>> price.mean, price.missing, price.quantile(0.5), price.lengths.maximum
-    (3.0, 1, 2.0, 2)
-
-    Attributes:
-        field: its declaration.
-        records: how many records there are.
-        none: how many have None.
-        empty: how many have a value without steps or elements.
-        values: what is known of the elements of all values.
-        sizes: steps of feature lists, values of ragged and sparse context fields; None for others.
-        inner: values of each step, of ragged and sparse steps; None for others.
-        gaps: of feature lists of times: the differences of consecutive steps, in the unit; None for others.
-        backwards: how many of these are negative.
-        splits: the same of each split alone.
-    """
-
-    splits: Mapping[str, FieldStats] = attrs.field(factory=dict)
-
-    @classmethod
-    def of_nothing(cls, field: Field) -> FieldStats:
-        """Return the statistics of a field over no records."""
-        counted = field.is_list or field.is_ragged or field.sparse is not None
-        values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
-        inner = field.is_list and (field.is_ragged or field.sparse is not None)
-        gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
-        return cls(
-            field,
-            0,
-            0,
-            0,
-            values,
-            Numbers.empty(_LENGTH) if counted else None,
-            Numbers.empty(_LENGTH) if inner else None,
-            Numbers.empty(_LENGTH) if gaps else None,
-        )
-
-    def add(self, column: Column, records: int) -> None:
-        """Take in the values of some records."""
-        self.records += records
-        self.none += 0 if column.present is None else int(records - np.count_nonzero(column.present))
-        if self.sizes is not None:
-            sizes = np.asarray(column.counts if column.steps is None else column.steps, np.int64)
-            self.empty += int(np.count_nonzero(sizes == 0))
-            self.sizes.add(sizes[:, np.newaxis])
-            if self.inner is not None:
-                self.inner.add(np.asarray(column.counts, np.int64)[:, np.newaxis])
-            if self.gaps is not None:
-                self._add_gaps(column.values.view(np.int64), sizes)
-        if isinstance(self.values, Texts):
-            self.values.add(column.values.ravel().tolist())
-        else:
-            values: Any = column.values
-            if self.field.any_size:
-                empty = np.empty(0, self.field.element.numpy)
-                values = np.concatenate([empty, *map(np.ravel, values)], dtype=empty.dtype)
-            self.values.add(np.reshape(values, (-1, _channels(self.field))))
-
-    def _add_gaps(self, times: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
-        inside = np.ones(times.size, bool)
-        starts = (np.cumsum(sizes) - sizes)[sizes > 0]
-        inside[starts] = False
-        inside[1:] &= (times[1:] != np.iinfo(np.int64).min) & (times[:-1] != np.iinfo(np.int64).min)
-        gaps = np.diff(times, prepend=times[:1])[inside]
-        self.backwards += int(np.count_nonzero(gaps < 0))
-        if self.gaps is not None:
-            self.gaps.add(gaps[:, np.newaxis])
-
-    def __add__(self, other: FieldStats) -> FieldStats:
-        names = ("records", "none", "empty", "backwards", "values", "sizes", "inner", "gaps")
-        sums: dict[str, Any] = {}
-        for name in names:
-            ours = getattr(self, name)
-            sums[name] = None if ours is None else ours + getattr(other, name)
-        return attrs.evolve(self, **sums)
-
     def normalization(self) -> Any:
         """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
 
@@ -480,43 +463,32 @@ class FieldStats(FieldFigures):
 
     def line(self) -> tuple[str, ...]:
         """Return the cells of a table's line."""
-        several = self.by_channel
 
         def shown(figure: Any) -> str:
-            if several:
+            if self.by_channel:
                 figures = np.asarray(figure, np.float64)
                 ends = {f"{end:.4g}" for end in (np.nanmin(figures), np.nanmax(figures))} if figures.size else set()
                 return " to ".join(sorted(ends, key=float))
             return f"{figure:.4g}" if isinstance(figure, float) else str(figure)
 
-        text, known = isinstance(self.values, Texts), bool(np.any(self.count))
+        element, figures, top = self.field.element, ["", "", "", ""], ""
+        if not element.is_text and np.any(self.count):
+            mean = self._native(round(self.mean)) if element.is_time and not self.field.rest else self.mean
+            std = "" if element.is_time else shown(self.std)
+            figures = [shown(self.minimum), shown(mean), shown(self.maximum), std]
+        if element.is_text or element.numpy.kind in "iub":
+            top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3))
         sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
-        top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3)) if self._is_coded else ""
-        numeric = known and not text
         return (
             self.name,
-            self.field.element.name,
+            element.name,
             f"{self.empty:,}",
             sizes,
             f"{int(np.sum(self.missing)):,}",
-            *(shown(figure) if numeric else "" for figure in self._line_figures()),
-            shown(self.std) if numeric and not self.field.element.is_time else "",
+            *figures,
             "more" if self.distinct is None else f"{self.distinct:,}",
             top,
         )
-
-    def _line_figures(self) -> tuple[Any, Any, Any]:
-        """Return minimum, mean and maximum, all of them times where the field is of such."""
-        if isinstance(self.values, Texts) or not np.any(self.count):
-            return None, None, None
-        is_time = self.field.element.is_time and not self.field.rest
-        mean = self._native(round(self.mean)) if is_time else self.mean
-        return self.minimum, mean, self.maximum
-
-    @property
-    def _is_coded(self) -> bool:
-        """Check whether elements are texts or codes, whose frequencies say something."""
-        return self.field.element.is_text or self.field.element.numpy.kind in "iub"
 
     def __repr__(self) -> str:
         cells = [f"{head} {cell}" for head, cell in zip(HEADS, self.line(), strict=True) if cell not in ("", "0")]
@@ -750,9 +722,7 @@ def _plain(value: Any) -> Any:
     """Return figures as what JSON holds."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(item) for item in value]
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return None if np.isnat(value) else str(value)

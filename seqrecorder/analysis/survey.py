@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +116,11 @@ class Survey:
 
     def record(self, position: int) -> Any:
         """Return the record at a position; None where it cannot be read any more."""
+        if self.store is None:
+            return None
         try:
-            if self.store is None or self.store.is_sought:
-                return None if self.store is None else self.store.record(position)
+            if self.store.is_sought:
+                return self.store.record(position)
             return next(Rows(self.store, np.array([position])).records())
         except (SeqrecorderError, OSError):
             return None
@@ -181,7 +184,9 @@ def survey(
         }
         facts.leakage = leakage_of(readable, contents, by=by, time=time)
     if facts.store.schema.groups:
-        _survey_lengths(facts, splits, batch_size)
+        split = "train" if "train" in splits else max(splits, key=lambda name: len(splits[name]))
+        with contextlib.suppress(SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
+            facts.plans = split, compare(splits[split], batch_size)
     return facts
 
 
@@ -309,11 +314,3 @@ def _find_copies(facts: Survey, whole: Mapping[str, tuple[NDArray[np.int64], NDA
     sizes = np.diff(np.append(firsts, order.size))
     largest = np.lexsort((positions[order[firsts]], -sizes))[:WORST]
     facts.copies = [positions[order[firsts[at] : firsts[at] + sizes[at]]].tolist() for at in largest if sizes[at] > 1]
-
-
-def _survey_lengths(facts: Survey, splits: Mapping[str, Selection], batch_size: int) -> None:
-    split = "train" if "train" in splits else max(splits, key=lambda name: len(splits[name]))
-    try:
-        facts.plans = split, compare(splits[split], batch_size)
-    except (SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
-        return

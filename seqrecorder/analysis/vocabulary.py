@@ -75,15 +75,12 @@ def _count(tokens: Tally, values: list[Any], pieces: Callable[[Any], Sequence[An
 
 def _counted(selection: Selection, field: str, pieces: Any, prune: int | None) -> Tally:
     tokens = Tally(prune)
-    _check_field(selection.schema[field])
+    element = selection.schema[field].element
+    if not (element.is_text or element.numpy.kind in "iub"):
+        raise OptionError(f"expected a field of text, bytes or whole numbers, got {selection.schema[field]!r}")
     for columns in selection.columns([field]):
         _count(tokens, columns[field].values.ravel().tolist(), pieces)
     return tokens
-
-
-def _check_field(field: Field) -> None:
-    if not (field.element.is_text or field.element.numpy.kind in "iub"):
-        raise OptionError(f"expected a field of text, bytes or whole numbers, got {field!r}")
 
 
 def _values_of(source: Any) -> Iterator[list[Any]]:
@@ -113,25 +110,26 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         first: the first id of unknown tokens.
         buckets: how many of these ids there are; with none, unknown tokens are an error.
         where: what the error calls the field.
+
+    Raises:
+        OptionError: two tokens have the same hash.
     """
     import tensorflow as tf
 
     with tf.device("CPU:0"):
         tokens = tf.constant(list(ids), None if isinstance(next(iter(ids)), (str, bytes)) else tf.int64)
-        salt = 0
-        keys = np.asarray(_keys(tokens, salt))
-        while np.unique(keys).size < keys.size:  # two tokens have one hash: another hash
-            salt += 1
-            keys = np.asarray(_keys(tokens, salt))
+        keys = np.asarray(_keys(tokens))
         order = np.argsort(keys)
         table, by_key = keys[order], tf.gather(tokens, order)
     numbers = np.fromiter(ids.values(), np.int64, len(ids))[order]
+    if (table[1:] == table[:-1]).any():  # 1 in 18 million for a million texts
+        raise OptionError(f"vocabulary: two tokens of {where!r} have the same hash; leave one of them out")
 
     def to_ids(values: Any) -> Any:
         flat = tf.reshape(values, [-1])
         if not flat.dtype.is_floating and flat.dtype != tf.string:
             flat = tf.cast(flat, tf.int64)
-        rank = tf.minimum(tf.searchsorted(table, _keys(flat, salt), out_type=tf.int64), len(table) - 1)
+        rank = tf.minimum(tf.searchsorted(table, _keys(flat), out_type=tf.int64), len(table) - 1)
         known = tf.gather(by_key, rank) == flat
         indices = tf.gather(numbers, rank)
         if buckets:
@@ -144,33 +142,6 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
     return to_ids
-
-
-def keras_layer(tokens: Sequence[Any], padding: Any, unknown: Any, buckets: int, *, invert: bool) -> Any:
-    """Return the Keras layer from tokens to ids, or the one from ids to tokens.
-
-    Args:
-        tokens: in the order of their ids.
-        padding: the token of id 0; None for none.
-        unknown: the token for the ids of unknown tokens.
-        buckets: number of ids for unknown tokens.
-        invert: whether it goes from ids to tokens.
-
-    Raises:
-        OptionError: a token is no text.
-    """
-    import keras
-
-    options: dict[str, Any] = {"num_oov_indices": buckets, "invert": invert}
-    if isinstance(tokens[0], int):
-        whole = list(map(int, tokens))
-        return keras.layers.IntegerLookup(vocabulary=whole, mask_token=padding, oov_token=unknown, **options)
-    try:
-        texts = list(map(text_of, tokens))
-    except UnicodeDecodeError as error:
-        raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
-    padding, unknown = text_of(padding), text_of(unknown)
-    return keras.layers.StringLookup(vocabulary=texts, mask_token=padding, oov_token=unknown, **options)
 
 
 def text_of(token: Any) -> Any:
@@ -201,17 +172,11 @@ def _bucket(values: Any, buckets: int) -> Any:
     return tf.strings.to_hash_bucket_fast(values, buckets)
 
 
-def _keys(values: Any, salt: int) -> Any:
+def _keys(values: Any) -> Any:
     """Return the sort keys of tokens, int64."""
     import tensorflow as tf
 
-    if values.dtype != tf.string:
-        return values
-    return (
-        tf.strings.to_hash_bucket_strong(values, _KEYS, [salt, 1])
-        if salt
-        else tf.strings.to_hash_bucket_fast(values, _KEYS)
-    )
+    return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -281,6 +246,7 @@ class Vocabulary:
         pieces: makes tokens of a text, such as `list`, which gives its characters; None where values are tokens.
         counts: by token, how often it was counted.
         total: how many tokens were counted in all.
+        ids: the id of each token that is known.
     """
 
     tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
@@ -291,7 +257,7 @@ class Vocabulary:
     pieces: Callable[[Any], Sequence[Any]] | None = attrs.field(default=None, kw_only=True)
     counts: Mapping[Any, int] = attrs.field(factory=dict, kw_only=True)
     total: int = attrs.field(default=0, kw_only=True)
-    _ids: dict[Any, int] = attrs.field(init=False)
+    ids: Mapping[Any, int] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.oov_buckets, bool) or not isinstance(self.oov_buckets, int) or self.oov_buckets < 0:
@@ -312,7 +278,7 @@ class Vocabulary:
             twice = next(token for number, token in enumerate(known) if ids[token] != number)
             raise OptionError(f"tokens: expected each once, reserved ones and padding too, got {twice!r} twice")
         ids = {token: number if number < self._first else number + self.oov_buckets for token, number in ids.items()}
-        object.__setattr__(self, "_ids", ids)
+        object.__setattr__(self, "ids", ids)
 
     @classmethod
     def build(
@@ -383,25 +349,20 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """Return the number of ids."""
-        return len(self._ids) + self.oov_buckets
+        return len(self.ids) + self.oov_buckets
 
     @property
     def _first(self) -> int:
         """The first id of unknown tokens."""
         return 0 if self.padding is None else 1
 
-    @property
-    def ids(self) -> Mapping[Any, int]:
-        """The id of each token that is known."""
-        return self._ids
-
     def __contains__(self, token: object) -> bool:
-        return token in self._ids
+        return token in self.ids
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
             return NotImplemented
-        return self._ids == other._ids and self.oov_buckets == other.oov_buckets and self.unknown == other.unknown
+        return self.ids == other.ids and self.oov_buckets == other.oov_buckets and self.unknown == other.unknown
 
     def __hash__(self) -> int:
         return hash((self.tokens, self.oov_buckets))
@@ -413,7 +374,7 @@ class Vocabulary:
         return f"<Vocabulary of {len(self):,} ids: {tokens} ({some([str(t) for t in self.tokens])}){padding}{unknown}>"
 
     def _repr_html_(self) -> str:
-        rows = [(self._ids[token], token, f"{self.counts.get(token, 0):,}") for token in (*self.reserved, *self.tokens)]
+        rows = [(self.ids[token], token, f"{self.counts.get(token, 0):,}") for token in (*self.reserved, *self.tokens)]
         counts = sorted(self.counts.items(), key=lambda item: -item[1])[:_DRAWN]
         shares = {"share": [count / max(1, self.total) for _, count in counts]}
         drawn = bars("the share of the frequent tokens", [repr(token) for token, _ in counts], shares)
@@ -445,7 +406,7 @@ class Vocabulary:
         return [self.encode(item) for item in items]
 
     def _encoded(self, tokens: list[Any]) -> Any:
-        ids = np.fromiter((self._ids.get(token, -1) for token in tokens), np.int64, len(tokens))
+        ids = np.fromiter((self.ids.get(token, -1) for token in tokens), np.int64, len(tokens))
         lost = np.flatnonzero(ids < 0)
         if lost.size:
             if not self.oov_buckets:
@@ -469,7 +430,7 @@ class Vocabulary:
         if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= len(self)):
             raise OptionError(f"ids: expected ints from 0 to {len(self) - 1}, got {ids!r:.200}")
         names = np.full(len(self), self.unknown, object)
-        for token, number in self._ids.items():
+        for token, number in self.ids.items():
             names[number] = token
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
@@ -486,7 +447,7 @@ class Vocabulary:
         return {name: self._covered(*count_tokens(part, field, self.pieces, None)) for name, part in splits.items()}
 
     def _covered(self, counted: Sequence[tuple[Any, int]], total: int) -> Coverage:
-        unknown = [(token, count) for token, count in counted if token not in self._ids]
+        unknown = [(token, count) for token, count in counted if token not in self.ids]
         return Coverage(total, total - sum(count for _, count in unknown), tuple(unknown[:10]))
 
     # In TensorFlow --------------------------------------------------------------------------------------------------
@@ -499,11 +460,26 @@ class Vocabulary:
         """
         if self.pieces is not None:
             raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
-        return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=False)
+        return self._layer(invert=False)
 
     def inverse(self) -> Any:
         """Return the Keras layer from ids to tokens; it is saved with the model."""
-        return keras_layer([*self.reserved, *self.tokens], self.padding, self.unknown, self.oov_buckets, invert=True)
+        return self._layer(invert=True)
+
+    def _layer(self, *, invert: bool) -> Any:
+        import keras
+
+        tokens = [*self.reserved, *self.tokens]
+        options: dict[str, Any] = {"num_oov_indices": self.oov_buckets, "invert": invert}
+        if isinstance(tokens[0], int):
+            options |= {"vocabulary": list(map(int, tokens)), "mask_token": self.padding, "oov_token": self.unknown}
+            return keras.layers.IntegerLookup(**options)
+        try:
+            texts = list(map(text_of, tokens))
+        except UnicodeDecodeError as error:
+            raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+        options |= {"vocabulary": texts, "mask_token": text_of(self.padding), "oov_token": text_of(self.unknown)}
+        return keras.layers.StringLookup(**options)
 
     def field_map(self, field: Field) -> FieldMap:
         """Return the map of a field to its ids, for `read(..., vocabulary=...)`.
@@ -513,11 +489,11 @@ class Vocabulary:
         """
         if self.pieces is not None:
             raise OptionError(f"vocabulary: a graph does not make pieces of the texts of {field.name!r}; store pieces")
-        is_text = isinstance(next(iter(self._ids)), (str, bytes))
+        is_text = isinstance(next(iter(self.ids)), (str, bytes))
         if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
             raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
         target = as_numbers(field, "int64")
-        return FieldMap(field.name, target, lookup(self._ids, self._first, self.oov_buckets, field.name))
+        return FieldMap(field.name, target, lookup(self.ids, self._first, self.oov_buckets, field.name))
 
     # On disk --------------------------------------------------------------------------------------------------------
 
@@ -532,7 +508,7 @@ class Vocabulary:
         try:
             document = {
                 "seqrecorder_vocabulary": _VERSION,
-                "bytes": isinstance(next(iter(self._ids)), bytes),
+                "bytes": isinstance(next(iter(self.ids)), bytes),
                 "padding": text_of(self.padding),
                 "oov_buckets": self.oov_buckets,
                 "unknown": text_of(self.unknown),

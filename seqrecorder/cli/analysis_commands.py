@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from seqrecorder.cli.command import OK, PROBLEM, add, add_command, quieten_tensorflow
-from seqrecorder.errors import printable
 from seqrecorder.schema.display import number_of
 
 if TYPE_CHECKING:
@@ -107,9 +106,7 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
         *([] if options.output is None else ["", f"written to {options.output}"]),
     ]
     covered = {name: {"tokens": part.tokens, "known": part.known, "share": part.share} for name, part in splits.items()}
-    return {**json.loads(vocabulary.to_json()), "coverage": covered}, "\n".join(
-        "\n".join(map(printable, line.split("\n"))) for line in text
-    )
+    return {**json.loads(vocabulary.to_json()), "coverage": covered}, "\n".join(text)
 
 
 def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
@@ -123,7 +120,7 @@ def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
         "looked_for": result.looked_for,
         "shared": list(map(attrs.asdict, result.shared)),
     }
-    return document, "\n".join(map(printable, str(result).split("\n"))), OK if result.is_clean else PROBLEM
+    return document, str(result), OK if result.is_clean else PROBLEM
 
 
 def _plot(options: argparse.Namespace) -> tuple[Any, str]:
@@ -146,8 +143,8 @@ def _report(options: argparse.Namespace) -> tuple[Any, str]:
     import seqrecorder as sr
 
     result = sr.report(options.path, options.output, by=options.by, time=options.time, batch_size=options.batch_size)
-    text = "\n".join(map(printable, [*str(result).split("\n"), "", f"written to {options.output}"]))
-    return {"path": result.path, "output": options.output, "findings": result.findings}, text
+    document = {"path": result.path, "output": options.output, "findings": result.findings}
+    return document, f"{result}\n\nwritten to {options.output}"
 
 
 def _stats(options: argparse.Namespace) -> tuple[Any, str]:
@@ -159,4 +156,4 @@ def _stats(options: argparse.Namespace) -> tuple[Any, str]:
         blocks += [f"{options.by} {value}\n{part}" for value, part in result.by.items()]
     elif len(result.splits) > 1:
         blocks += [f"{name}\n{part}" for name, part in result.splits.items()]
-    return json.loads(result.to_json()), "\n".join(map(printable, "\n\n".join(blocks).split("\n")))
+    return json.loads(result.to_json()), "\n\n".join(blocks)

@@ -189,7 +189,7 @@ def _are_tables(options: argparse.Namespace) -> bool:
 def _schema_of_tables(options: argparse.Namespace) -> tuple[Any, str]:
     """Draft the class of tables; return a document, and text."""
     schema = _inferred(options)
-    return {"schema": schema.to_dict(), "draft": repr(schema)}, _printed(schema)
+    return {"schema": schema.to_dict(), "draft": repr(schema)}, repr(schema)
 
 
 def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
@@ -228,7 +228,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     text = manifest_line(manifest)
     if source.ignored:
         text += f"\nleft out: {', '.join(map(printable, source.ignored))}"
-    return document, text if inferred is None else f"{text}\n\n{_printed(inferred)}"
+    return document, text if inferred is None else f"{text}\n\n{inferred!r}"
 
 
 def _inferred(options: argparse.Namespace) -> Schema:
@@ -236,7 +236,3 @@ def _inferred(options: argparse.Namespace) -> Schema:
 
     columns = {"by": options.by, "order": options.order, "leave_out": getattr(options, "leave_out", ())}
     return infer_table(options.paths, name=options.name, key=options.key, **columns)
-
-
-def _printed(schema: Schema) -> str:
-    return "\n".join(map(printable, repr(schema).split("\n")))

@@ -395,11 +395,10 @@ def inference_summary(inference: Inference) -> dict[str, Any]:
 
 def inference_text(inference: Inference) -> str:
     """Write a drafted class for `schema`: a module that can be imported."""
-    lines = [printable(line) for line in inference.draft.split("\n")]
     about = (
         f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
     )
-    return "\n".join([about, "import numpy as np", "", "import seqrecorder as sr", "", "", *lines])
+    return f"{about}\nimport numpy as np\n\nimport seqrecorder as sr\n\n\n{inference.draft}"
 
 
 def conversion_summary(done: Conversion) -> dict[str, Any]:

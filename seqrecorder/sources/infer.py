@@ -36,29 +36,6 @@ _INT = re.compile("-?[0-9]{1,18}")  # which fits 64 bits
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
-def rows_of_files(source: Any, columns: Sequence[str | None] | None, most: int) -> Any:
-    """Return the first records of files of CoNLL or `.ts`; any other source as it is.
-
-    Args:
-        source: what `Schema.infer` takes.
-        columns: the names of the columns of CoNLL; None leaves one out. They say that a file is of that kind.
-        most: how many records, at most.
-
-    Raises:
-        DatasetNotFoundError: there is no such file.
-        OptionError: columns are given for what has none.
-        SourceError: a file cannot be read.
-    """
-    plain = _unpacked(source)
-    if is_of_series(source):
-        return _series(source, min(most, _PIECES))
-    if plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):
-        return _sentences(source, columns, min(most, _PIECES))
-    if columns is not None:
-        raise OptionError("columns: names those of a file of CoNLL; a table has names")
-    return source
-
-
 def is_of_series(source: Any) -> bool:
     """Check whether a path or a glob ends in `.ts` (or `.tsf`, which is refused with advice)."""
     return _unpacked(source).endswith((".ts", ".tsf"))
@@ -148,10 +125,25 @@ def infer_table(
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
-    """Return the first rows of a table, a file, or dictionaries."""
-    pa = pyarrow()
+    """Return the first rows of a table, a file, or dictionaries.
 
-    source = rows_of_files(source, columns, rows)
+    Args:
+        source: what `Schema.infer` takes.
+        columns: the names of the columns of CoNLL; None leaves one out. They say that a file is of that kind.
+        rows: how many rows, at most.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        OptionError: columns are given for what has none, or there are no rows.
+        SourceError: a file cannot be read, or a value is of another type than those before.
+    """
+    pa, plain = pyarrow(), _unpacked(source)
+    if is_of_series(source):
+        source = _series(source, min(rows, _PIECES))
+    elif plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):
+        source = _sentences(source, columns, min(rows, _PIECES))
+    elif columns is not None:
+        raise OptionError("columns: names those of a file of CoNLL; a table has names")
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
         names = dict.fromkeys(name for row in source[:rows] for name in row)
         try:
@@ -258,9 +250,9 @@ class _Drafted:
             comments.append(f"{nulls} of {self.table.num_rows} rows have none")
         elif nulls and inner in _float_types():
             comments.append(f"{nulls} of {self.table.num_rows} rows have none, which is NaN")
-        if element.name == "str" and inner == self.table[column].type:
+        if self.is_text and element.name == "str" and inner == self.table[column].type:
             months = compute().match_substring_regex(self.table[column], r"^\d{4}-(0[1-9]|1[0-2])$")
-            if self.is_text and compute().all(months).as_py():
+            if compute().all(months).as_py():
                 element = element_type("datetime64[M]")
         self.fields.append(Field(name, column, kind, element, shape, optional=optional))
         self.comments[name] = comments

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import logging
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from seqrecorder.codec.arrow import compute, cut_batch, one_array
-from seqrecorder.errors import OptionError, SourceError, did_you_mean
+from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.sources.tables import open_table
+from seqrecorder.sources.tables import check_names, open_table
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.processes import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
@@ -46,7 +48,7 @@ def rows_in_order(
     keys: Sequence[str],
     *,
     memory: int = MEMORY,
-    reach: Callable[[int], None] = lambda _: None,
+    advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Any]:
     """Yield Arrow tables with all rows, sorted stably by their keys.
 
@@ -58,24 +60,19 @@ def rows_in_order(
         names: of the columns that are wanted, the keys among them.
         keys: columns, the most significant one first.
         memory: bytes of rows that are held at once.
-        reach: is told how many rows have been read.
+        advance: is told of each batch how many rows it has.
 
     Raises:
         SourceError: a key is missing in some row.
     """
     import pyarrow as pa
 
-    source, batches, size, count = table.batches(names), [], 0, 0
+    source = table.batches(names)
     if table.is_sorted:
         yield from (in_order(_table(batch), keys) for batch in source)  # which looks for keys that are missing
         return
-    for batch in source:
-        batches.append(batch)
-        size, count = size + batch.nbytes, count + batch.num_rows
-        reach(count)
-        if size > memory:
-            break
-    else:
+    batches = _read_batches(source, memory, advance)
+    if sum(batch.nbytes for batch in batches) <= memory:
         if batches:
             yield from _cut(in_order(pa.Table.from_batches(batches), keys))
         return
@@ -85,10 +82,23 @@ def rows_in_order(
         return
     directory = scratch()
     try:
-        runs = _write_runs(directory, batches, source, keys, memory=memory, reach=reach)
+        runs = _write_runs(directory, batches, source, keys, memory=memory, advance=advance)
         yield from _merged(runs, [*keys, _NUMBER], max(_LEAST_BATCH, memory // (4 * len(runs))))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read_batches(source: Iterator[Any], memory: int, advance: Callable[[int], None]) -> list[Any]:
+    """Read batches until they have more bytes than `memory`, or there are no more."""
+    batches: list[Any] = []
+    size = 0
+    for batch in source:
+        batches.append(batch)
+        size += batch.nbytes
+        advance(batch.num_rows)
+        if size > memory:
+            break
+    return batches
 
 
 def in_order(table: Any, keys: Sequence[str]) -> Any:
@@ -200,13 +210,8 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
 def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
     if not values.size:
         return np.empty(0, np.uint64)
-    if values.dtype.kind in "ub":
-        unsigned: NDArray[np.uint64] = values.astype(np.uint64)
-        return np.asarray(unsigned - unsigned.min(), np.uint64)
-    wide = values.astype(np.int64)
-    return np.asarray(
-        wide.view(np.uint64) - np.int64(wide.min()).view(np.uint64), np.uint64
-    )  # wraps around as it should
+    unsigned: NDArray[np.uint64] = values.astype(np.uint64)  # wraps around, and so does the difference
+    return np.asarray(unsigned - values.min().astype(np.uint64), np.uint64)
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
@@ -272,15 +277,13 @@ def _write_runs(
     keys: Sequence[str],
     *,
     memory: int,
-    reach: Callable[[int], None],
+    advance: Callable[[int], None],
 ) -> list[Path]:
-    """Write the rows as sorted runs, one file per run; a chunk that continues the last run is appended to it."""
+    """Write the rows as sorted runs, one file per run."""
     import pyarrow as pa
     from pyarrow import ipc
 
     paths: list[Path] = []
-    writer: Any = None
-    last: Any = None
     count = 0
     while batches:
         part = pa.Table.from_batches(batches)
@@ -288,22 +291,10 @@ def _write_runs(
         count += part.num_rows
         batches.clear()
         part = _plain(in_order(part, keys))
-        if last is None or _key(part, keys, 0) < last:
-            if writer is not None:
-                writer.close()
-            paths.append(directory / f"{len(paths)}.arrow")
-            writer = ipc.new_file(str(paths[-1]), part.schema)
-        last = _key(part, keys, -1)
-        with writing("sort rows in", directory):
-            writer.write_table(part, max_chunksize=max(1, part.num_rows * _LEAST_BATCH // max(1, part.nbytes)))
-        size = 0
-        for batch in source:
-            batches.append(batch)
-            size += batch.nbytes
-            reach(count + sum(each.num_rows for each in batches))
-            if size > memory:
-                break
-    writer.close()
+        paths.append(directory / f"{len(paths)}.arrow")
+        with writing("sort rows in", directory), ipc.new_file(str(paths[-1]), part.schema) as file:
+            file.write_table(part, max_chunksize=max(1, part.num_rows * _LEAST_BATCH // max(1, part.nbytes)))
+        batches += _read_batches(source, memory, advance)
     return paths
 
 
@@ -330,7 +321,7 @@ def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[A
         bound = min(_key(head, keys, -1) for head, _ in heads)
         chunks, left = [], []
         for head, run in heads:
-            rows = _rows_up_to(head, keys, bound)
+            rows = bisect.bisect_right(range(head.num_rows), bound, key=functools.partial(_key, head, keys))
             chunks.append(head.slice(0, rows))
             rest = head.slice(rows) if rows < head.num_rows else next(run, None)
             if rest is not None:
@@ -358,18 +349,6 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
                 batches = []
         if batches:
             yield pa.Table.from_batches(batches)
-
-
-def _rows_up_to(table: Any, keys: Sequence[str], bound: tuple[Any, ...]) -> int:
-    """Count the rows of a sorted table that are no later than a key."""
-    begin, end = 0, table.num_rows
-    while begin < end:
-        middle = (begin + end) // 2
-        if _key(table, keys, middle) <= bound:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 _LOG = logging.getLogger("seqrecorder")
@@ -409,13 +388,8 @@ class RowGroups(TableSource):
         sparse = next((field.name for field in schema.fields if field.sparse is not None), None)
         if sparse is not None:
             raise OptionError(f"field {sparse!r} is sparse, which rows cannot give: use seqrecorder.from_table")
-        for option, names in (("by", self.by), ("order", self.order)):
-            for name in names:
-                if name not in table.names:
-                    close = did_you_mean(str(name), table.names)
-                    raise OptionError(
-                        f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}"
-                    )
+        check_names("by", self.by, table)
+        check_names("order", self.order, table)
         self.ignored = unused_columns(schema, table, [*self.column_of.values(), *self.by, *self.order], extra)
         self._memory, self._progress = memory, progress
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
@@ -434,7 +408,7 @@ class RowGroups(TableSource):
         progress = Progress(self._progress, f"sorting {self.table.name}", unit="rows")
         try:
             keys = [*self.by, *self.order]
-            ordered = rows_in_order(self.table, wanted, keys, memory=self._memory, reach=progress.reach)
+            ordered = rows_in_order(self.table, wanted, keys, memory=self._memory, advance=progress.advance)
             for table, starts in self._whole_groups(ordered):
                 yield self._gathered(table, starts)
         except SourceError as error:

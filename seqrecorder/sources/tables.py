@@ -60,15 +60,13 @@ def is_table_file(path: Any) -> bool:
     return _format_of(Path(path)) is not None
 
 
-def table_of_files(
-    path: Any, types: Callable[[Sequence[str]], Mapping[str, Any]] | None = None, *, skip: bool = False
-) -> Table:
+def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -> Table:
     """Return the rows of files, one file after the other; only some batches are in memory.
 
     Args:
         path: of a file whose ending tells its format (`.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv`, `.jsonl`; of
             texts also with `.gz`, `.bz2`, `.zst` or `.lz4`), a glob, a directory of such, or a list.
-        types: gives, for the names of columns, types of pyarrow for some, where the files are text.
+        types: of pyarrow, of some columns by name, where the files are text.
         skip: whether rows of text that cannot be read are left out; the table lists them.
 
     Raises:
@@ -87,7 +85,7 @@ def table_of_files(
     left_out: list[str] = []
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
-        kinds = {} if types is None else types(wanted)
+        kinds = {name: types[name] for name in wanted if name in types}
         for file in files:
             with _named(file):
                 yield from _batches(file, list(wanted), kinds, left_out if skip else None)
@@ -437,7 +435,7 @@ def open_table(
         SourceError: a file is not of its format.
     """
     if is_path(source):
-        types = None if schema is None else _types_of(schema, columns, steps=steps)
+        types = {} if schema is None else _types_of(schema, columns, steps=steps)
         return _joined(table_of_files(source, types, skip=skip), schema, columns)
     if is_table(source):
         return _joined(table_of(source), schema, columns)
@@ -450,15 +448,20 @@ def open_table(
     )
 
 
+def check_names(option: str, names: Iterable[str], table: Table) -> None:
+    """Raise `OptionError` for a name of an option that is no column's."""
+    for name in names:
+        if name not in table.names:
+            close = did_you_mean(str(name), table.names)
+            raise OptionError(f"{option}: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
+
+
 def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
     """Join the columns listed for a field into one column of lists with the field's name."""
     named = {} if schema is None else check_columns(schema, columns)
     lists = {field: names for field, names in named.items() if not isinstance(names, str)}
     listed = list(itertools.chain.from_iterable(lists.values()))
-    for name in listed:
-        if name not in table.names:
-            close = did_you_mean(name, table.names)
-            raise OptionError(f"columns: {table.name} has no column {name!r}{close}; it has {', '.join(table.names)}")
+    check_names("columns", listed, table)
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
         for batch in table.open(list(dict.fromkeys(part for name in wanted for part in lists.get(name, [name])))):
@@ -479,29 +482,24 @@ def _side_by_side(batch: Any) -> Any:
     return pa.FixedSizeListArray.from_arrays(values.take(pa.array(order.ravel())), batch.num_columns)
 
 
-def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> Any:
-    """Return the function that gives types for the columns of text files, as the fields of these columns declare."""
-    pa, names_of, declared = pyarrow(), check_columns(schema, columns), dict[str, Any]()
+def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> dict[str, Any]:
+    """Return the types of the columns of text files, as their fields declare them."""
+    pa, names_of, kinds = pyarrow(), check_columns(schema, columns), dict[str, Any]()
     for field in schema.fields:
+        unit = np.datetime_data(field.element.numpy)[0] if field.element.is_time else ""
+        if field.sparse is not None or field.element.numpy.kind in "cm" or unit in ("ps", "fs", "as"):
+            continue  # what text is read as is refused later
+        if field.element.name in ("bfloat16", "float16"):  # of which text has no parser
+            kind = pa.float64()
+        elif unit in ("Y", "M"):
+            kind = pa.date64()  # no other field is of it; see `_value_of_text`
+        elif unit in ("W", "h", "m"):  # of which Arrow has no type; a time between them is refused later
+            kind = pa.timestamp("s", field.element.zone)
+        else:
+            kind = arrow_type(field.element, field.name)
+        kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
         names, depth = names_of.get(field.name, field.name), int(field.is_list and not steps) + len(field.shape)
-        declared |= {names: (field, depth)} if isinstance(names, str) else dict.fromkeys(names, (field, depth - 1))
-
-    def types(names: Sequence[str]) -> dict[str, Any]:
-        kinds = {}
-        for name in names:
-            field, depth = declared.get(name, (None, 0))
-            if field is None or field.sparse is not None or field.element.numpy.kind in "cm":
-                continue  # what text is read as is refused later
-            if field.element.name in ("bfloat16", "float16"):  # of which text has no parser
-                kind = pa.float64()
-            elif field.element.name in ("datetime64[Y]", "datetime64[M]"):
-                kind = pa.date64()  # no other field is of it; see `_value_of_text`
-            else:
-                kind = arrow_type(field.element, name)
-            kind = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
-            for _ in range(depth):
-                kind = pa.list_(kind)
-            kinds[name] = kind
-        return kinds
-
-    return types
+        for _ in range(depth if isinstance(names, str) else depth - 1):
+            kind = pa.list_(kind)
+        kinds |= dict.fromkeys([names] if isinstance(names, str) else names, kind)
+    return kinds

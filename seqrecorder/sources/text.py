@@ -444,7 +444,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
     before = next(tokens, "")  # the last line that is certainly a token's, at first the one that comes
     sentence = Sentence()
-    for number, line in itertools.chain(head, lines):
+    for number, line in itertools.chain(head, lines, [(0, "")]):  # an empty line ends the last sentence
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows:
@@ -462,9 +462,6 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
             sentence.numbers.append(number)
             before = line
             sentence.size += len(line)
-    if sentence.rows:
-        sentence.document = max(0, documents)
-        yield sentence
 
 
 def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:

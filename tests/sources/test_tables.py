@@ -523,3 +523,40 @@ def test_rows_of_text_that_do_not_fit_are_left_out(tmp_path, bad, ending, caplog
         assert f"a.{ending}, row {min(bad)}, column 'x': expected float, got" in caplog.text
         with pytest.raises(sr.SourceError, match=rf"a\.{ending}, row {min(bad)}, column 'x'"):
             list(sr.from_table(tmp_path / f"a.{ending}", Point))
+
+
+@sr.record
+class Coarse:
+    watts: int = sr.context("int64")
+    hour: np.datetime64 = sr.context("datetime64[h]")
+    weeks: np.ndarray = sr.feature_list("datetime64[W]")
+    fine: np.datetime64 = sr.context("datetime64[ps]", default=np.datetime64(0, "ps"))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl"])
+def test_files_give_times_of_units_that_arrow_lacks(tmp_path, name):
+    """Hours and weeks of files are those of tables in memory; a field of another unit needs no column."""
+    weeks = np.array(["2026-01-01", "2026-01-08"], "datetime64[s]")
+    hour = np.datetime64("2026-01-01T05", "s")
+    table = pa.table({"watts": [1], "hour": pa.array([hour]), "weeks": pa.array([weeks])})
+    if name == "a.parquet":
+        parquet.write_table(table, tmp_path / name)
+    else:
+        times = '"hour": "2026-01-01T05:00:00", "weeks": ["2026-01-01T00:00:00", "2026-01-08T00:00:00"]'
+        (tmp_path / name).write_text(f'{{"watts": 1, {times}}}\n')
+    [record] = sr.from_table(tmp_path / name, Coarse)
+    assert record == Coarse(1, np.datetime64("2026-01-01T05", "h"), weeks.astype("datetime64[W]"))
+    assert [record] == list(sr.from_table(table, Coarse))
+
+
+def test_a_time_between_two_hours_is_refused(tmp_path):
+    """A line of CSV that says half an hour is no hour."""
+    (tmp_path / "a.csv").write_text("watts,hour\n1,2026-01-01T05:30\n")
+
+    @sr.record
+    class Hourly:
+        watts: int = sr.context("int64")
+        hour: np.datetime64 = sr.context("datetime64[h]")
+
+    with pytest.raises(sr.RecordError, match="hour"):
+        list(sr.from_table(tmp_path / "a.csv", Hourly))

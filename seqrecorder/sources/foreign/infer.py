@@ -6,6 +6,7 @@ of them are equally long. What bytes mean to `tf.io.decode_raw` is nowhere in th
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import re
 from collections.abc import Sequence
@@ -101,6 +102,12 @@ class FeatureDescription:
     values: Range | None
     format: str | None = None
 
+    @property
+    def is_packed(self) -> bool:
+        """Check whether a feature list has whole sequences for its only steps, as far as can be told."""
+        several = self.values is not None and self.values.only != 1
+        return self.steps is not None and self.steps.most == 1 and several
+
 
 @attrs.frozen(eq=False)
 class Profile:
@@ -121,23 +128,18 @@ class Profile:
     sizes: Mapping[str, NDArray[np.int64]]
     totals: Mapping[str, NDArray[np.int64]]
 
-    def is_packed(self, feature: FeatureDescription) -> bool:
-        """Check whether a feature list has whole sequences for its only steps, as far as can be told."""
-        several = feature.values is not None and feature.values.only != 1
-        return feature.steps is not None and feature.steps.most == 1 and several
 
-
+@attrs.define
 class _Tally:
     """Counts of one feature so far."""
 
-    def __init__(self) -> None:
-        self.kinds: set[str] = set()
-        self.is_text = True
-        self.formats: set[str | None] = set()
-        self.positions: list[int] = []
-        self.sizes: list[int] = []
-        self.totals: list[int] = []
-        self.values: Range | None = None
+    kinds: set[str] = attrs.field(factory=set)
+    is_text: bool = True
+    formats: set[str | None] = attrs.field(factory=set)
+    positions: list[int] = attrs.field(factory=list)
+    sizes: list[int] = attrs.field(factory=list)
+    totals: list[int] = attrs.field(factory=list)
+    values: Range | None = None
 
     def add(self, feature: Feature) -> int:
         """Count the values of one Feature, and return how many there are."""
@@ -175,73 +177,45 @@ class _Tally:
         return next(iter(self.formats)) if len(self.formats) == 1 else None
 
 
-class Profiler:
-    """Takes serialized messages one by one, and tells what they hold.
+def profile(data: Iterable[bytes]) -> Profile:
+    """Describe some serialized messages.
 
     >>> import tensorflow as tf
-    >>> profiler, message = Profiler(), tf.train.Example()
+    >>> message = tf.train.Example()
     >>> message.features.feature["ids"].int64_list.value.extend([3, 1, 2])
-    >>> profiler.add(message.SerializeToString())
-    >>> [(feature.name, feature.dtype, str(feature.values)) for feature in profiler.profile().features]
-    [('ids', 'int64', '3')]
+    >>> [ids] = profile([message.SerializeToString()]).features
+    >>> ids.name, ids.dtype, str(ids.values)
+    ('ids', 'int64', '3')
     """
-
-    def __init__(self) -> None:
-        self._records = 0
-        self._context: dict[str, _Tally] = {}
-        self._lists: dict[str, _Tally] = {}
-        self._problem = ""
-
-    def add(self, data: bytes) -> None:
-        """Count what one message holds."""
-        try:
-            message = read_message(data)
-        except WireError as error:
-            self._problem = (
-                self._problem or f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
-            )
-            return
-        position, self._records = self._records, self._records + 1
-        for name, feature in message.context.items():
-            tally = self._context.setdefault(name, _Tally())
-            count = tally.add(feature)
-            tally.note_size(position, count, count)
-        for name, steps in message.lists.items():
-            tally = self._lists.setdefault(name, _Tally())
-            tally.note_size(position, len(steps), sum(map(tally.add, steps)))
-
-    def profile(self) -> Profile:
-        """Describe the messages so far."""
-        if self._problem:
-            return Profile(self._problem, self._records, (), {}, {})
-        if not self._records:
-            return Profile("unknown: no record could be read", 0, (), {}, {})
-        if not self._context and not self._lists:
-            return Profile("unknown: no record has a feature", self._records, (), {}, {})
-        tallies = {**self._context, **self._lists}
-        sizes = {name: self._dense(tally, tally.sizes) for name, tally in tallies.items()}
-        totals = {name: self._dense(tally, tally.totals) for name, tally in tallies.items()}
-        features = [
-            FeatureDescription(name, kind, tally.dtype(), len(tally.positions), steps, tally.values, tally.format)
-            for kind, of_kind in (("context", self._context), ("feature_list", self._lists))
-            for name, tally in sorted(of_kind.items())
-            for steps in [None if kind == "context" else Range(min(tally.sizes), max(tally.sizes))]
-        ]
-        # Both have their first features under one number, so a flat message is an Example for all one can tell.
-        return Profile(SEQUENCE_EXAMPLE if self._lists else EXAMPLE, self._records, tuple(features), sizes, totals)
-
-    def _dense(self, tally: _Tally, counts: Sequence[int]) -> NDArray[np.int64]:
-        dense = np.full(self._records, ABSENT, np.int64)
-        dense[tally.positions] = counts
-        return dense
-
-
-def profile(data: Iterable[bytes]) -> Profile:
-    """Describe some serialized messages."""
-    profiler = Profiler()
+    records, context, lists = 0, dict[str, _Tally](), dict[str, _Tally]()
     for item in data:
-        profiler.add(item)
-    return profiler.profile()
+        try:
+            message = read_message(item)
+        except WireError as error:
+            problem = f"unknown: the bytes are neither a SequenceExample nor an Example ({error})"
+            return Profile(problem, records, (), {}, {})
+        for name, feature in message.context.items():
+            tally = context.setdefault(name, _Tally())
+            count = tally.add(feature)
+            tally.note_size(records, count, count)
+        for name, steps in message.lists.items():
+            tally = lists.setdefault(name, _Tally())
+            tally.note_size(records, len(steps), sum(map(tally.add, steps)))
+        records += 1
+    if not context and not lists:
+        why = "no record has a feature" if records else "no record could be read"
+        return Profile(f"unknown: {why}", records, (), {}, {})
+    features, sizes, totals = [], {}, {}
+    for kind, of_kind in (("context", context), ("feature_list", lists)):
+        for name, tally in sorted(of_kind.items()):
+            length = Range(min(tally.sizes), max(tally.sizes)) if of_kind is lists else None
+            of_values = tally.values, tally.format
+            features.append(FeatureDescription(name, kind, tally.dtype(), len(tally.positions), length, *of_values))
+            sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
+            sizes[name][tally.positions] = tally.sizes
+            totals[name][tally.positions] = tally.totals
+    # Both have their first features under one number, so a flat message is an Example for all one can tell.
+    return Profile(SEQUENCE_EXAMPLE if lists else EXAMPLE, records, tuple(features), sizes, totals)
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
@@ -380,9 +354,14 @@ def infer(
     profiled = profile(_sample(files, records, compression))
     if not profiled.features:
         raise SchemaMismatchError(f"{files[0]}{f' and {len(files) - 1} more' if files[1:] else ''}: {profiled.message}")
-    _check_named(profiled, [*declared, *([key] if key else [])])
-    for feature in profiled.features:
-        if feature.name in declared and (feature.dtype not in ("bytes", "str", None) or not _is_single(feature.values)):
+    features = {feature.name: feature for feature in profiled.features}
+    for feature_name in [*declared, *([key] if key else [])]:
+        if feature_name not in features:
+            close = did_you_mean(feature_name, features)
+            raise OptionError(f"there is no feature {feature_name!r}{close}; there is {', '.join(sorted(features))}")
+    for feature in map(features.__getitem__, declared):
+        several = feature.values is not None and feature.values.most > 1
+        if several or feature.dtype not in ("bytes", "str", None):
             content = f"{feature.values} values of {feature.dtype}"
             raise SchemaMismatchError(f"raw: expected one bytes value to decode in {feature.name!r}, got {content}")
     inference = infer_profile(profiled, name, declared, key)
@@ -411,40 +390,21 @@ def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
     return declared
 
 
-def _is_single(values: Range | None) -> bool:
-    return values is None or values.most <= 1
-
-
 def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[bytes]:
     """Yield some records of each file."""
     each = None if records is None else -(-records // len(files))
     kind = common_compression(files, check_compression(compression))
     for path in files:
         check_walk(path, kind, -1, path)  # TensorFlow takes some cuts for the end, and some headers kill it
-        position = 0
-        for window in RecordReader(path, kind, _READ if each is None else min(each, _READ)):
-            for data in window:
-                yield data
-                position += 1
-                if position == each:
-                    break
-            if position == each:
-                break
-
-
-def _check_named(profile: Profile, named: Sequence[str]) -> None:
-    have = {feature.name for feature in profile.features}
-    for name in named:
-        if name not in have:
-            raise OptionError(
-                f"there is no feature {name!r}{did_you_mean(name, have)}; there is {', '.join(sorted(have))}"
-            )
+        windows = RecordReader(path, kind, _READ if each is None else min(each, _READ))
+        yield from itertools.islice(itertools.chain.from_iterable(windows), each)
 
 
 def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
     """Infer fields from the features of some messages; see `infer`."""
     flat = profile.message == EXAMPLE
-    basis = _Basis(profile, raw or {}, _sequences(profile, raw or {}), key)
+    raw = raw or {}
+    sequences = _sequences(profile, raw)
     fields: list[Field] = []
     comments: dict[str, str] = {}
     undeclared: dict[str, str] = {}
@@ -458,7 +418,10 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
             continue
         attribute = identifier(feature.name, [field.name for field in fields])
         try:
-            field, comment = _field(feature, attribute, basis)
+            options: dict[str, Any] = {"key": feature.name == key}
+            if feature.present < profile.records:
+                options |= {"optional": True, "default": None}
+            field, comment = _field(feature, attribute, sequences.get(feature.name), raw.get(feature.name), **options)
             check_together(name, (*fields, field))
         except SchemaError as error:
             undeclared[feature.name] = str(error)
@@ -468,16 +431,6 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
             comments[attribute] = comment
     schema = Schema(name, tuple(fields))
     return Inference(schema, "example" if flat else "steps", profile.message, profile.records, undeclared, comments)
-
-
-@attrs.frozen
-class _Basis:
-    """Context of the inference of a field."""
-
-    profile: Profile
-    raw: Raw
-    sequences: Mapping[str, tuple[str | None, int]]
-    key: str | None
 
 
 def _in_order(profile: Profile) -> list[FeatureDescription]:
@@ -494,7 +447,13 @@ def _in_order(profile: Profile) -> list[FeatureDescription]:
     ]
 
 
-def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[Field, str]:
+def _field(
+    feature: FeatureDescription,
+    attribute: str,
+    sequence: tuple[str | None, int] | None,
+    raw: tuple[ElementType, Shape] | None,
+    **options: Any,
+) -> tuple[Field, str]:
     """Return the field of a feature, and what is left open about it.
 
     Raises:
@@ -502,34 +461,30 @@ def _field(feature: FeatureDescription, attribute: str, basis: _Basis) -> tuple[
     """
     if feature.dtype == "mixed":
         raise SchemaError("it has values of several types")
-    options: dict[str, Any] = {"key": feature.name == basis.key}
-    if feature.present < basis.profile.records:
-        options |= {"optional": True, "default": None}
     comment = "it never has a value: the dtype is a guess" if feature.dtype is None else ""
     element = element_type(feature.dtype or "float32")
     shape: tuple[int | None, ...] = ()
     storage: Storage = "auto"
-    align, multiple = basis.sequences.get(feature.name, (None, 1))
-    is_list = feature.name in basis.sequences
-    if is_list:
+    multiple = 1
+    if sequence is not None:
+        align, multiple = sequence
         options["align"] = align if align in (None, DEFAULT_GROUP) else identifier(align, ())
-    raw = basis.raw.get(feature.name)
     if raw is not None:
         element, shape = raw
         storage, comment = "raw", "flat; its shape is yours to say" if shape == (None,) else ""
     else:
         count = feature.values.only if feature.values else 1
-        if basis.profile.is_packed(feature):
+        if feature.is_packed:
             storage = "packed"
             if count is not None:
                 comment = f"if its one step is a vector, and no sequence: shape=({count},), and no storage"
         if multiple > 1:
             shape = (multiple,)
-        elif count != 1 and storage == "auto" and not (is_list and feature.kind == "context"):
+        elif count != 1 and storage == "auto" and (sequence is None or feature.kind == "feature_list"):
             shape = (count or None,)
         if feature.dtype == "bytes":
             comment = _bytes_comment(feature)
-    kind = "feature_list" if is_list else "context"
+    kind = "context" if sequence is None else "feature_list"
     return Field(attribute, feature.name, kind, element, shape, storage, **options), comment  # type: ignore[arg-type]
 
 
@@ -555,7 +510,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
     sizes, steps_show = {}, set()
     for feature in profile.features:
         several = feature.values is not None and feature.values.only is None and feature.name not in raw
-        if (flat and several) or profile.is_packed(feature):
+        if (flat and several) or feature.is_packed:
             sizes[feature.name] = profile.totals[feature.name]
         elif feature.kind == "feature_list":
             sizes[feature.name] = profile.sizes[feature.name]
