@@ -1,5 +1,6 @@
 """Every example in a docstring runs and gives what it says."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -47,3 +48,32 @@ def test_docstrings_begin_with_the_verb_of_what_is_done() -> None:
         if '"""Return what ' in line
     }
     assert not found
+
+
+NO_NAMES = {"found", "given", "made", "held", "said", "told", "some"}
+"""Words that stand for a noun that was not looked for."""
+
+
+def test_names_are_nouns_and_verbs() -> None:
+    """No value, argument, attribute or function is named by a participle that says nothing."""
+    bad = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = node.id if isinstance(node, ast.Name) else node.arg if isinstance(node, ast.arg) else ""
+            name = node.name if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else name
+            name = node.attr if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) else name
+            if name.strip("_") in NO_NAMES:
+                bad.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: {name}")
+    assert not bad
+
+
+def test_first_lines_are_short() -> None:
+    """The first line of a docstring is one sentence, of 25 words at most."""
+    bad = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
+                first = (ast.get_docstring(node) or "").partition("\n")[0]
+                if len(first.split()) > 25:
+                    bad.append(f"{path.relative_to(PACKAGE)}: {first}")
+    assert not bad

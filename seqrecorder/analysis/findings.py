@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.numbers import Summary, Texts, shares_below
-from seqrecorder.schema.display import cut, number_of, some
+from seqrecorder.schema.display import cut, join, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -312,7 +312,7 @@ def _groups(stats: Stats) -> Iterator[Finding]:
         for one, other, common, least in values_apart(stats, name):
             about = f"{name}, {one} and {other}"
             if common:
-                such = cut(some(list(map(str, common))), _WIDTH)
+                such = cut(join(list(map(str, common))), _WIDTH)
                 fewer, more = (other, one) if stats.splits[other].fields[name].distinct == least else (one, other)
                 text = f"{len(common):,} of {fewer}'s {number_of(least, 'value')} of {name} ({such}) are also in "
                 text += f"{more}. If splits should not share a {name}, this is leakage."
@@ -456,7 +456,7 @@ def _placeholders(field: FieldStats) -> Iterator[Finding]:
         ("placeholders", {text: n for text, n in counted.items() if text.strip().lower() in _PLACEHOLDERS}),
     ):
         if counts:
-            such = f": {some([repr(text) for text in counts])}" if rule == "placeholders" else ""
+            such = f": {join([repr(text) for text in counts])}" if rule == "placeholders" else ""
             text = f"{sum(counts.values()):,} of {field.count:,} texts{such}."
             yield Finding(rule, "note", field.name, text, "fields")
 
@@ -497,12 +497,12 @@ def _labels(stats: Stats) -> Iterator[Finding]:
             yield Finding("unbalanced labels", "warning", name, text, "labels")
         rare = [str(value) for value, times in counts.items() if times < _FEW]
         if rare and len(rare) < len(counts):
-            text = f"{some([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records."
+            text = f"{join([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records."
             yield Finding("rare labels", "note", name, text, "labels")
         for split, part in stats.splits.items():
             absent = [str(value) for value in counts if value not in dict(part.fields[name].top(LABEL_VALUES))]
             if absent and part.records > len(counts):
-                text = f"{split} has no record of {some([cut(value, _WIDTH) for value in absent])}."
+                text = f"{split} has no record of {join([cut(value, _WIDTH) for value in absent])}."
                 yield Finding("labels not in every split", "warning", name, text, "labels")
 
 
@@ -528,6 +528,6 @@ def _unchanging(field: FieldStats, constant: Any) -> str:
     value = str(values[0]) if field.field.element.is_time else f"{float(values[0]):.6g}"
     what = f"always {value}" if (values == values[0]).all() else "constant"
     one = which.size == 1
-    names = some(list(map(str, which.tolist())), 6)
+    names = join(list(map(str, which.tolist())), 6)
     which_one = "Every channel" if constant.all() else f"Channel{'' if one else 's'} {names} (counting from 0)"
     return f"{which_one} {'is' if one or constant.all() else 'are'} {what}."

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import cut, some
+from seqrecorder.schema.display import cut, join
 from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list
 def _title(schema: Schema, record: Any) -> str:
     scalars = [f for f in schema.fields if not f.is_list and not f.shape and f.sparse is None]
     first = sorted(scalars, key=lambda field: not field.key)
-    return some([_printable(f"{field.name} {cut(str(getattr(record, field.name)), 40)}") for field in first], 6)
+    return join([_printable(f"{field.name} {cut(str(getattr(record, field.name)), 40)}") for field in first], 6)
 
 
 def _printable(text: str) -> str:

@@ -22,7 +22,7 @@ from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Corpus, Selection, rows_of
 from seqrecorder.dataset.selection import open as open_corpus
 from seqrecorder.errors import OptionError, SeqrecorderError
-from seqrecorder.schema.display import fit, html_table, number_of, outlines, some, text_table
+from seqrecorder.schema.display import fit, html_table, join, number_of, outlines, text_table
 from seqrecorder.storage.processes import Progress, ahead, in_processes
 
 if TYPE_CHECKING:
@@ -650,7 +650,7 @@ class Stats:
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
-            raise OptionError(f"statistics of the same fields can be added, got others: {some([*map(str, differs)])}")
+            raise OptionError(f"statistics of the same fields can be added, got others: {join([*map(str, differs)])}")
         return attrs.evolve(
             self,
             records=self.records + other.records,
@@ -693,7 +693,7 @@ class Stats:
     def __repr__(self) -> str:
         splits = [f"{name} {part.records:,}" for name, part in self.splits.items()]
         lengths = f", steps {self.lengths().brief()}" if self.groups else ""
-        of = f" ({some(splits)})" if splits else ""
+        of = f" ({join(splits)})" if splits else ""
         return f"<Stats {self.schema.name}: {number_of(self.records, 'record')}{of}{lengths}, {len(self)} fields>"
 
     def __str__(self) -> str:

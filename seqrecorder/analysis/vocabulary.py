@@ -15,7 +15,7 @@ from seqrecorder.analysis.numbers import Tally
 from seqrecorder.analysis.stats import by_pieces, selections_of
 from seqrecorder.codec.graph_ops import FieldMap, as_numbers, checked
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError
-from seqrecorder.schema.display import bars, html_table, number_of, some
+from seqrecorder.schema.display import bars, html_table, join, number_of
 from seqrecorder.storage.files import local_path, sealed, unsealed, write_file
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Coverage:
         return self.known / self.tokens if self.tokens else 1.0
 
     def __repr__(self) -> str:
-        rest = f"; unknown: {some([f'{token} ({count:,})' for token, count in self.unknown])}" if self.unknown else ""
+        rest = f"; unknown: {join([f'{token} ({count:,})' for token, count in self.unknown])}" if self.unknown else ""
         return f"<Coverage {self.share:.2%} of {number_of(self.tokens, 'token')}{rest}>"
 
 
@@ -265,7 +265,7 @@ class Vocabulary:
         known = [*self.reserved, *self.tokens]
         kinds = {type(token) for token in known}
         if not known or len(kinds) > 1 or not kinds <= {str, bytes, int, bool}:
-            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {some([*map(repr, known)])}")
+            raise OptionError(f"tokens: expected text, bytes or ints, all of one type, got {join([*map(repr, known)])}")
         if self.padding == "" and kinds != {str}:
             object.__setattr__(self, "padding", b"" if kinds == {bytes} else None)
         if self.unknown == UNKNOWN and kinds != {str}:
@@ -371,7 +371,7 @@ class Vocabulary:
         unknown = {0: "", 1: f", unknown {self._first}"}.get(self.oov_buckets, f", unknown {self._first} and following")
         padding = "" if self.padding is None else ", padding 0"
         tokens = number_of(len(self.tokens), "token")
-        return f"<Vocabulary of {len(self):,} ids: {tokens} ({some([str(t) for t in self.tokens])}){padding}{unknown}>"
+        return f"<Vocabulary of {len(self):,} ids: {tokens} ({join([str(t) for t in self.tokens])}){padding}{unknown}>"
 
     def _repr_html_(self) -> str:
         rows = [(self.ids[token], token, f"{self.counts.get(token, 0):,}") for token in (*self.reserved, *self.tokens)]
@@ -410,7 +410,7 @@ class Vocabulary:
         lost = np.flatnonzero(ids < 0)
         if lost.size:
             if not self.oov_buckets:
-                unknown = some([repr(tokens[at]) for at in lost[:8].tolist()])
+                unknown = join([repr(tokens[at]) for at in lost[:8].tolist()])
                 raise OptionError(f"{unknown}: not in {self!r}; oov_buckets=1 gives unknown tokens an id")
             ids[lost] = self._first + bucket_of([tokens[at] for at in lost.tolist()], self.oov_buckets)
         return ids

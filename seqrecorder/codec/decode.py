@@ -403,7 +403,7 @@ class ColumnDecoder:
                 # An earlier record may be broken too, in a later field.
                 if error.record == 0:
                     raise
-                broken, messages = error, messages.some(slice(error.record))
+                broken, messages = error, messages.take(slice(error.record))
             else:
                 if broken is not None:
                     raise broken
@@ -461,14 +461,14 @@ class ColumnDecoder:
         stated = np.full(len(span), -1, np.int64)
         rows = np.flatnonzero(span.starts >= 0)
         flag = Field(field.name, field.presence or "", "context", element_type("int64"), ())
-        stated[rows] = self._read(flag, span.some(rows), rows, len(span)).values
+        stated[rows] = self._read(flag, span.take(rows), rows, len(span)).values
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
         """Decode a context field of known shape; it may be empty only where the flag says None."""
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
-        values = self._read(field, span.some(rows), rows, len(span), required)
+        values = self._read(field, span.take(rows), rows, len(span), required)
         have = np.zeros(len(span), bool)
         have[rows] = values.units > 0
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
@@ -493,7 +493,7 @@ class ColumnDecoder:
         holds = span.starts >= 0
         size = len(span)
         rows = np.flatnonzero(holds)
-        own = span if rows.size == size else span.some(rows)
+        own = span if rows.size == size else span.take(rows)
         if not field.is_list or self.layout == "example":
             values = self._read(field, own, rows, size)
             sizes = _spread(values.units, rows, size)

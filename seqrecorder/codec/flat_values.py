@@ -227,7 +227,7 @@ class Reader:
                 check(here & unusual.any())
 
             reader = Reader(self.field, self._rows[here])
-            for piece in step_pieces(lists.some(here), kind_of(self.field), _LARGE_LIST):
+            for piece in step_pieces(lists.take(here), kind_of(self.field), _LARGE_LIST):
                 own, each = reader._read_lists(piece, check_list)
                 values.append(own.values)
                 if self.field.is_ragged:

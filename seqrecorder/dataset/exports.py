@@ -15,8 +15,7 @@ from seqrecorder.codec.arrow import arrow_batch, arrow_schema, one_array, pyarro
 from seqrecorder.codec.columns import Column
 from seqrecorder.codec.json import check_json, json_lines
 from seqrecorder.errors import OptionError
-from seqrecorder.storage.files import replaced_file
-from seqrecorder.storage.text_files import open_text
+from seqrecorder.storage.files import open_text, replaced_file
 from seqrecorder.wire.byte_rows import bounds
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import numpy as np
 
 from seqrecorder.dataset.splits import Ratios, Shares, Stratum, TimeRule, missed_shares, shares_of
 from seqrecorder.errors import DatasetNotFoundError, ManifestError, OptionError, ShardReadError, did_you_mean
-from seqrecorder.schema.display import bytes_text, cut, html_table, number_of, outlines, some
+from seqrecorder.schema.display import bytes_text, cut, html_table, join, number_of, outlines
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.cache import Wanted, cached, fetch_cached
 from seqrecorder.storage.files import (
@@ -384,7 +384,7 @@ class Manifest:
     url: str | None = None
 
     def __repr__(self) -> str:
-        splits = some([f"{cut(name, 30)} {split.records:,}" for name, split in self.splits.items()])
+        splits = join([f"{cut(name, 30)} {split.records:,}" for name, split in self.splits.items()])
         facts = f"{number_of(self.records, 'record')} ({splits}), {bytes_text(self.bytes)}"
         return f"<Manifest of {cut(self.schema.name, 40)} in {cut(self.where, 120)!r}: {facts}>"
 

@@ -488,7 +488,7 @@ class RecordStore:
             for number, here in self.by_shard(files, rows):
                 places.append(here)
                 parts.append(self.shard(number).messages(rows[here]))
-        return Messages.together(parts).some(np.argsort(np.concatenate(places)))
+        return Messages.together(parts).take(np.argsort(np.concatenate(places)))
 
     def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> list[Any]:
         """Return the records that serialized ones are.

@@ -36,7 +36,7 @@ from seqrecorder.errors import (
     SeqrecorderError,
     ShardReadError,
 )
-from seqrecorder.schema.display import cut, html_table, number_of, some
+from seqrecorder.schema.display import cut, html_table, join, number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
 from seqrecorder.storage.object_store import Place
@@ -98,7 +98,7 @@ class VerifyReport:
         return self.ok
 
     def __repr__(self) -> str:
-        problems = some([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
+        problems = join([cut(str(problem), 80) for problem in self.problems], 1) or "no problem"
         facts = f"{number_of(self.shards, 'shard')}, {number_of(self.records, 'record')}"
         return f"<Report on {cut(self.path, 120)!r} ({self.level}): {facts}; {problems}>"
 
@@ -394,7 +394,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
 
     def decode(window: Messages) -> tuple[int, dict[str, Column]]:
         whole = whole_records(window)
-        return whole, codec.decode_columns(window.some(slice(whole)))
+        return whole, codec.decode_columns(window.take(slice(whole)))
 
     reader = RecordReader(path, origin.compression, block=block_for(path.stat().st_size // max(1, expected)))
     done = 0

@@ -14,8 +14,8 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.order import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
-from seqrecorder.reading.stream import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll
     from seqrecorder.reading.batching.window import Window
-    from seqrecorder.reading.stream import RecordLength
+    from seqrecorder.reading.order import RecordLength
 
 _AHEAD = 2
 """Windows and batches that are made while those before are used."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.stream import check_seed, random_numbers
+from seqrecorder.reading.order import check_seed, random_numbers
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.groups import Groups
 from seqrecorder.reading.batching.ragged import Ragged
+from seqrecorder.reading.order import StreamOptions
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy
-from seqrecorder.reading.stream import StreamOptions
-from seqrecorder.schema.display import bars, html_table, some, text_table
+from seqrecorder.schema.display import bars, html_table, join, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ class PlanTable:
 
     def __repr__(self) -> str:
         plans = [f"{plan.strategy}: {plan.efficiency:.1%} real steps" for plan in self.plans]
-        return f"<PlanTable: {some(plans)}>"
+        return f"<PlanTable: {join(plans)}>"
 
     def _repr_html_(self) -> str:
         heads, *lines = self.lines()

@@ -23,8 +23,8 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
+from seqrecorder.reading.order import Limits, StreamOptions, check_seed, oversampling, record_length
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
-from seqrecorder.reading.stream import Limits, StreamOptions, check_seed, oversampling, record_length
 from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import counted
 

@@ -147,7 +147,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
         places = window.ours
         if places is not None:
             places = places[: np.searchsorted(places, len(records))]
-            records = records.some(places)
+            records = records.take(places)
         try:
             return _Decoded(window, records, codec.decode_values(records), None, damaged)
         except RecordError as error:
@@ -216,12 +216,12 @@ class _Window:
         numbers = np.concatenate([np.arange(size) for size in sizes])
         if len(sizes) > 1:  # one of each in turn
             order = np.lexsort((files, numbers))
-            window, files, numbers = window.some(order), files[order], numbers[order]
+            window, files, numbers = window.take(order), files[order], numbers[order]
         damaged = numbers >= whole[files]
         if not damaged.any():
             return window, None
         first = int(damaged.argmax())
-        return window.some(slice(first)), self.files[int(files[first])]
+        return window.take(slice(first)), self.files[int(files[first])]
 
 
 def _whole(pieces: Sequence[Messages]) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from seqrecorder.codec.graph_ops import Padding, check_values, checked
 from seqrecorder.codec.parse import SEQUENCE_LENGTH
 from seqrecorder.errors import OptionError
-from seqrecorder.reading.stream import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
+from seqrecorder.reading.order import LengthCounts, Limits, StreamOptions, groups_of, record_length, stream
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.display import number_of
 from seqrecorder.schema.field import DEFAULT_GROUP
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import Stretch
     from seqrecorder.codec.parse import Parser
     from seqrecorder.dataset.shard_set import Origin
-    from seqrecorder.reading.stream import RecordLength
+    from seqrecorder.reading.order import RecordLength
     from seqrecorder.schema.schema import Schema
 
 
@@ -212,8 +212,8 @@ class Feed:
             window: records to a window, at most: of large records fewer come.
             multiple: of this number, which a window has at least.
             group: the alignment group whose lengths come with the records, or several; None for none.
-            permute: as for `seqrecorder.reading.stream.stream`.
-            draw: as for `seqrecorder.reading.stream.stream`.
+            permute: as for `seqrecorder.reading.order.stream`.
+            draw: as for `seqrecorder.reading.order.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group)

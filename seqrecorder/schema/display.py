@@ -88,10 +88,10 @@ def _line(kind: str, cells: Iterable[object]) -> str:
     return f"<tr>{''.join(f'<{kind}>{html.escape(printable(cell))}</{kind}>' for cell in cells)}</tr>"
 
 
-def some(items: Sequence[str], most: int = 4) -> str:
+def join(items: Sequence[str], most: int = 4) -> str:
     """Join the first texts by commas, and add the number of the others.
 
-    >>> some(["a", "b", "c"], 2)
+    >>> join(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
     rest = f" and {len(items) - most:,} more" if len(items) > most else ""

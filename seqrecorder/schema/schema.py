@@ -18,7 +18,7 @@ import attrs
 from seqrecorder.errors import ManifestError, OptionError, SchemaError, SchemaMismatchError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, advice, describe
 from seqrecorder.schema.declarations import declare, shown_in_notebooks, stored_fields
-from seqrecorder.schema.display import cut, html_table, some
+from seqrecorder.schema.display import cut, html_table, join
 from seqrecorder.schema.evolution import changes, source_of
 from seqrecorder.schema.field import (
     DEFAULT_GROUP,
@@ -86,7 +86,7 @@ class Schema:
     def __repr__(self) -> str:
         if self._text is not None:
             return self._text
-        fields = some([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
+        fields = join([f"{cut(field.name, 30)}: {brief(field)}" for field in self.fields], 6)
         return f"<Schema {cut(self.name, 40)}: {fields}>"
 
     def _repr_html_(self) -> str:

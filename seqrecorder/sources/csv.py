@@ -7,8 +7,8 @@ import csv
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from seqrecorder.errors import DatasetNotFoundError, OptionError, SchemaError, SkipRecord, SourceError
+from seqrecorder.sources.text import STDIN, UNPACKING_ERRORS, check_utf8, opened_text
 from seqrecorder.storage.files import local_path
-from seqrecorder.storage.text_files import STDIN, UNPACKING_ERRORS, check_utf8, opened_text
 from seqrecorder.writing.columns import SkippingSource
 from seqrecorder.writing.intake import check_params, hook_params
 

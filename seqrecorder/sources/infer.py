@@ -18,9 +18,8 @@ from seqrecorder.schema.field import DEFAULT_GROUP, Field
 from seqrecorder.schema.schema import Schema
 from seqrecorder.schema.source_code import draft, identifier
 from seqrecorder.sources.tables import open_table
-from seqrecorder.sources.text import CONLLU_COLUMNS, series_in, split_sentences
+from seqrecorder.sources.text import CONLLU_COLUMNS, check_utf8, series_in, split_sentences
 from seqrecorder.storage.files import files_named, natural_order
-from seqrecorder.storage.text_files import check_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

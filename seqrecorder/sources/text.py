@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import cmath
 import collections
+import contextlib
 import functools
+import io
 import itertools
 import json
+import lzma
 import re
+import sys
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import attrs
 import numpy as np
 
 from seqrecorder.codec.columns import gather, maker_from_mapping
 from seqrecorder.codec.encode import columns_of_dictionaries, takes_columns
-from seqrecorder.errors import OptionError, RecordError, SourceError, did_you_mean
+from seqrecorder.errors import DatasetNotFoundError, OptionError, RecordError, SourceError, did_you_mean
 from seqrecorder.schema.conversion import Mismatch, cast_values, time_of_text
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.files import files_named, natural_order
-from seqrecorder.storage.text_files import STDIN, check_utf8, lines_of, name_of
+from seqrecorder.storage.files import files_named, local_path, natural_order, open_packed
 from seqrecorder.writing.columns import ColumnSource, SkippingSource, check_choice, check_columns
 
 if TYPE_CHECKING:
@@ -30,6 +34,78 @@ if TYPE_CHECKING:
     from seqrecorder.codec.columns import Column
     from seqrecorder.schema.dtypes import ElementType
     from seqrecorder.schema.field import Field
+
+
+# Files of text --------------------------------------------------------------------------------------------------------
+
+STDIN = "-"
+
+
+UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
+"""Errors of a file that is not compressed as its name says, or cannot be read."""
+
+
+def lines_of(path: Any) -> Iterator[tuple[int, str]]:
+    r"""Yield the lines of a UTF-8 text with their numbers, from 1 on, without line ends.
+
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = file.write_text("one\ntwo\n")
+    >>> list(lines_of(file))
+    [(1, 'one'), (2, 'two')]
+
+    Args:
+        path: of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+        SourceError: it is not compressed as its name says; the message names the line. Invalid UTF-8 is left to
+            `check_utf8`, so that the other lines can be read.
+    """
+    number = 0
+    with opened_text(path) as text:
+        try:
+            for line in text:
+                number += 1
+                yield number, line.rstrip("\n")
+        except UNPACKING_ERRORS as error:
+            raise SourceError(f"{name_of(path)}, after line {number}: {error}") from error
+
+
+def check_utf8(text: str, encoding: str = "UTF-8") -> None:
+    """Raise `SourceError` for a text with bytes that are invalid in its encoding."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            octets = text[error.start : error.end].encode("utf-8", "surrogateescape")
+            raise SourceError(f"expected {encoding}, got the bytes {octets!r} at character {error.start}") from None
+
+
+@contextlib.contextmanager
+def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
+    """Open a text for reading; see `lines_of` and `check_utf8`, and `open` for `encoding` and `newline`.
+
+    Raises:
+        DatasetNotFoundError: there is no such file.
+    """
+    with contextlib.ExitStack() as stack:
+        if path == STDIN:
+            binary: Any = sys.stdin.buffer
+        else:
+            file = local_path(path)
+            if not file.is_file():
+                raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
+            binary = stack.enter_context(open_packed(file, "rb"))
+        text = io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline=newline)
+        stack.callback(text.detach)  # else the wrapper closes the standard input
+        yield text
+
+
+def name_of(path: Any) -> str:
+    """Return the label of a file, for messages."""
+    return "the standard input" if path == STDIN else str(local_path(path))
+
 
 if TYPE_CHECKING:
     Piece = tuple[int, int, Callable[[], dict[str, Any]]]

@@ -1,3 +1,3 @@
 """Files: TFRecord shards, names, digests, syncing, staging; knows no schema."""
 
-__all__ = ["cache", "files", "locks", "object_store", "processes", "publish", "shard", "text_files", "tfrecord"]
+__all__ = ["cache", "files", "locks", "object_store", "processes", "publish", "shard", "tfrecord"]

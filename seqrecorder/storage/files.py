@@ -5,14 +5,17 @@ Every operation that changes a file passes a fault point.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import ctypes
 import errno
 import functools
 import glob
+import gzip
 import hashlib
 import io
 import json
+import lzma
 import mmap
 import os
 import re
@@ -25,7 +28,7 @@ import time
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 
@@ -1326,3 +1329,24 @@ def sha256(path: str | os.PathLike[str]) -> str:
         ShardReadError: it is missing or cannot be read.
     """
     return FileDigest(path).finish()
+
+
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+def open_text(path: Path) -> IO[str]:
+    """Create a text file in UTF-8, compressed as its suffix says."""
+    return io.TextIOWrapper(open_packed(path, "wb"), encoding="utf-8", newline="\n", write_through=False)
+
+
+def open_packed(path: Path, mode: str) -> Any:
+    """Open a file as `open` does, packed as its suffix says; `mode` is `rb` or `wb`."""
+    ending = path.suffix.lower()
+    if ending == ".zst":
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise OptionError(f"{path}: .zst needs pyarrow: pip install pyarrow") from None
+        stream = (pa.input_stream if mode == "rb" else pa.output_stream)(str(path), compression="zstd")
+        return io.BufferedReader(stream) if mode == "rb" else io.BufferedWriter(stream)
+    return _OPENERS[ending](path, mode) if ending in _OPENERS else path.open(mode)

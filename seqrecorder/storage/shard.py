@@ -340,7 +340,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         del data
         whole = whole_records(messages) if check else len(messages)
         if whole < len(messages):
-            yield messages.some(slice(whole))
+            yield messages.take(slice(whole))
             raise DamageError("the CRC of a record or its length differs")
         if whole:
             yield messages
@@ -640,11 +640,11 @@ class RecordReader:
         for messages in self.blocks(check=check):
             first = 0
             while len(messages) - first >= missing:
-                yield [*window, messages.some(slice(first, first + missing))]
+                yield [*window, messages.take(slice(first, first + missing))]
                 first += missing
                 window, missing = [], self.window
             if first < len(messages):
-                window.append(messages.some(slice(first, None)))
+                window.append(messages.take(slice(first, None)))
                 missing -= len(messages) - first
         if window:
             yield window

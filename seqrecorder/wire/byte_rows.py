@@ -312,7 +312,7 @@ class Messages:
         """Return a message, without a copy."""
         return self.data[int(self.starts[number]) : int(self.stops[number])].data
 
-    def some(self, which: Any) -> Messages:
+    def take(self, which: Any) -> Messages:
         """Select messages, without a copy."""
         return Messages(self.data, self.starts[which], self.stops[which])
 
@@ -364,7 +364,7 @@ class Spans:
         """Bytes of each."""
         return self.stops - self.starts
 
-    def some(self, which: Any) -> Spans:
+    def take(self, which: Any) -> Spans:
         """Select spans."""
         return Spans(self.data, self.starts[which], self.stops[which])
 

@@ -45,7 +45,7 @@ from seqrecorder.errors import (
     SchemaMismatchError,
     ShardReadError,
 )
-from seqrecorder.schema.display import number_of, some
+from seqrecorder.schema.display import join, number_of
 from seqrecorder.storage.files import (
     MANIFEST,
     faults_around,
@@ -409,8 +409,8 @@ def _check_expected(
     lacking = [str(name) for name in every if name not in there]
     if isinstance(expected, int) and lacking[-1:] == [str(expected)]:  # where jobs count from 0, it is the first one
         lacking[-1] = f"0 or {expected}"
-    missing = some(lacking, 20)
-    more = some([str(name) for name in there if name not in wanted], 20)
+    missing = join(lacking, 20)
+    more = join([str(name) for name in there if name not in wanted], 20)
     text = f"expected {number_of(count, 'part')} of {source.destination}, got {len(there)}"
     if is_short:
         raise DatasetNotFoundError(

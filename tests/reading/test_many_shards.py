@@ -12,8 +12,8 @@ import tensorflow as tf
 import seqrecorder as sr
 from seqrecorder.dataset import manifest as manifest_module
 from seqrecorder.dataset import shard_set
+from seqrecorder.reading import order as record_stream
 from seqrecorder.reading import read_records
-from seqrecorder.reading import stream as record_stream
 
 
 @sr.record

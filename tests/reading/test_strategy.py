@@ -12,8 +12,8 @@ import seqrecorder as sr
 from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import resolve
 from seqrecorder.reading import strategy
+from seqrecorder.reading.order import StreamOptions
 from seqrecorder.reading.strategy import Feed, _bytes_of
-from seqrecorder.reading.stream import StreamOptions
 from seqrecorder.schema.display import number_of
 
 

@@ -13,6 +13,15 @@ import numpy as np
 from seqrecorder.codec.graph_ops import checked, count_up_to, index_range, joined, longest_of, rows_at, to_longest
 from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.order import (
+    LENGTH_OF,
+    JointLength,
+    count_lengths,
+    groups_of,
+    permutation,
+    record_length,
+    shuffle_window,
+)
 from seqrecorder.reading.strategy import (
     AHEAD_BYTES,
     Batches,
@@ -23,15 +32,6 @@ from seqrecorder.reading.strategy import (
     positive,
     shape_of,
 )
-from seqrecorder.reading.stream import (
-    LENGTH_OF,
-    JointLength,
-    count_lengths,
-    groups_of,
-    permutation,
-    record_length,
-    shuffle_window,
-)
 from seqrecorder.reading.tfdata_ops import beside, flat_mapped, mapped, one_element, rebatched, scanned, undealt
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from seqrecorder.codec.graph_ops import Padding
+    from seqrecorder.reading.order import LengthCounts, LengthOf, RecordLength
     from seqrecorder.reading.strategy import Carried, Feed
-    from seqrecorder.reading.stream import LengthCounts, LengthOf, RecordLength
     from seqrecorder.schema.schema import Schema
 
     Plan = Callable[[Any, "Turn"], tuple[Any, Any]]
@@ -809,8 +809,8 @@ def plan_batches(
             batches = rebatched(parts, batch_size, drop_remainder=True)
         else:
             # The sizes may be none; the rows end with the last of them.
-            some = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
-            batches = rebatched(parts, joined(some, tf.constant([1], tf.int64)))
+            filled = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
+            batches = rebatched(parts, joined(filled, tf.constant([1], tf.int64)))
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
         return beside(one_element(sources).repeat(), batches, spec)
 

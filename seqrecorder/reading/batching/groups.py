@@ -10,8 +10,8 @@ import numpy as np
 from seqrecorder.codec.graph_ops import to_longest
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.order import require_one_value
 from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
-from seqrecorder.reading.stream import require_one_value
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import groups_of_steps, parse_records
+from seqrecorder.reading.order import JointLength
 from seqrecorder.reading.strategy import (
     Batches,
     Carried,
@@ -21,7 +22,6 @@ from seqrecorder.reading.strategy import (
     one_of,
     positive,
 )
-from seqrecorder.reading.stream import JointLength
 from seqrecorder.reading.tfdata_ops import flat_mapped, one_element, rebatched, scanned
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from seqrecorder.reading.batching.bucket import (
 from seqrecorder.reading.strategy import fit_lengths, one_of, positive
 
 if TYPE_CHECKING:
+    from seqrecorder.reading.order import LengthCounts, RecordLength
     from seqrecorder.reading.strategy import Feed
-    from seqrecorder.reading.stream import LengthCounts, RecordLength
 
 
 @attrs.frozen(kw_only=True)

@@ -10,8 +10,8 @@ from seqrecorder.codec.parse import length_name
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_end
 from seqrecorder.reading.batching.step_slices import cut_batches, groups_of_steps, only_needed
+from seqrecorder.reading.order import Limits
 from seqrecorder.reading.strategy import WINDOW, Batches, Carried, Strategy, one_of, positive
-from seqrecorder.reading.stream import Limits
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from seqrecorder.reading.batching.step_slices import (
     only_needed,
 )
 from seqrecorder.reading.elements import Shift
+from seqrecorder.reading.order import draw_below
 from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
-from seqrecorder.reading.stream import draw_below
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
 from seqrecorder.storage.processes import cores
 
