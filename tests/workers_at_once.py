@@ -11,9 +11,10 @@ def at_once(patch: Callable[[Any, str, Any], None] = setattr) -> None:
     """Let every writer with workers use them."""
 
     def is_ready(pool: Any) -> bool:
-        while pool._ready < pool.workers and not pool.problem:
+        # A pool that is closed before its threads have begun starts no process.
+        while pool._ready < pool.workers and not (pool.problem or pool._closed):
             time.sleep(0.01)
-        return not pool.problem
+        return pool._ready == pool.workers
 
     patch(worker_pool._Costs, "verdict", property(lambda _: True))
     patch(worker_pool._Pool, "is_ready", property(is_ready))

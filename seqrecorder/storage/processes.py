@@ -236,8 +236,9 @@ def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[
     """
     begun = time.perf_counter()
     for done, item in enumerate(items):
-        left = len(items) - done
-        if done and left > 1 and left * (time.perf_counter() - begun) / done > _WORTH_SECONDS and cores() > 1:
+        left, seconds = len(items) - done, time.perf_counter() - begun
+        # An interpreter inside of another program has no executable of its own.
+        if done and left > 1 and left * seconds / done > _WORTH_SECONDS and cores() > 1 and sys.executable:
             yield from _shared(work, items[done:], min(cores(), left))
             return
         yield item, worked_on(work, item)
