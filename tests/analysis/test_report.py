@@ -315,7 +315,7 @@ CHECKS = """(() => {
     if (box.right > width + 1 || box.left < -1) problems.push('cut: ' + element.tagName + ' ' + box.right);
     const style = getComputedStyle(element);
     const inSvg = element.closest('svg');
-    if ([...element.childNodes].take(node => node.nodeType === 3 && node.data.trim())) {
+    if ([...element.childNodes].some(node => node.nodeType === 3 && node.data.trim())) {
       texts += 1;
       const colour = hex(inSvg ? style.fill : style.color);
       if (ratio(colour, behind(element)) < 4.5) problems.push('contrast: ' + element.outerHTML.slice(0, 90));

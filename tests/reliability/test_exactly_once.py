@@ -71,7 +71,7 @@ def test_readers_share_all_records(tmp_path, shards, readers, figure):
 )
 def test_readers_have_equal_shares(sizes, readers, files):
     """To one record; whole files where these are as equal, else as few files as may be."""
-    shards = tuple(ShardFile(Path(str(n)), None, size, size, 0) for n, size in enumerate(sizes))
+    shards = tuple(ShardFile(Path(), str(n), None, size, size, 0) for n, size in enumerate(sizes))
     origin = Origin("here", sr.Schema.of(Word), "steps", None, shards)
     seen, shares = Counter(), []
     for index in range(readers):
