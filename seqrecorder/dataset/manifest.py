@@ -166,7 +166,7 @@ class ShardInfo:
 
 
 COLUMNS = ("name", "records", "steps", "bytes", "sha256", "lengths_sha256", "histogram", "start", "step")
-"""What a manifest says of a shard, in the order of the fields of `ShardInfo`."""
+"""Columns of shards in a manifest, in the order of the fields of `ShardInfo`."""
 
 
 def bins_text(bins: Any) -> str:

@@ -107,7 +107,8 @@ def predict(
         index, *others = (part.numpy() for part in targets)
         features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
         outputs = keras.ops.convert_to_numpy(call_model(model, features))
-        group = _group_of_output(outputs, _widths(inputs, features, of_inputs), chosen)
+        widths = _widths(inputs, features, of_inputs) if chosen is not None or _gives_steps(model) else {}
+        group = _group_of_output(outputs, widths, chosen)
         if isinstance(batch, Pack) and group is None and outputs.shape[1:2] != index.shape[1:]:
             raise OptionError(
                 f"predict: expected an output with the steps of a row of {' or '.join(groups)}, or an entry for each "
@@ -203,6 +204,15 @@ def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[st
     """Return by alignment group the steps of a batch, padding included."""
     parts = {0: features} if _is_one(inputs) else features
     return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
+
+
+def _gives_steps(model: Any) -> bool:
+    """Check whether an output may have the steps of an input: none of fixed size has them if they are unknown."""
+    inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
+    if not inputs or not outputs:  # a model of operations, or a function
+        return True
+    is_fixed = len(outputs[0].shape) > 1 and outputs[0].shape[1] is not None
+    return not (is_fixed and any(len(part.shape) > 1 and part.shape[1] is None for part in inputs))
 
 
 def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:

@@ -360,7 +360,7 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
 
 @attrs.frozen
 class Elements:
-    """What elements are made of, and how.
+    """Fields, derivations and options of elements, as a strategy cuts them.
 
     Attributes:
         stored: the fields that are parsed, all in one rate.

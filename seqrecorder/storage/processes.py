@@ -25,7 +25,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
+from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
@@ -313,16 +313,17 @@ def serve(items: Any, answers: Any) -> None:
         try:
             answer = pickle.dumps((work(item), None), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # noqa: BLE001 - raised in the parent
-            answer = pickle.dumps((None, _portable(error)))
+            answer = pickle.dumps((None, portable(error)))
         answers.write(answer)
         answers.flush()
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: BaseException) -> BaseException:
+    """Return an error that can be pickled: itself, or a `SourceError` with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
     except Exception:  # noqa: BLE001 - the class of the error may raise any
-        return SeqrecorderError(f"{type(error).__name__}: {error}")
+        return SourceError(f"{type(error).__name__}: {error}")
     return error
 
 

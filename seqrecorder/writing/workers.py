@@ -25,7 +25,7 @@ import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.processes import cores
+from seqrecorder.storage.processes import cores, portable
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.columns import Block
 from seqrecorder.writing.intake import LifeCycle
@@ -217,7 +217,7 @@ def serve(tasks: int, results: int, parent: int) -> None:
         try:
             answer = pickle.dumps((*_work(life_cycle, data), None, ""), pickle.HIGHEST_PROTOCOL)
         except BaseException as error:  # noqa: BLE001 - raised in the parent
-            answer = pickle.dumps(([], 0, _portable(error), traceback.format_exc()))
+            answer = pickle.dumps(([], 0, portable(error), traceback.format_exc()))
         _send(sink, answer)
         del data, answer
 
@@ -248,14 +248,6 @@ def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
         if size >= _RESULT_BYTES and block.done:
             return blocks, start + block.done
     return blocks, len(task.records)
-
-
-def _portable(error: BaseException) -> BaseException:
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
-    except Exception:  # noqa: BLE001 - the class of the error may raise any
-        return SourceError(f"{type(error).__name__}: {error}")
-    return error
 
 
 class _Tensorflow(ModuleType):
