@@ -18,7 +18,7 @@ from seqrecorder.schema.conversion import Mismatch, exact_image, image_header
 from seqrecorder.schema.dtypes import element_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -143,7 +143,7 @@ class ImageDecoder:
         kind = tf.TensorSpec([*(size or shape[:2]), shape[2]], dtype)
         if not (size or self.field.any_size):
             encoded, sizes = _sizes(encoded, self.field.name, shape)
-            return tf.map_fn(self._read, encoded, fn_output_signature=kind), sizes
+            return _map_images(self._read, encoded, kind), sizes
         here = tf.strings.length(encoded) > 0
         encoded, sizes = _sizes(tf.boolean_mask(encoded, here), self.field.name, shape)
         largest = tf.reduce_max(tf.concat([[[1, 1]], sizes], 0), 0)
@@ -157,10 +157,10 @@ class ImageDecoder:
             return tf.pad(pixels, tf.stack([tf.zeros_like(whole), whole - tf.shape(pixels, tf.int64)], 1))
 
         # The first stands for no image: without images, TensorFlow could not infer their shape.
-        images = tf.map_fn(
+        images = _map_images(
             lambda image: tf.cond(tf.equal(image, ""), lambda: tf.zeros(whole, dtype), lambda: fit(image)),
             tf.concat([[""], encoded], 0),
-            fn_output_signature=kind,
+            kind,
         )
         at = tf.cumsum(tf.cast(here, tf.int64)) * tf.cast(here, tf.int64)
         return tf.gather(images, at), spread_rows(sizes, here, tf.zeros([], tf.int64))
@@ -174,6 +174,29 @@ class ImageDecoder:
         if self.field.storage == "png":  # either op takes both kinds
             return tf.ensure_shape(tf.io.decode_png(image, channels, self.field.element.graph), shape)
         return tf.ensure_shape(tf.io.decode_jpeg(image, channels), shape)
+
+
+def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
+    """Map a function over a vector of images.
+
+    `tf.map_fn` does the same with a loop, which takes longer to trace than the rest of a pipeline.
+
+    Args:
+        function: from a scalar string to a tensor.
+        encoded: string vector.
+        spec: shape and dtype of each result; those of unknown size must all be equal.
+    """
+    import tensorflow as tf
+
+    traced = tf.function(function, input_signature=[tf.TensorSpec([], tf.string)], autograph=False)
+    graph = traced.get_concrete_function()
+    return tf.raw_ops.MapDefun(
+        arguments=[encoded],
+        captured_inputs=graph.captured_inputs,
+        output_types=[spec.dtype],
+        output_shapes=[spec.shape],
+        f=graph,
+    )[0]
 
 
 def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any, Any]:
@@ -191,10 +214,10 @@ def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any,
     encoded = checked(encoded, is_png | is_jpeg, kinds, heads)
     # The size of a PNG is always in its first chunk, IHDR.
     width, height = (tf.reduce_sum(heads[:, at : at + 4] * _BIG_ENDIAN, 1) for at in (16, 20))
-    of_jpegs = tf.map_fn(
+    of_jpegs = _map_images(
         lambda image: tf.cast(tf.io.extract_jpeg_shape(image)[:2], tf.int64),
         tf.boolean_mask(encoded, is_jpeg),
-        fn_output_signature=tf.TensorSpec([2], tf.int64),
+        tf.TensorSpec([2], tf.int64),
     )
     sizes = tf.where(
         is_png[:, tf.newaxis], tf.stack([height, width], 1), spread_rows(of_jpegs, is_jpeg, tf.zeros([], tf.int64))
