@@ -2,12 +2,12 @@
 
     SeqrecorderError(Exception)
     +-- SchemaError(TypeError)                a class or declaration that cannot be stored
-    |   +-- SchemaMismatchError               a class and a dataset disagree
+    |   +-- SchemaMismatchError               a class that does not match a dataset
     +-- RecordError(ValueError)               a record that cannot be encoded or decoded
     |   +-- LimitExceededError                a record over a limit of the format
-    |   +-- DuplicateKeyError                 two records with one key
-    +-- OptionError(ValueError)               an argument that makes no sense
-    +-- RecordNotFoundError(IndexError, KeyError)   no record at a position, or of a key
+    |   +-- DuplicateKeyError                 two records with the same key
+    +-- OptionError(ValueError)               an invalid argument
+    +-- RecordNotFoundError(IndexError, KeyError)   no record at a position, or with a key
     +-- SourceError(ValueError)               a source of records, such as a CSV line, that failed
     +-- LiftError(ValueError)                 a TensorFlow 1 input pipeline that cannot be translated
     +-- DatasetError(OSError)                 a directory or a file
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-_LONGEST = 2000  # of an error's text: more than a screen hides what went wrong
-_TAIL = 500  # of a text that is cut, what its end keeps: the advice stands there
+_LONGEST = 2000  # characters of a message: a longer one scrolls the cause off the screen
+_TAIL = 500  # characters kept at the end of a cut message, where the advice is
 
 
 def printable(text: object) -> str:
-    r"""Escape the characters that a terminal, a browser or an editor would act upon, line ends included.
+    r"""Escape control characters, including line ends, that a terminal, browser or editor would act on.
 
     >>> print(printable("a\x1b[2J"))
     a\x1b[2J
@@ -49,7 +49,7 @@ def printable(text: object) -> str:
 
 
 def _message(text: str) -> str:
-    """Escape an error's text line by line, and cut it in the middle where it is too long."""
+    """Escape a message line by line; cut it in the middle if it is too long."""
 
     def cut(message: str) -> str:
         if len(message) <= _LONGEST:
@@ -61,9 +61,9 @@ def _message(text: str) -> str:
 
 
 class SeqrecorderError(Exception):
-    """The root of the tree: catches everything that seqrecorder raises on purpose.
+    """Base class of all errors that seqrecorder raises on purpose.
 
-    Its text has no control characters, whatever the data, and at most 2,000 characters.
+    The message has at most 2,000 characters and no control characters, whatever the data.
     """
 
     def __str__(self) -> str:
@@ -78,14 +78,14 @@ class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIterati
 
 
 class SchemaError(SeqrecorderError, TypeError):
-    """A class, or a field's declaration, that cannot be stored."""
+    """A class or a field declaration that cannot be stored."""
 
 
 class SchemaMismatchError(SchemaError):
-    """A class and a dataset disagree.
+    """A record class that does not match a dataset.
 
     Attributes:
-        differences: one line for each field that disagrees.
+        differences: one line per field that does not match.
     """
 
     def __init__(self, message: str, differences: Sequence[str] = ()) -> None:
@@ -98,9 +98,9 @@ class FieldProblem:
 
     Attributes:
         field: name of the field.
-        index: position inside the field's value, outermost first; `()` is the value as a whole.
-        expected: what the declaration asks for.
-        got: what came.
+        index: position inside the field's value, outermost first; `()` for the whole value.
+        expected: what the declaration requires.
+        got: the actual value or type.
     """
 
     __slots__ = ("expected", "field", "got", "index")
@@ -125,12 +125,12 @@ class FieldProblem:
 
 
 class RecordError(SeqrecorderError, ValueError):
-    """A record that cannot be encoded or decoded. All its bad fields are reported together.
+    """A record that cannot be encoded or decoded. Lists all its bad fields.
 
     Attributes:
-        position: index of the record in what was given, if known.
+        position: index of the record in its source, if known.
         key: value of the record's key field, if it has one.
-        problems: one `FieldProblem` for each bad field.
+        problems: one `FieldProblem` per bad field.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class RecordError(SeqrecorderError, ValueError):
         return "\n  ".join([f"{where}: {self.message}", *map(str, self.problems)])
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross from worker processes to the parent.
+        # Errors are pickled on the way from a worker process to its parent.
         return (_rebuild_record_error, (type(self), self.message, self.position, self.key, self.problems))
 
 
@@ -166,21 +166,21 @@ def _rebuild_record_error(
 
 
 class LimitExceededError(RecordError):
-    """A record that no reader could take in, such as one over 2 GiB."""
+    """A record over a limit of the format, such as 2 GiB, which no reader could load."""
 
 
 class DuplicateKeyError(RecordError):
-    """Two records with one key."""
+    """Two records with the same key."""
 
 
 class OptionError(SeqrecorderError, ValueError):
-    """An argument that makes no sense, alone or with the others."""
+    """An argument that is invalid, alone or together with others."""
 
 
 class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
-    """No record at a position of a selection, or of a key."""
+    """No record at a position of a selection, or with a key."""
 
-    _text = Exception.__str__  # KeyError would quote it
+    _text = Exception.__str__  # KeyError would put quotes around it
 
 
 class SourceError(SeqrecorderError, ValueError):
@@ -191,10 +191,10 @@ class LiftError(SeqrecorderError, ValueError):
     """A TensorFlow 1 input pipeline that cannot be translated as it stands.
 
     Attributes:
-        reason: what stands in the way.
-        advice: the way out.
-        op: name of the graph's operation that it is about, or None.
-        location: the file and the line that made the operation, as `script.py, line 7`, or None.
+        reason: why it cannot be translated.
+        advice: what to do instead.
+        op: name of the graph operation in question, or None.
+        location: file and line that created the operation, such as `script.py, line 7`, or None.
     """
 
     def __init__(self, reason: str, *, advice: str, op: str | None = None, location: str | None = None) -> None:
@@ -214,7 +214,7 @@ def _rebuild_lift_error(reason: str, advice: str, op: str | None, location: str 
 
 
 class DatasetError(SeqrecorderError, OSError):
-    """A dataset's directory or one of its files.
+    """A problem with a dataset's directory or one of its files.
 
     Attributes:
         path: the file or directory.
@@ -229,7 +229,7 @@ class DatasetError(SeqrecorderError, OSError):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        # OSError keeps its own facts outside of `args` and the instance's dictionary.
+        # OSError keeps its own attributes outside `args` and the instance's dictionary.
         facts = (type(self), self.message, self.path, self.errno, self.strerror)
         return (_rebuild_dataset_error, facts)
 
@@ -243,11 +243,11 @@ def _rebuild_dataset_error(
 
 
 class DatasetExistsError(DatasetError, FileExistsError):
-    """The destination holds something already."""
+    """The destination already exists."""
 
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):
-    """There is no dataset, split or file of that name."""
+    """A dataset, split or file that does not exist."""
 
 
 class ManifestError(DatasetError):
@@ -255,7 +255,7 @@ class ManifestError(DatasetError):
 
 
 class ShardError(DatasetError):
-    """One shard."""
+    """A problem with one shard."""
 
 
 class ShardWriteError(ShardError):
@@ -267,7 +267,7 @@ class ShardReadError(ShardError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, without what TensorFlow puts around its own.
+    """Return the first line of an error message, without the prefix and suffix that TensorFlow adds.
 
     >>> first_line(ValueError("{{function_node __wrapped__X}} corrupted record at 12 [Op:IteratorGetNext]"))
     'corrupted record at 12'

@@ -1,4 +1,4 @@
-"""For the tests of your own record classes."""
+"""Helpers for testing your own record classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
-    """Assert that records come back to the bit: through bytes, through a dataset on disk, and through the graph parser.
+    """Assert that records survive encoding, a dataset on disk and the graph parser bit for bit.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -29,11 +29,11 @@ def assert_round_trip(records: Iterable[Any], **params: Any) -> None:
     >>> sr.testing.assert_round_trip([Sentence(["to", "be"]), Sentence([])])
 
     Args:
-        records: records of one class, at least one; its `load` and `split` are run first, where it has them.
-        params: for the hooks.
+        records: at least one record of one class; its `load` and `split` hooks run first.
+        params: parameters for the hooks.
 
     Raises:
-        AssertionError: a field came back changed; the message says which, of which record, and by which way.
+        AssertionError: a field changed; the message names the field, the record and the path it took.
         RecordError: a record cannot be encoded.
     """
     sources = list(records)
@@ -63,7 +63,7 @@ def _has_hooks(schema: Schema) -> bool:
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return the schema with a class that has no hooks."""
+    """Return the schema with a class without hooks."""
     return Schema(schema.name, schema.fields) if _has_hooks(schema) else schema
 
 
@@ -78,7 +78,7 @@ def _compare(schema: Schema, expected: Sequence[Any], back: Sequence[Any], way: 
 
 
 def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[bytes]) -> None:
-    """Compare what a graph gives with what the records hold, for fields whose tensors hold the values as they are."""
+    """Compare the tensors of a graph with the records, for fields that tensors hold unchanged."""
     import tensorflow as tf
 
     parse = tf.function(schema.parse, input_signature=[tf.TensorSpec((), tf.string)])
@@ -90,7 +90,7 @@ def _compare_parsed(schema: Schema, expected: Sequence[Any], data: Sequence[byte
                 continue
             value = field.exact(value)
             if (field.is_ragged and field.is_list) or field.any_size or holds_encoded(value):
-                continue  # compared through decode, which reads the same tensors
+                continue  # compared after decoding the same tensors
             got = tensors[field.name].numpy()
             want = np.asarray(value, object) if field.element.is_text else np.asarray(value)
             if field.element.name == "str":

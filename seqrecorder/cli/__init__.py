@@ -1,3 +1,3 @@
-"""The command line: arguments to one call, and what is printed."""
+"""The command line: each command parses its arguments, makes one call and prints the result."""
 
 __all__ = ["main"]

@@ -1,4 +1,4 @@
-"""The commands that look at what a dataset's records are like."""
+"""The commands that analyse the records of a dataset: `stats`, `leakage`, `report` and others."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ _SHOWN = 20
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
-    stats = add_command(commands, "stats", _stats, "what the values are like, field by field")
+    stats = add_command(commands, "stats", _stats, "show statistics of each field")
     add(stats, "path PATH", "a dataset's directory")
     add(stats, "--split S", "name of the split (default: all of them)")
-    add(stats, "--by FIELD", "tell records apart by the value of this field, too")
-    add(stats, "--field F ...", "look at this field; may be repeated", default=None)
+    add(stats, "--by FIELD", "also group the statistics by this field")
+    add(stats, "--field F ...", "only this field; may be repeated", default=None)
 
-    plan = add_command(commands, "plan", _plan, "what each way of batching costs in padding")
+    plan = add_command(commands, "plan", _plan, "compare the padding of the batching strategies")
     add(plan, "path PATH", "a dataset's directory")
     add(plan, "--split S", "name of the split (default: train, or the only one)")
-    add(plan, "--batch-size N", "records to a batch (default: 64)", default=64)
-    add(plan, "--shuffle N", "as for `read` (default: 0)", default=0)
-    add(plan, "--seed N", "of the order", type=int)
+    add(plan, "--batch-size N", "records per batch (default: 64)", default=64)
+    add(plan, "--shuffle N", "shuffle buffer, as for `read` (default: 0)", default=0)
+    add(plan, "--seed N", "seed of the shuffle", type=int)
 
-    vocabulary = add_command(commands, "vocabulary", _vocabulary, "the tokens of a field, the frequent ones first")
+    vocabulary = add_command(commands, "vocabulary", _vocabulary, "count the tokens of a field, most frequent first")
     add(vocabulary, "path PATH", "a dataset's directory")
     add(vocabulary, "--field F", "the field of tokens", required=True)
-    add(vocabulary, "--split S", "count those of this split (default: train, or all)")
-    add(vocabulary, "--min-count N", "leave out what is rarer (default: 1)", default=1)
-    add(vocabulary, "--max-size N", "at most so many ids")
-    add(vocabulary, "--characters", "of texts, take the characters")
-    add(vocabulary, "-o FILE", "write what Vocabulary.load reads", dest="output")
+    add(vocabulary, "--split S", "split to count (default: train, or all)")
+    add(vocabulary, "--min-count N", "leave out rarer tokens (default: 1)", default=1)
+    add(vocabulary, "--max-size N", "limit the number of ids")
+    add(vocabulary, "--characters", "count characters instead of whole texts")
+    add(vocabulary, "-o FILE", "write a file for Vocabulary.load", dest="output")
 
-    shared = "what splits share, and should not: keys, contents, groups, time"
+    shared = "find what splits must not share: keys, contents, groups, time"
     leakage = add_command(commands, "leakage", _leakage, shared)
     add(leakage, "path PATH", "a dataset's directory")
-    add(leakage, "--by FIELD", "no two splits should share a value of this field")
-    add(leakage, "--time FIELD", "a record's time: no two splits should overlap")
-    add(leakage, "--end FIELD", "the time at which it ends (default: the same)")
+    add(leakage, "--by FIELD", "splits must not share a value of this field")
+    add(leakage, "--time FIELD", "splits must not overlap in this time field")
+    add(leakage, "--end FIELD", "field with the end of that time (default: the same field)")
 
-    page = "what is in a dataset and what is remarkable, as one HTML page"
+    page = "write an HTML page on the contents and any problems"
     report = add_command(commands, "report", _report, page)
     add(report, "path PATH", "a dataset's directory, damaged or not")
-    add(report, "-o FILE", "the page (report.html)", dest="output", default="report.html")
-    add(report, "--by FIELD", "what no two splits should share a value of")
-    add(report, "--time FIELD", "the time of a record, in which splits should not overlap")
-    add(report, "--batch-size N", "of the strategies compared (default: 64)", default=64)
+    add(report, "-o FILE", "file to write (default: report.html)", dest="output", default="report.html")
+    add(report, "--by FIELD", "splits must not share a value of this field")
+    add(report, "--time FIELD", "splits must not overlap in this time field")
+    add(report, "--batch-size N", "records per batch of the compared strategies (default: 64)", default=64)
 
-    plot = add_command(commands, "plot", _plot, "a picture of some records, over their steps or over time")
+    plot = add_command(commands, "plot", _plot, "draw a few records over their steps or over time")
     add(plot, "path PATH", "a dataset's directory")
     add(plot, "--split S", "name of the split (default: the first one)")
     add(plot, "--key K ...", "the record of this key; may be repeated")
-    add(plot, "-n N", "else the first N", dest="count", default=1)
-    add(plot, "--field F ...", "draw this field; may be repeated", default=None)
-    add(plot, "-o FILE", "PNG, SVG or PDF (plot.png)", dest="output", default="plot.png")
+    add(plot, "-n N", "without --key: the first N records (default: 1)", dest="count", default=1)
+    add(plot, "--field F ...", "field to draw; may be repeated", default=None)
+    add(plot, "-o FILE", "PNG, SVG or PDF file (default: plot.png)", dest="output", default="plot.png")
 
 
 def _plan(options: argparse.Namespace) -> tuple[Any, str]:
@@ -110,7 +110,7 @@ def _vocabulary(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _leakage(options: argparse.Namespace) -> tuple[Any, str, int]:
-    """List what splits share; anything that they do is a problem."""
+    """List the records that splits share; each one is a problem."""
     import seqrecorder as sr
 
     quieten_tensorflow()

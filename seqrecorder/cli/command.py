@@ -30,7 +30,7 @@ _NOTHING = "3"
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Return NAME and VALUE of `NAME=VALUE`."""
+    """Parse `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
@@ -38,7 +38,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def share(text: str) -> tuple[str, float]:
-    """Return the name of a split and its share."""
+    """Parse `SPLIT=SHARE`."""
     name, value = pair(text)
     try:
         return name, float(value)
@@ -47,17 +47,17 @@ def share(text: str) -> tuple[str, float]:
 
 
 def shares(text: str) -> list[tuple[str, float]]:
-    """Return the names of splits and their shares."""
+    """Parse `SPLIT=SHARE,...`."""
     return [share(part.strip()) for part in text.split(",")]
 
 
 def names(text: str) -> list[str]:
-    """Return names that stand between commas."""
+    """Parse `NAME,...`."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def shape(text: str) -> tuple[str, Any]:
-    """Return a feature and its shape, None for `?`."""
+    """Parse `FEATURE=SIZE,...`; a size of `?` is None."""
     name, value = pair(text)
     sizes = [size.strip() for size in value.split(",")]
     if not all(size == "?" or size.isdecimal() for size in sizes):
@@ -66,12 +66,12 @@ def shape(text: str) -> tuple[str, Any]:
 
 
 def records(text: str) -> int | None:
-    """Return a number of records; None for `all`."""
+    """Parse a number of records, or `all` (None)."""
     return None if text == "all" else positive(text)
 
 
 def class_name(text: str) -> str:
-    """Return `MODULE:CLASS`, which looks like that."""
+    """Check that an argument has the form `MODULE:CLASS`."""
     module, colon, name = text.partition(":")
     if not colon or not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
         raise argparse.ArgumentTypeError(f"expected MODULE:CLASS, got {text!r}")
@@ -79,14 +79,14 @@ def class_name(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    """Return a number of 1 or more."""
+    """Parse an integer of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text!r}")
     return int(text)
 
 
 def of_writing(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `write` that `convert` takes."""
+    """Collect the arguments of `convert` that `write` takes as options."""
     names = ("seed", "shards", "compression", "shuffle", "overwrite")
     return {"splits": dict(options.shares) or None, **{name: getattr(options, name) for name in names}}
 
@@ -107,12 +107,12 @@ TYPES: dict[str, Callable[[str], Any]] = {
 
 
 def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-    """Add a command to the parser, and return its own.
+    """Add a command; return the parser of its arguments.
 
     Args:
-        commands: of the parser.
+        commands: the subparsers of the program.
         name: of the command.
-        run: takes the arguments, and returns a document for programs, its text, and perhaps an exit code.
+        run: from the parsed arguments to a document for `--json`, the text to print, and optionally an exit code.
         summary: what the command does.
     """
 
@@ -145,7 +145,7 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
         parser: of the command, or a group of its arguments.
         usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
         summary: what it is.
-        more: whatever else `add_argument` takes.
+        more: other arguments of `add_argument`.
     """
     name, *words = usage.split()
     if not words:
@@ -157,12 +157,12 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
 
 
 def load_class(name: str | None) -> Any:
-    """Return the class that the user named as `module:Class`, from the path or the current directory."""
+    """Import a class named as `module:Class`, from the Python path or the current directory."""
     if name is None:
         return None
     module_name, _, class_name = name.partition(":")
     if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are text
-        # At the end, so that nothing in this directory hides an installed module.
+        # At the end of the path, so that no file of this directory shadows an installed module.
         sys.path.append(os.getcwd())  # noqa: PTH109
     try:
         value = importlib.import_module(module_name)
@@ -176,13 +176,12 @@ def load_class(name: str | None) -> Any:
 def quieten_tensorflow() -> None:
     """Import TensorFlow without its start-up chatter, unless it is imported or the user has set `LOG_LEVEL`.
 
-    The setting stays for the process, and for those that it starts. Nothing of use is lost: what goes wrong is raised
-    as an exception.
+    The setting applies to this process and its children. Errors are still raised as exceptions.
     """
     if "tensorflow" in sys.modules or os.environ.get(LOG_LEVEL, _NOTHING) != _NOTHING:
         return
     os.environ[LOG_LEVEL] = _NOTHING
-    with _buffered_stderr():  # some of it is written before TensorFlow looks at its setting
+    with _buffered_stderr():  # some of it is written before TensorFlow reads the variable
         import tensorflow  # noqa: F401, ICN001 - imported for its effect
 
 
@@ -211,19 +210,19 @@ _FORM = re.compile(r"(?P<splits>[^\[\]]*)(?:\[(?P<places>[-+:,\d\s]*)\])?")
 
 
 def add_selection_options(parser: argparse.ArgumentParser, *, keys: bool = True) -> None:
-    """Add the options that select records of a dataset; `--key` means something else to some commands."""
+    """Add the options that select records; `--key` is left to the commands that use it for something else."""
     group = parser.add_argument_group("selected records of a dataset")
-    places = "splits and places in them, as in Python: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may "
-    add(group, "--select SPLIT[RANGE] ...", places + "be repeated")
+    ranges = "splits and positions in them: train, train,eval, 'train[:100]', '[::10]', 'eval[3,-1]'; may be repeated"
+    add(group, "--select SPLIT[RANGE] ...", ranges)
     parser.set_defaults(keys=[])
     if keys:
-        add(group, "--key K ...", "the record of this key", dest="keys")
-    values = "records with this value; of one field any of several, of several fields all"
+        add(group, "--key K ...", "record with this key; may be repeated", dest="keys")
+    values = "records with this value; repeated: any value of one field, and all of several fields"
     add(group, "--where FIELD=VALUE ...", values)
 
 
 def selects(options: argparse.Namespace) -> bool:
-    """Check whether any of the options is."""
+    """Check whether any option selects records."""
     return bool(options.select or options.keys or options.where)
 
 
@@ -231,8 +230,8 @@ def selection_of(path: Any, options: argparse.Namespace, schema: Any = None) -> 
     """Select records by the options `--select`, `--where` and `--key`, applied in this order.
 
     Raises:
-        OptionError: an option is malformed, or names a missing split, field or key.
-        DatasetNotFoundError: there is no dataset, or no split of a name.
+        OptionError: an option is malformed, or names an unknown split, field or key.
+        DatasetNotFoundError: the dataset or the split does not exist.
     """
     import seqrecorder as sr
 
@@ -276,7 +275,7 @@ def _select(corpus: Corpus, text: str) -> Selection:
 
 
 def _value(field: Field, text: str) -> Any:
-    """Convert a text to the value of a field."""
+    """Convert text to a value of a field's dtype."""
     try:
         return value_of_text(field, text)
     except SourceError as error:
@@ -284,7 +283,7 @@ def _value(field: Field, text: str) -> Any:
 
 
 def describe_selection(selection: Selection) -> tuple[Any, str]:
-    """Describe a selection, for `info`: return a document, and text."""
+    """Describe a selection for `info`; return the document and the text."""
     from seqrecorder.cli.report import table
     from seqrecorder.dataset.selection import rows_of
 

@@ -28,43 +28,43 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
-    schema = add_command(commands, "schema", _schema, "a class to paste, for files of unknown contents")
+    schema = add_command(commands, "schema", _schema, "draft a record class from files of unknown contents")
     add(schema, "paths FILES", "TFRecord files or tables, or globs of them", nargs="+")
-    looked = "how many records to look at, or `all` (default: 1000)"
+    looked = "number of records to read, or `all` (default: 1000)"
     add(schema, "--records N", looked, type=records, default=1000)
     _add_inference(schema)
     _add_table_options(schema, converts=False)
 
-    convert = add_command(commands, "convert", _convert, "files that others wrote, as a dataset")
+    convert = add_command(commands, "convert", _convert, "write TFRecord files or tables as a dataset")
     add(convert, "paths FILES", "TFRecord files or tables, or globs; or datasets", nargs="*")
     add(convert, "destination DIR", "directory of the new dataset")
     files = "the files of one split, instead of FILES; may be repeated"
     add(convert, "--split NAME=FILES ...", files, dest="splits")
     share = "a split and its share of the records, such as eval=0.1; repeat it for each"
     add(convert, "--share NAME=SHARE ...", share, dest="shares")
-    add(convert, "--seed N", "of the shares and the order (default: 0)", type=int, default=0)
-    add(convert, "--shards N", "files to a split (default: by their size)")
-    add(convert, "--compression GZIP", "of the new files (default: none)")
+    add(convert, "--seed N", "seed of the split and the shuffle (default: 0)", type=int, default=0)
+    add(convert, "--shards N", "files per split (default: by their size)")
+    add(convert, "--compression GZIP", "compress the new files (default: no)")
     add(convert, "--shuffle", "write the records in a random order")
     add(convert, "--overwrite", "replace a dataset at DIR")
     add(convert, "--schema MODULE:CLASS", "read as this class (default: inferred from all records)")
-    add(convert, "--leave-out FEATURE ...", "a feature or column that the dataset does without; may be repeated")
+    add(convert, "--leave-out FEATURE ...", "feature or column to leave out; may be repeated")
     _add_inference(convert)
     _add_table_options(convert, converts=True)
     add_selection_options(convert, keys=False)
 
-    export = add_command(commands, "export", _export, "the records of a dataset, as a table or lines of JSON")
+    export = add_command(commands, "export", _export, "write records as a table or JSON lines")
     add(export, "path PATH", "a dataset's directory or URL")
-    add(export, "output FILE", "the file, replaced if it is there: .parquet, .jsonl or .jsonl.gz")
-    add(export, "--leave-out FIELD ...", "a field that the file does without; may be repeated")
+    add(export, "output FILE", "file to write or replace: .parquet, .jsonl or .jsonl.gz")
+    add(export, "--leave-out FIELD ...", "field to leave out; may be repeated")
     add_selection_options(export)
 
 
 def _add_inference(parser: argparse.ArgumentParser) -> None:
     add(parser, "--name CLASS", "name of the class (default: Record)", default="Record")
     add(parser, "--key FEATURE", "the feature that identifies a record")
-    add(parser, "--raw FEATURE=DTYPE ...", "bytes that decode_raw makes numbers of; may be repeated")
-    add(parser, "--shape FEATURE=SHAPE ...", "the shape of such bytes, as 28,28 or ?,28 (default: they are flat)")
+    add(parser, "--raw FEATURE=DTYPE ...", "dtype of numbers stored as bytes; may be repeated")
+    add(parser, "--shape FEATURE=SHAPE ...", "shape of these numbers, such as 28,28 or ?,28 (default: flat)")
 
 
 def _schema(options: argparse.Namespace) -> tuple[Any, str]:
@@ -131,7 +131,7 @@ def _is_dataset(path: str) -> bool:
 
 
 def _copy(options: argparse.Namespace) -> tuple[Any, str]:
-    """Write what is selected of datasets as one."""
+    """Write the selected records of several datasets as one."""
     from seqrecorder.cli import report
     from seqrecorder.writing.edits import merge
 
@@ -158,21 +158,21 @@ def _copy(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 def _add_table_options(parser: argparse.ArgumentParser, *, converts: bool) -> None:
-    """Add what tables need to a command that else takes TFRecord files."""
+    """Add the options for tables to a command that also takes TFRecord files."""
     group = parser.add_argument_group("tables (.parquet, .arrow, .csv, .tsv, .jsonl)")
-    add(group, "--by COLUMN,...", "rows are steps; those with equal values here are one record")
-    add(group, "--order COLUMN,...", "what rows of a record are ordered by")
+    add(group, "--by COLUMN,...", "each row is a step; rows with equal values here form a record")
+    add(group, "--order COLUMN,...", "order of the rows of a record")
     if converts:
-        add(group, "--cast", "with --schema: numbers may lose precision to fit it")
-        splits = "all splits and their shares, such as train=.8,eval=.2; as --share for each"
+        add(group, "--cast", "with --schema: allow numbers to lose precision")
+        splits = "all splits and their shares, such as train=.8,eval=.2"
         add(group, "--splits NAME=SHARE,...", splits, dest="share_list", default=[])
 
 
 def _are_tables(options: argparse.Namespace) -> bool:
-    """Check whether the files that a command is given are tables.
+    """Check whether the input files of a command are tables.
 
     Raises:
-        OptionError: some are, and some are not; or options of tables are given with other files.
+        OptionError: tables are mixed with other files, or options for tables are used without a table.
     """
     from seqrecorder.sources.tables import is_table_file
 
@@ -187,16 +187,16 @@ def _are_tables(options: argparse.Namespace) -> bool:
 
 
 def _schema_of_tables(options: argparse.Namespace) -> tuple[Any, str]:
-    """Draft the class of tables; return a document, and text."""
+    """Draft a class for tables; return the document and the text."""
     schema = _inferred(options)
     return {"schema": schema.to_dict(), "draft": repr(schema)}, repr(schema)
 
 
 def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:
-    """Write tables as a dataset and return what `convert` gives: a document, and text.
+    """Write tables as a dataset; return the document and the text.
 
     Args:
-        options: of the command.
+        options: the parsed arguments.
         schema: a record class; None infers one.
     """
     from seqrecorder.cli.report import manifest_line, manifest_summary
@@ -209,7 +209,7 @@ def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]
     if schema is not None and options.leave_out:
         raise OptionError("--leave-out is for a class that is inferred; the one of --schema says it all")
     inferred = None if schema is not None else _inferred(options)
-    # What cannot be declared is listed under the class, and left out.
+    # Columns that cannot be declared are listed below the class and left out.
     common: dict[str, Any] = {"extra": "ignore", "cast": options.cast}
     if options.by:
         source: Any = from_rows(options.paths, schema or inferred, by=options.by, order=options.order, **common)

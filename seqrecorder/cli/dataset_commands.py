@@ -1,4 +1,4 @@
-"""The commands on whole datasets: made of parts, merged, sent to object stores and cleaned up there."""
+"""The commands on whole datasets: `commit`, `merge`, `push`, `pull` and `clean`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
-    commit = add_command(commands, "commit", _commit, "make the parts that many processes wrote one dataset")
-    add(commit, "path PATH", "the dataset that shall be; its parts are in PATH.parts")
-    add(commit, "--expected N", "how many parts there are (default: those that are)")
+    commit = add_command(commands, "commit", _commit, "join parts that several processes wrote into a dataset")
+    add(commit, "path PATH", "the new dataset; its parts are in PATH.parts")
+    add(commit, "--expected N", "fail unless there are N parts (default: take all)")
     there = commit.add_mutually_exclusive_group()
     add(there, "--overwrite", "replace a dataset at PATH")
     add(there, "--append", "add the parts to the dataset at PATH")
@@ -25,26 +25,26 @@ def add_commands(commands: Any) -> None:
     add(merge, "destination DESTINATION", "the new dataset")
     new = "a new split and its share of the records; repeat it for each (default: records keep their splits)"
     add(merge, "--share NAME=SHARE ...", new, dest="shares")
-    add(merge, "--shards N", "files to a split (default: by size)")
-    add(merge, "--first", "leave out records whose keys came before")
+    add(merge, "--shards N", "files per split (default: by size)")
+    add(merge, "--first", "keep the first record of each key")
     add(merge, "--overwrite", "replace a dataset at DESTINATION")
 
-    push = add_command(commands, "push", _transfer, "send a dataset to a URL, such as s3://bucket/corpus")
+    push = add_command(commands, "push", _transfer, "copy a dataset to a URL, such as s3://bucket/corpus")
     add(push, "source PATH", "a dataset's directory")
-    add(push, "destination URL", "where it shall be")
-    pull = add_command(commands, "pull", _transfer, "bring a dataset from a URL into a directory")
-    add(pull, "source URL", "of the dataset")
-    add(pull, "destination DIR", "where it shall be")
+    add(push, "destination URL", "destination")
+    pull = add_command(commands, "pull", _transfer, "copy a dataset from a URL into a directory")
+    add(pull, "source URL", "URL of the dataset")
+    add(pull, "destination DIR", "destination")
     for parser, name in ((push, "push"), (pull, "pull")):
         parser.set_defaults(transfer=name)
-        add(parser, "--overwrite", "replace a dataset that is there")
+        add(parser, "--overwrite", "replace an existing dataset")
 
-    clean = add_command(commands, "clean", _clean, "remove what killed or replaced writers have left at a URL")
-    add(clean, "url URL", "of a dataset")
-    young = "leave what is younger, which a writer may be about to use (default: 24)"
+    clean = add_command(commands, "clean", _clean, "remove leftovers of interrupted writers at a URL")
+    add(clean, "url URL", "URL of a dataset")
+    young = "keep younger files, which a writer may still need (default: 24)"
     add(clean, "--older-than HOURS", young, default=24.0)
-    add(clean, "--parts", "remove parts, too, that were never committed")
-    add(clean, "--dry-run", "list only")
+    add(clean, "--parts", "also remove parts that were never committed")
+    add(clean, "--dry-run", "only list the files")
 
 
 def _commit(options: argparse.Namespace) -> tuple[Any, str]:

@@ -1,7 +1,6 @@
 """Description of a dataset, or of a shard without a schema.
 
-The messages of a shard without a schema are read generically: their features, the types, and the numbers of values.
-They give a draft of a class.
+A shard without a schema is read generically: names, types and sizes of its features, and a class drafted from them.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ class ShardDescription:
         bytes: its size.
         compression: None or `GZIP`.
         records: number of whole records.
-        problem: what is wrong with the file, empty where nothing was seen; contents are not looked at.
-        message: `tf.train.SequenceExample`, `tf.train.Example`, or what else can be said.
-        peeked: how many records the features were looked up in.
-        features: of these records.
-        draft: source code of a class that reads the shard; empty where there is nothing to read.
+        problem: what is wrong with the frames of the file; empty if nothing. Contents are not checked.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or a description of anything else.
+        peeked: number of records that were parsed for `features`.
+        features: description of each feature of these records.
+        draft: source code of a class that reads the shard; empty if it holds no features.
     """
 
     path: Path
@@ -63,11 +62,11 @@ class ShardDescription:
 
 
 def describe(path: Any) -> Manifest | ShardDescription:
-    """Return the manifest of a dataset's directory, or the description of a shard.
+    """Read the manifest of a dataset, or describe a shard.
 
     Raises:
-        DatasetNotFoundError: there is neither a dataset nor a file.
-        ManifestError: the manifest is damaged, or of a newer format.
+        DatasetNotFoundError: the path is neither a dataset nor a file.
+        ManifestError: the manifest is damaged or of a newer format.
         ShardReadError: the file cannot be read.
     """
     file = dataset_at(path)
@@ -109,9 +108,9 @@ class Head:
     """The first records of a split or shard.
 
     Attributes:
-        where: the split's name, or the shard's path.
-        total: how many records there are; None where they were not counted.
-        records: the first ones, each field's value by its name.
+        where: name of the split, or path of the shard.
+        total: number of records; None if they were not counted.
+        records: the first ones, as dictionaries of field name to value.
     """
 
     where: str
@@ -120,14 +119,13 @@ class Head:
 
 
 def head(path: Any, split: str | None = None, *, count: int = 5, schema: object = None) -> Head:
-    """Return the first records of a split (the first one, if none is named), or of a bare shard.
+    """Read the first records of a split (default: the first split), or of a bare shard.
 
-    Without a schema, the values of a bare shard's features come as they are in the messages, where a feature
-    list is a list of steps.
+    Without a schema, the features of a bare shard keep the form of the messages: a feature list is a list of steps.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, split or file of that name.
-        OptionError: a split of a bare shard.
+        DatasetNotFoundError: the dataset, split or file does not exist.
+        OptionError: a split is named for a bare shard.
         ShardReadError: the shard is damaged.
     """
     path = dataset_at(path)
@@ -144,10 +142,10 @@ def head(path: Any, split: str | None = None, *, count: int = 5, schema: object 
 
 
 def head_of_selection(selection: Selection, count: int) -> Head:
-    """Return the first records of a selection.
+    """Read the first records of a selection.
 
     Raises:
-        ShardReadError: one of them is damaged.
+        ShardReadError: a record is damaged.
     """
     return Head(repr(selection)[1:-1], len(selection), tuple(map(_as_mapping, selection[:count])))
 

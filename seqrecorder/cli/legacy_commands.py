@@ -1,4 +1,4 @@
-"""The commands for scripts of TensorFlow 1."""
+"""The commands for TensorFlow 1 scripts: `legacy convert`, `legacy lift` and `legacy run`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def add_commands(commands: Any) -> None:
     )
     run.set_defaults(run=_run, json=False)
     run.add_argument("script", metavar="SCRIPT", help="a Python file")
-    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="what the script is given")
+    run.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="arguments of the script")
 
-    convert = add_command(actions, "convert", _convert, "print an input function for TensorFlow 2, proved equal")
+    convert = add_command(actions, "convert", _convert, "print an equivalent input function for TensorFlow 2")
     add(convert, "script SCRIPT", "a Python file, which is imported")
     call = "a call of an input function, in Python, such as 'inputs([\"train.tfrecord\"], 32)'; may be repeated"
     add(convert, "--call CALL ...", f"{call} (default: list the functions)", dest="calls")
-    add(convert, "--graph-seed N", "what the program gave tf.set_random_seed (default: it gave none)", type=int)
+    add(convert, "--graph-seed N", "argument of tf.set_random_seed in the program (default: not called)", type=int)
     add(convert, "--write FILE", "write the module (default: print it)")
-    add(convert, "--data DIR", "write the records that are parsed as a dataset, and print the script that reads it")
+    add(convert, "--data DIR", "write the parsed records as a dataset; print a script that reads it")
     add(convert, "--share NAME=SHARE ...", "a split of the dataset and its share; may be repeated", dest="shares")
     add(convert, "--split-by FIELD", "records of the same value go to the same split")
-    add(convert, "--seed N", "of the shares (default: 0)", type=int, default=0)
+    add(convert, "--seed N", "seed of the split (default: 0)", type=int, default=0)
 
 
 def _run(options: argparse.Namespace) -> int:

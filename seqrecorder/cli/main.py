@@ -1,4 +1,4 @@
-"""The command line: arguments to one call each. Everything heavy is imported inside the handlers.
+"""Entry point of the command line. Heavy imports stay inside the handlers.
 
 `seqrecorder` alone lists the commands.
 """
@@ -40,14 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Args:
-        arguments: without the program's name; None takes those of the process.
+        arguments: command-line arguments without the program's name; None reads `sys.argv`.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    # Without a console, or closed by the shell, there are none.
+    # None without a console, or if the shell closed them.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
-    # Names of files may hold what the terminal's encoding lacks.
+    # File names may hold characters that the terminal's encoding lacks.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of our output has seen enough. What is still buffered must not fail again at exit.
+        # The reader closed the pipe, as `head` does. Flushing the rest at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PROBLEM
     except (SeqrecorderError, OSError) as error:
@@ -132,25 +132,25 @@ def _salvage(options: argparse.Namespace) -> tuple[Any, str]:
 
 
 _TASKS = {
-    "look at data": "info head stats plan vocabulary plot report leakage",
-    "bring data in and out": "schema convert export",
-    "keep data sound": "verify salvage",
-    "work together": "commit merge push pull clean",
-    "come from TensorFlow 1": "legacy",
+    "inspect data": "info head stats plan vocabulary plot report leakage",
+    "import and export": "schema convert export",
+    "check and repair": "verify salvage",
+    "combine and move datasets": "commit merge push pull clean",
+    "migrate from TensorFlow 1": "legacy",
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """Adds the nearest name to an error about an unknown one, and groups the commands by task.
+    """Argument parser that suggests the nearest name for an unknown one and groups the commands by task.
 
     Attributes:
-        commands: what `add_subparsers` returned; None for the parser of a command.
+        commands: the action that `add_subparsers` returned; None in the parser of a command.
     """
 
     commands: Any = None
 
     def format_help(self) -> str:
-        """Return the help, its commands a table for each task."""
+        """Format the help, with a table of commands for each task."""
         if self.commands is None:
             return super().format_help()
         summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no other
@@ -176,30 +176,30 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     parser.set_defaults(run=None)
 
-    info = add_command(commands, "info", _info, "what a dataset, or an unknown TFRecord file, contains")
+    info = add_command(commands, "info", _info, "describe a dataset or an unknown TFRecord file")
     add(info, "path PATH", "a dataset's directory, or a shard")
     add_selection_options(info)
 
-    head = add_command(commands, "head", _head, "the first records")
+    head = add_command(commands, "head", _head, "print the first records")
     add(head, "path PATH", "a dataset's directory, or a shard")
     add(head, "--split S", "name of the split (default: the first one)")
     add(head, "-n N", "how many records (default: 5)", dest="count", default=5)
-    add(head, "--table", "a line for each record")
-    add(head, "--schema MODULE:CLASS", "read as this class (default for a shard: what its messages hold)")
+    add(head, "--table", "one line per record")
+    add(head, "--schema MODULE:CLASS", "read as this class (default for a shard: raw features)")
     add_selection_options(head)
 
-    verify = add_command(commands, "verify", _verify, "check files and records; list everything that is wrong")
+    verify = add_command(commands, "verify", _verify, "check files and records; list every problem")
     add(verify, "path PATH", "a dataset's directory, or a shard")
-    add(verify, "--quick", "look at the manifest and the files' sizes only")
-    add(verify, "--schema MODULE:CLASS", "the class that a shard's records are checked against")
+    add(verify, "--quick", "check only the manifest and the sizes of files")
+    add(verify, "--schema MODULE:CLASS", "record class to check a shard against")
 
     analysis_commands.add_commands(commands)
     convert_commands.add_commands(commands)
-    salvage = add_command(commands, "salvage", _salvage, "write every record that is whole to a new place")
-    add(salvage, "path PATH", "a damaged dataset's directory, or a shard; it is only read")
+    salvage = add_command(commands, "salvage", _salvage, "copy the intact records of a damaged dataset")
+    add(salvage, "path PATH", "a damaged dataset or shard; it is not changed")
     add(salvage, "destination DESTINATION", "the new dataset, or file")
-    salvage.add_argument("--compression", choices=["GZIP"], help="of a shard (default: by its first bytes)")
-    add(salvage, "--schema MODULE:CLASS", "the class of the records, where no manifest says it")
+    salvage.add_argument("--compression", choices=["GZIP"], help="compression of a shard (default: detected)")
+    add(salvage, "--schema MODULE:CLASS", "record class, if there is no manifest")
 
     dataset_commands.add_commands(commands)
     parser.commands = commands

@@ -1,6 +1,6 @@
 """Output of the command line: text for people, and JSON for programs.
 
-Whatever comes from files may be hostile: control characters of terminals are escaped.
+Text from files may be hostile: terminal control characters are escaped.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _CELL = 32
 
 
 def to_json(value: Any) -> str:
-    """Return one JSON document, in ASCII: NaN and infinities are text, bytes are `{"base64": ...}`."""
+    """Serialize a document as ASCII JSON: NaN and infinities become text, bytes `{"base64": ...}`."""
     text = json.dumps(_plain(value), indent=1, allow_nan=False)
-    return text.replace("\x7f", "\\u007f")  # the one control character that JSON leaves as it is
+    return text.replace("\x7f", "\\u007f")  # the one control character that JSON does not escape
 
 
 def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
@@ -83,9 +83,9 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
 
 
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Return for each split the least, median and largest length of each group; nothing where there is one group.
+    """Compute the least, median and largest length of each group by split; empty if there is only one group.
 
-    The manifest has those of the first group alone, so the files of lengths are read; where one is damaged, None.
+    The manifest holds only those of the first group, so this reads the length files; None if one is damaged.
     """
     if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
         return {}
@@ -140,19 +140,19 @@ def verification_summary(report: VerifyReport) -> dict[str, Any]:
 
 
 def salvage_summary(salvage: Salvage) -> dict[str, Any]:
-    """Summarize a salvage for `salvage --json`; -1 is a number that is not known."""
+    """Summarize a salvage for `salvage --json`; unknown numbers are -1."""
     totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
     return {**totals, **_plain(salvage)}
 
 
 def _bins(lengths: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
-    """Return `(length, records)` of each length that comes, ascending."""
+    """List `(length, records)` for each length that occurs, ascending."""
     values, counts = np.unique(np.concatenate([np.empty(0, np.int64), *lengths]), return_counts=True)
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
-    """Return least, median and largest length; None where there is no record."""
+    """Compute the least, median and largest length; None without records."""
     if not bins:
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
@@ -164,14 +164,14 @@ def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
-    """Align the cells of a table under a heading with a rule; columns named in `right` end together."""
+    """Format a table with a heading and a rule; the columns in `right` are right-aligned."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     rule = ["-" * max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     return indented(text_table([cells[0], rule, *cells[1:]], right=right).split("\n"))
 
 
 def indented(lines: Sequence[str]) -> str:
-    """Return lines that begin two columns further in."""
+    """Indent lines by two columns."""
     return "\n".join(f"  {line}".rstrip() for line in lines)
 
 
@@ -225,7 +225,7 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Return a table of the lengths of each alignment group, where there are several."""
+    """Format the lengths of each alignment group as a table, if there are several."""
     rows = [
         (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()
@@ -269,7 +269,7 @@ def _options(field: Field) -> str:
 
 
 def head_text(head: Head) -> str:
-    """Show records for `head`."""
+    """Format records for `head`."""
     blocks = [_opening(head)]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
@@ -280,7 +280,7 @@ def head_text(head: Head) -> str:
 
 
 def head_table(head: Head) -> str:
-    """Show records for `head --table`: a line each, values cut to the width of their columns."""
+    """Format records for `head --table`: one line each, values cut to the width of their columns."""
     if not head.records:
         return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
@@ -299,7 +299,7 @@ def _opening(head: Head) -> str:
 
 
 def _value(value: Any, width: int) -> str:
-    """Return a value in one line: an array by its dtype, its shape and its first elements."""
+    """Format a value on one line; an array as dtype, shape and first elements."""
     if isinstance(value, SparseVector):
         about = f"sparse {_dtype(value.values)} ({value.size},)  "
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
@@ -326,7 +326,7 @@ def _dtype(value: Any) -> str:
 
 
 def _item(value: Any) -> str:
-    """Return one element; `repr` escapes whatever is not printable."""
+    """Format one element; `repr` escapes unprintable characters."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     if isinstance(value, (str, bytes)) or value is None:
@@ -335,7 +335,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Return as many items as fit between two brackets, and dots for the rest."""
+    """Format as many items as fit between brackets, then dots."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:
@@ -344,7 +344,7 @@ def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> 
             continue
         while len(shown) > 1 and columns_of(", ".join([*shown, "..."])) > room:
             shown.pop()
-        # The first item is shown at least in part.
+        # Show at least part of the first item.
         shown = [*shown, "..."] if columns_of(shown[0]) <= room else [cut(shown[0], max(room, _LEAST_WIDTH))]
         break
     return opening + ", ".join(shown) + closing
@@ -394,7 +394,7 @@ def inference_summary(inference: Inference) -> dict[str, Any]:
 
 
 def inference_text(inference: Inference) -> str:
-    """Write a drafted class for `schema`: a module that can be imported."""
+    """Format a drafted class for `schema`, as an importable module."""
     about = (
         f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
     )

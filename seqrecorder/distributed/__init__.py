@@ -1,1 +1,1 @@
-"""One dataset written, and read, by Beam or Spark: `seqrecorder.distributed.beam` and `.spark`, each with its extra."""
+"""Write and read datasets with Apache Beam (`.beam`) or Spark (`.spark`); each needs its extra."""

@@ -1,7 +1,7 @@
-"""Datasets as Beam reads and writes them; needs `pip install apache-beam`.
+"""Write and read datasets with Apache Beam; needs `pip install apache-beam`.
 
-Each record is encoded where it is, and goes to a shard by a hash of its bytes. Each shard is one part, which may be
-written by several attempts; one step at the end commits the parts.
+Workers encode records and send each to a shard by a hash of its bytes. Each shard is one part, which Beam may write
+several times; a last step commits the parts.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ _TOGETHER = 1024
 
 
 class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
-    """Writes a dataset of the elements of a PCollection, which are records, dictionaries, or Arrow batches of records.
+    """Write a PCollection of records, dictionaries or Arrow batches as a dataset.
 
     >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
     ...     sentences = pipeline | beam.Create([Sentence("a", [1, 2]), Sentence("b", [3])])  # doctest: +SKIP
     ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
 
-    The dataset is there when the pipeline has ended, or nothing is. It has the splits that `seqrecorder.write` gives.
-    On disk records stand in a random order, by a hash of their bytes, so that the same records give the same files.
-    Records, bytes and sources that hooks skipped are in the counters of the class's name.
+    The dataset appears as a whole when the pipeline ends. Splits are those of `seqrecorder.write`. Records are ordered
+    by a hash of their bytes, so the same records give the same files. Counters under the class's name hold the number
+    of records, bytes, and sources that hooks skipped.
 
     Args:
-        destination: directory of the dataset, or its URL, which all workers see.
+        destination: directory of the dataset, or its URL; all workers must see it.
         schema: the record class, or its schema.
-        splits: as for `write`. In its place, a dictionary of a split's name to a PCollection may be written.
-        split_by: as for `write`; needed where there are shares, and the class has no key: elements have no positions.
-        shards: number of shards of each split; of fewer records, or very few for each, there may be less.
+        splits: as for `write`. Without it, the input may be a dictionary of split name to PCollection.
+        split_by: as for `write`; required with shares if the class has no key, since elements have no positions.
+        shards: number of shards of each split; a split of few records may have fewer.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `write`.
 
     Returns:
         A PCollection of one element, the manifest.
 
     Raises:
-        OptionError: options make no sense.
+        OptionError: the options contradict each other.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
 
 
 class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
-    """From elements to pieces, each with the number of its shard."""
+    """Encode elements to pieces; yield each with the number of its shard."""
 
     def __init__(self, schema: Schema, options: WriteOptions, split: str | None) -> None:
         super().__init__()
@@ -132,13 +132,13 @@ class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
         before = self._encoder.skipped
         with _whole_messages():
             for piece in self._encoder.encode(elements, self._split):
-                # Of the lowest bits: the highest decide the order inside.
+                # From the lowest bits: the highest order the records inside a shard.
                 yield piece.tag % self._shards, tuple(piece)
         self._skipped.inc(self._encoder.skipped - before)
 
 
 class _WriteShard(beam.DoFn):  # type: ignore[misc]  # as above
-    """From the pieces of a shard to its number, once it is written."""
+    """Write the pieces of a shard; yield its number."""
 
     def __init__(self, destination: str, schema: Schema, options: WriteOptions) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def _commit(_: None, numbers: list[int], destination: str, schema: Schema, optio
 
 @contextlib.contextmanager
 def _whole_messages() -> Iterator[None]:
-    """Raise errors of records as what Beam, which makes them anew of their first argument, cannot shorten."""
+    """Convert record errors so that Beam, which rebuilds them from their first argument, keeps the whole message."""
     try:
         yield
     except RecordError as error:
@@ -175,18 +175,18 @@ def _whole_messages() -> Iterator[None]:
 
 
 class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
-    """Reads the records of a split, in no order, a shard at a time by any worker.
+    """Read the records of a split as a PCollection, unordered; workers read whole shards.
 
     >>> with beam.Pipeline() as pipeline:  # doctest: +SKIP
     ...     pipeline | ReadDataset("corpus", "train", schema=Sentence) | beam.Map(print)  # doctest: +SKIP
 
     Args:
-        path: the dataset's directory, which all workers see.
-        split: of the dataset; None for its only one.
-        schema: the record class; None for one that the manifest gives.
+        path: directory of the dataset; all workers must see it.
+        split: name of the split; None if there is only one.
+        schema: the record class; None makes one from the manifest.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, or no such split.
+        DatasetNotFoundError: the dataset or the split does not exist.
         SchemaMismatchError: the dataset cannot be read as the class.
     """
 

@@ -1,7 +1,7 @@
-"""Datasets as Spark writes and reads them; needs `pip install pyspark pyarrow` and a Java runtime.
+"""Write and read datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
 
-Each record is encoded where it is, and goes to a shard by a hash of its bytes, by which Spark sorts the shard. Each
-shard is one part, which may be written by several attempts; the driver commits the parts.
+Executors encode records and send each to a shard by a hash of its bytes, by which Spark sorts the shard. Each shard is
+one part, which Spark may write several times; the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.writer import WriteOptions
 
 _PIECES = "shard int, tag long, split string, key binary, lengths binary, data binary"
-_MIDDLE = 1 << 63  # Spark has no unsigned numbers; the order of tags stays what it is
+_MIDDLE = 1 << 63  # Spark has no unsigned integers; this keeps the order of tags
 _TOGETHER = 1024
 _MOST_TASKS = 10_000
 _WITHOUT_ORDER = ("map", "variant")
@@ -67,34 +67,34 @@ def write(
     order: str | Sequence[str] | None = None,
     **options: Any,
 ) -> Manifest:
-    """Write a dataset of a Spark data frame, or of an RDD.
+    """Write a Spark data frame or RDD as a dataset.
 
     >>> write(spark.read.parquet("sentences"), "corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
     >>> write(spark.table("readings"), "series", Series, by="sensor", order="time")  # doctest: +SKIP
 
-    The dataset is there when this returns, or nothing is; tasks may fail, and run twice. It has the splits that
-    `seqrecorder.write` gives. On disk records stand in a random order, by a hash of their bytes, so that the same
-    records give the same files.
+    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are those of
+    `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
 
     Args:
-        data: a data frame whose columns are the fields, a row a record, or with `by` a row a step; or an RDD of records
-            or dictionaries.
-        destination: directory of the dataset, or its URL, which the driver and all workers see.
-        schema: the record class, or its schema; workers import it, or it is defined in the driver's main program.
+        data: a data frame whose columns are the fields, with one row per record, or per step with `by`; or an RDD of
+            records or dictionaries.
+        destination: directory of the dataset, or its URL; the driver and all workers must see it.
+        schema: the record class, or its schema. Workers must be able to import it, or the driver's main program
+            defines it.
         splits: as for `seqrecorder.write`.
-        split_by: as for `seqrecorder.write`; needed where there are shares, and the class has no key.
-        shards: number of shards of each split; of fewer records, or very few for each, there may be less.
-        by: the column, or columns, whose values tell which rows are one record, as for `seqrecorder.from_rows`. Spark
-            brings them together; the rows of some records are in the memory of a task at a time.
-        order: the column, or columns, that rows of a group are ordered by; where these are equal, the others decide.
+        split_by: as for `seqrecorder.write`; required with shares if the class has no key.
+        shards: number of shards of each split; a split of few records may have fewer.
+        by: the column or columns that identify a record, as for `seqrecorder.from_rows`. Spark groups the rows; a task
+            holds those of a few records in memory.
+        order: the column or columns to sort the rows of a record by; the other columns break ties.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `seqrecorder.write`.
 
     Returns:
-        What was written.
+        The manifest of the dataset.
 
     Raises:
-        OptionError: options make no sense, or columns and fields do not belong together.
-        DuplicateKeyError: two records have one key; where they are in one shard, in an error of Spark's.
+        OptionError: the options contradict each other, or the columns do not match the fields.
+        DuplicateKeyError: two records have the same key. If they are in one shard, Spark wraps this error in its own.
     """
     record_schema, address = Schema.of(schema), same_everywhere(destination)
     checked = check_unsorted(record_schema, {**options, "splits": splits, "split_by": split_by, "shards": shards})
@@ -118,10 +118,10 @@ def write(
 def _encoding(
     frame: Any, encoder: PieceEncoder, shards: int, by: tuple[str, ...], order: tuple[str, ...]
 ) -> tuple[Any, Any]:
-    """Return a frame whose rows come as they are to be encoded, and what encodes its batches.
+    """Prepare a data frame for encoding; return it and the function that encodes its batches.
 
     Raises:
-        OptionError: columns and fields do not belong together.
+        OptionError: the columns do not match the fields.
     """
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -129,14 +129,14 @@ def _encoding(
     if not by:
         if order:
             raise OptionError("order: of the rows of a group; name the columns that make groups, too: by=")
-        from_table(empty, encoder.schema)  # which looks at the columns
+        from_table(empty, encoder.schema)  # which checks the columns
         return frame, functools.partial(_encode_tables, encoder=encoder, shards=shards)
     if not order:
         raise OptionError(
             "by: rows of a data frame come in no order; name the columns that order those of a group: order="
         )
     from_rows(empty, encoder.schema, by=by, order=order)
-    # Rows of equal order come in another one each time, if nothing else decides; and so would the bytes of a record.
+    # Without a tie-breaker, rows of equal order would come in another order each time, and change the record's bytes.
     others = [field.name for field in frame.schema.fields if field.dataType.typeName() not in _WITHOUT_ORDER]
     keys = [frame[f"`{name}`"] for name in dict.fromkeys((*by, *order, *others))]
     ordered = frame.repartition(*keys[: len(dict.fromkeys(by))]).sortWithinPartitions(*keys)
@@ -155,7 +155,7 @@ def _encode_tables(batches: Iterator[Any], encoder: PieceEncoder, shards: int) -
 def _encode_groups(
     batches: Iterator[Any], encoder: PieceEncoder, shards: int, by: Sequence[str], order: Sequence[str]
 ) -> Iterator[Any]:
-    """Encode a record of each group of rows, which come in the order of groups."""
+    """Encode one record per group of rows; the rows are sorted by group."""
     first = next(batches, None)
     if first is None:
         return
@@ -195,25 +195,25 @@ def read(
     schema: object = None,
     fields: Sequence[str] | None = None,
 ) -> Any:
-    """Return the records of a split as a Spark data frame: a row a record, in no order.
+    """Read a split as a Spark data frame with one row per record, unordered.
 
     >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
 
-    Columns are those of `Selection.to_arrow`, as far as Spark has their types: unsigned integers become wider ones,
-    float16 becomes float32, lists of one size become lists, and times have microseconds, or an error says what is lost.
-    Shards are read when Spark asks for rows, some records of one shard at a time by any worker.
+    Columns are those of `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider, float16
+    becomes float32, fixed-size lists become lists, and times have microseconds (an error says if that loses digits).
+    Executors read shards lazily, a few records at a time.
 
     Args:
         session: the Spark session.
-        path: the dataset's directory, which the driver and all workers see.
-        split: of the dataset; None for its only one.
-        schema: the record class; None for one that the manifest gives.
-        fields: names of fields, in whatever order; None is all.
+        path: directory of the dataset; the driver and all workers must see it.
+        split: name of the split; None if there is only one.
+        schema: the record class; None makes one from the manifest.
+        fields: names of the fields to read, in any order; None reads all.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, or no such split.
+        DatasetNotFoundError: the dataset or the split does not exist.
         SchemaMismatchError: the dataset cannot be read as the class.
-        SchemaError: there is no field of a name.
+        SchemaError: a field does not exist.
         OptionError: Arrow has no type for a field.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -231,7 +231,7 @@ def read(
 
 
 def _spark_type(kind: Any) -> Any:
-    """Return the type of pyarrow that Spark has, and that holds the values of another."""
+    """Map an Arrow type to one that Spark supports and that holds the same values."""
     if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_spark_type(kind.value_type))
     if pa.types.is_timestamp(kind):
@@ -242,7 +242,7 @@ def _spark_type(kind: Any) -> Any:
 def _read_pieces(
     batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
 ) -> Iterator[Any]:
-    """Yield the records of some pieces, which a partition has the numbers of."""
+    """Read the records of the pieces whose numbers are in a partition."""
     pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
         for batch in records[range(*pieces[number])].to_arrow(fields):
