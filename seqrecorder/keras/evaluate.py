@@ -1,4 +1,4 @@
-"""A model's loss and metrics over the steps and records of a split, whatever the batches."""
+"""Loss and metrics of a model over the real steps of a split, independent of the batching."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def evaluate(
     targets: Any,
     **options: Any,
 ) -> dict[str, float]:
-    """Return a compiled model's loss and metrics over the steps and records of a split, whatever the batches.
+    """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 
-    `model.evaluate` averages each row over its padded steps, so that its figures depend on how rows are batched. Here
-    each real step of a target (each record, of a context field) counts once, times its sample weight: the loss is
-    `sum(weight * loss) / sum(weight)`, so are weighted metrics, and `metrics` leave out what weighs 0.
+    `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
+    of a target counts once, times its sample weight (of a context field: each record). The loss and the weighted
+    metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -51,21 +51,21 @@ def evaluate(
     {'loss': 3.0}
 
     Args:
-        model: a compiled Keras model; its losses are per step or per record, whatever their `reduction`.
+        model: a compiled Keras model. Its losses are computed per step or record; their `reduction` is ignored.
         path: as for `seqrecorder.read`.
         split: as for `seqrecorder.read`.
         batch: as for `seqrecorder.read`; ragged batches are padded for the model.
         inputs: as for `seqrecorder.read`.
         targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: further options of `seqrecorder.read`. With `weights=False` each record counts once, as losses of
-            whole sequences want it.
+        options: further options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of
+            whole sequences.
 
     Returns:
-        By name, `loss`, `<output>_loss` where there are several outputs, and the metrics, as `model.evaluate` names
-        them.
+        The results by name, as `model.evaluate` names them: `loss`, `<output>_loss` for several outputs, and the
+        metrics.
 
     Raises:
-        OptionError: the model is not compiled, outputs do not have the steps of their targets, or nothing counts.
+        OptionError: the model is not compiled, an output does not have the steps of its target, or all weights are 0.
     """
     if batch is None:
         raise OptionError("evaluate: expected batch=Pad(...) or another strategy, got None")
@@ -98,7 +98,7 @@ def evaluate(
 
 
 class _Loss:
-    """The sum of one output's loss, and of its weights."""
+    """Running sums of the weighted loss and the weights of one output."""
 
     def __init__(self, loss: Any, share: float) -> None:
         known = keras.losses.get(loss)
@@ -118,7 +118,7 @@ class _Loss:
 
 
 def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
-    """Return the losses of the outputs that have one."""
+    """Collect the losses of the outputs that have one."""
     shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
     by_name = {}
     for option, value in (("loss", model.loss), ("share", shares)):
@@ -133,7 +133,7 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
-    """Return output, target and sample weights by the name of the output."""
+    """Map the name of each output to its values, target and sample weights."""
     if isinstance(outputs, Mapping):
         names = list(outputs)
     else:
@@ -150,7 +150,7 @@ def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, 
 
 
 def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:
-    """Return the entries of outputs, structured as these."""
+    """Pack flat values into the structure of the outputs."""
     values = {name: part[number] for name, part in flat.items()}
     if isinstance(outputs, Mapping):
         return values
@@ -158,7 +158,7 @@ def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int
 
 
 def _entries(name: str, output: Any, target: Any, weights: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return target, output and weight of each step or record that counts: a row each, without padding."""
+    """Select the target, output and weight of each real step or record, one row each."""
     if hasattr(target, "row_lengths"):
         import tensorflow as tf
 

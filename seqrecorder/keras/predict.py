@@ -1,4 +1,4 @@
-"""Predictions of a model, in the order of the records."""
+"""Predictions of a model for the records of a split, in their order."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ def predict(
     steps_of: str | None = None,
     **options: Any,
 ) -> list[Any]:
-    """Predict for the records of a split, and return the predictions in the order of the records.
+    """Run a model over a split and return the predictions in the order of the records.
 
-    Batches come in the order that is fastest, such as by length; predictions are put back, and those of steps are cut
-    to the length of their record.
+    Batches may come in any order, such as by length. Predictions for steps are cut to the length of their record.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -61,33 +60,30 @@ def predict(
     [[6.0, 6.0, 6.0], [2.0], [4.0, 4.0]]
 
     Args:
-        model: a Keras model of one output, with the records in its first dimension.
+        model: a Keras model with one output, whose first dimension is the batch.
         path: as for `seqrecorder.read`.
         split: as for `seqrecorder.read`.
         batch: `Pad`, `Bucket` or `TokenBudget`, with padding on the right; or `Window`, `Unroll` or `Pack`, whose
-            windows and segments are put together again.
+            windows and segments are reassembled to records.
         inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
-        join: of windows that follow each other without a gap or an overlap: whether their steps become one sequence
-            again. Segments always do.
-        keep: fields that come with the predictions, such as keys and times, or what a strategy makes of them
-            (`day_horizon`), or whatever else `read` gives (`horizon_length`, `image_size`): as they are stored,
-            whatever is normalized, but ids where there is a `vocabulary`. Steps that a window or a horizon lacks are
-            NaN or NaT; of whole numbers and texts they are 0 and empty.
-        steps_of: a feature list whose steps the output has, where inputs have lists of several lengths, as of pairs.
-            Otherwise batches tell it by their widths, and an error asks where two are as wide.
+        join: join adjacent windows (no gap, no overlap) into one sequence. Segments are always joined.
+        keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
+            (`day_horizon`, `horizon_length`, `image_size`). Values are those stored, without normalization, but ids
+            with `vocabulary`. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text.
+        steps_of: the feature list that the output steps belong to, if the inputs have lists of different lengths. By
+            default this is inferred from the width of the output; if two lists fit, an error asks for it.
         options: further options of `seqrecorder.read`.
 
     Returns:
-        One array for each record, in the order in which `read_records` gives them: `(steps, ...)` where the model's
-        output has the steps of an input, else `(...)`. Of packed rows an output has the steps of the row, or an entry
-        for each segment. Of windows that are not joined, and of
-        segments whose output has no steps, it is `(windows, ...)`, of a record that has none `(0, ...)`. With `keep`, a
-        dictionary for each record: `prediction`, and by name what is kept: a context field once (None of a record
-        without windows), all else as predictions are, with a row for each window or step.
+        One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, else `(...)`. For
+        windows that are not joined, and for segments whose output has no steps, `(windows, ...)`. For packed rows, the
+        output has the steps of the row or one entry per segment. With `keep`, a dictionary per record: `prediction` and
+        the kept values by name; a context field once (None if the record has no window), all others with one row per
+        window or step.
 
     Raises:
-        OptionError: the strategy gives records that cannot be put together again; there is nothing of a name in
-            `keep`; it is unclear whose steps the output has; or an option is for training.
+        OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
+            which steps the output has; or an option is for training.
     """
     batch = _checked(batch, options, join=join)
     cuts = isinstance(batch, (Window, Unroll, Pack))
@@ -102,7 +98,7 @@ def predict(
     asked = kept.beside(inputs)
     batches = read(path, split, batch=batch, inputs=asked, targets=names, weights=False, index_name=_INDEX, **options)
     by_record: dict[int, list[tuple[int, list[Any]]]] = {}
-    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # whose steps are cut to those that are real
+    of_steps: list[str | None] = [None] * (1 + len(kept.names))  # the group whose lengths cut the output
     for picked, targets in batches:
         index, *others = (part.numpy() for part in targets)
         features, values = kept.take(inputs, picked, others[len(groups) + len(numbered) :])
@@ -141,7 +137,7 @@ def predict(
 
 
 def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
-    """Return the strategy; raise `OptionError` unless what it cuts can be put together again."""
+    """Return the strategy; raise `OptionError` unless its batches can be reassembled to records."""
     for name in ("targets", "weights", "index_name"):
         if name in options:
             raise OptionError(f"predict: {name} is for training; give inputs, and in keep= what comes with predictions")
@@ -162,9 +158,9 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Name what tells real steps, by alignment group, and what tells the order of the pieces of a record.
+    """Return the names of the lengths by alignment group, and those that order the pieces of a record.
 
-    Steps are told by the segment of each, in packed rows, else by their number.
+    In packed rows, segment numbers take the place of lengths.
     """
     if isinstance(batch, Pack):
         ids = dict(zip(schema.groups, batch.carried(schema).places.values(), strict=True))
@@ -176,13 +172,13 @@ def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
 
 
 def _steps_at(values: NDArray[Any], real: NDArray[Any], position: tuple[int, ...]) -> Any:
-    """Select the real steps of a record of a batch, or of a segment of a packed row."""
+    """Select the real steps of one record in a batch, or of one segment in a packed row."""
     row = values[position[0]]
     return row[: int(real[position])] if len(position) == 1 else row[real[position[0]] == position[1] + 1]
 
 
 def _groups_of(inputs: Any, schema: Schema) -> dict[Any, str]:
-    """Return the alignment groups of inputs that are feature lists, by key."""
+    """Map the key of each input that is a feature list to its alignment group."""
     named = inputs if isinstance(inputs, Mapping) else dict(enumerate([inputs] if _is_one(inputs) else inputs))
     sources = {key: part.shifts[0].source if isinstance(part, Shifted) else part for key, part in named.items()}
     groups = {field.name: field.group for field in schema.fields if field.is_list}
@@ -201,25 +197,25 @@ def _group_of(steps_of: str, schema: Schema, of_inputs: Mapping[Any, str]) -> st
 
 
 def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[str, int]:
-    """Return by alignment group the steps of a batch, padding included."""
+    """Map each alignment group to the padded steps of a batch."""
     parts = {0: features} if _is_one(inputs) else features
     return {group: int(keras.tree.flatten(parts[key])[0].shape[1]) for key, group in of_inputs.items()}
 
 
 def _gives_steps(model: Any) -> bool:
-    """Check whether an output may have the steps of an input: none of fixed size has them if they are unknown."""
+    """Check whether an output can have the steps of an input: not if its sizes are all fixed."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
-    if not inputs or not outputs:  # a model of operations, or a function
+    if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
         return True
     is_fixed = len(outputs[0].shape) > 1 and outputs[0].shape[1] is not None
     return not (is_fixed and any(len(part.shape) > 1 and part.shape[1] is None for part in inputs))
 
 
 def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: str | None) -> str | None:
-    """Return the group whose steps an output has; None where it has none.
+    """Find the group whose steps an output has; None if it has no steps.
 
     Raises:
-        OptionError: it has not those of the group that was chosen, or might have those of several.
+        OptionError: it lacks the steps of the chosen group, or could have those of several.
     """
     groups = [group for group, width in widths.items() if outputs.shape[1:2] == (width,)]
     if chosen is not None and chosen not in groups:
@@ -234,7 +230,7 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
 
 @attrs.frozen
 class _Kept:
-    """Fields that come with predictions: numbers among the targets, which stay as stored, texts among the inputs."""
+    """Fields to return with predictions. Numbers travel as targets, which are never normalized; text as inputs."""
 
     names: Sequence[str]
     fields: Mapping[str, Field | None]
@@ -244,7 +240,7 @@ class _Kept:
     def of(cls, schema: Schema, batch: Any, names: Sequence[str], options: Mapping[str, Any]) -> _Kept:
         made_of = {name: source for name, source in batch.carried(schema).names.items() if source is not None}
         own = {field.name: field for field in schema.fields}
-        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths and the like are of none
+        fields = {name: own.get(made_of.get(name, name)) for name in names}  # lengths and the like have no group
         for name, field in fields.items():
             if field is not None and (field.sparse is not None or field.is_ragged):
                 raise OptionError(f"keep: {name!r} is {'ragged' if field.is_ragged else 'sparse'}, and gives no array")
@@ -254,12 +250,12 @@ class _Kept:
 
     @property
     def numbers(self) -> list[str]:
-        """Names of those that are numbers."""
+        """Names of the numeric fields."""
         return [name for name in self.names if name not in self.texts]
 
     @property
     def groups(self) -> list[str | None]:
-        """Alignment groups of those that have a value for each step, None for the others."""
+        """Alignment group of each field with a value per step; None for the others."""
         return [
             field.group if field is not None and field.is_list and name == field.name else None
             for name, field in self.fields.items()
@@ -267,18 +263,18 @@ class _Kept:
 
     @property
     def horizons(self) -> list[str]:
-        """Names of those that are of the steps after a window."""
+        """Names of the fields that belong to a horizon."""
         return [name for name, field in self.fields.items() if field is not None and name != field.name]
 
     def beside(self, inputs: Any) -> Any:
-        """Return inputs with texts beside them."""
+        """Add the text fields to the inputs."""
         if not self.texts:
             return inputs
         parts = inputs.values() if isinstance(inputs, Mapping) else [inputs] if _is_one(inputs) else inputs
         return (*parts, *self.texts)
 
     def take(self, inputs: Any, picked: Any, numbers: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """Take a batch apart: the features as they were asked for, and what is kept, as arrays."""
+        """Split a batch into the inputs of the model and the kept values, as arrays."""
         count = len(picked) - len(self.texts)
         features, texts = (picked[:count], picked[count:]) if self.texts else (picked, ())
         values = dict(zip([*self.texts, *self.numbers], [*texts, *numbers], strict=True))
@@ -289,7 +285,7 @@ class _Kept:
         return features, [self._stored(name, np.asarray(values[name])) for name in self.names]
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values as records have them: times, `str`, and targets of steps without the axis that losses want."""
+        """Convert values back to those of records: times, `str`, and targets without the axis added for losses."""
         field = self.fields[name]
         if field is None:
             return values
@@ -302,13 +298,13 @@ class _Kept:
         return values
 
     def blank(self, values: list[Any], lengths: Mapping[str, Any], ahead: Any, *, front: bool) -> list[Any]:
-        """Return windows and horizons with NaN and NaT in the steps that they lack, where their values have these.
+        """Fill missing steps of windows and horizons with NaN or NaT, for dtypes that have these.
 
         Args:
-            values: what is kept, `(B, T, ...)`.
+            values: the kept values, `(B, T, ...)`.
             lengths: real steps of windows, by alignment group; int64 `(B,)`.
             ahead: real steps of horizons, int64 `(B,)`.
-            front: whether windows are padded at the front.
+            front: whether windows are padded in front.
         """
         blanked = []
         for value, (name, field), group in zip(values, self.fields.items(), self.groups, strict=True):
@@ -322,7 +318,7 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Return a record's prediction and what is kept by name; of context fields, `once` takes the first."""
+        """Name the prediction and the kept values of a record; with `once`, context fields take their first value."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list
@@ -331,7 +327,7 @@ class _Kept:
 
 
 def call_model(model: Any, features: Any) -> Any:
-    """Return the outputs of a model; ragged inputs are padded, and backends other than TensorFlow get arrays."""
+    """Call a model; ragged inputs are padded, and backends other than TensorFlow get arrays."""
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def taken(part: Any) -> Any:
@@ -346,7 +342,7 @@ _OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
-    """Return the positions of all records that are read, those that have no window too."""
+    """List the positions of all records that are read, including those without windows."""
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
     positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):

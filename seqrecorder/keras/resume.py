@@ -1,4 +1,4 @@
-"""Training that goes on: `Resume` where a `fit` was killed, `Unrolled` from one segment of a record to the next."""
+"""Resumable training: `Resume` saves the state of a `fit` and restores it after a restart."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ from seqrecorder.storage.files import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator
 
 
 _FORMAT = 1
@@ -47,13 +45,13 @@ class TrainingState:
     """State of a training.
 
     Attributes:
-        epoch: that is running, from 0 on.
-        batch: batches of it that are done.
-        first_epoch: the one that the training started with.
-        taken: batches taken from the iterator that is running; 0 where the epoch starts with a new one.
-        batches: of an epoch; None where Keras does not know.
-        finished: the epochs that were asked for, where the training has ended; else None.
-        history: of Keras, by metric; and the epochs that it is of.
+        epoch: the current epoch, from 0.
+        batch: number of its completed batches.
+        first_epoch: the epoch that the training started with.
+        taken: batches taken from the current iterator; 0 if the epoch starts with a new one.
+        batches: batches per epoch; None if Keras does not know.
+        finished: the requested number of epochs once the training has ended; else None.
+        history: Keras' history by metric, and its epochs.
         variables: names, shapes and dtypes of the variables, in order.
     """
 
@@ -69,24 +67,24 @@ class TrainingState:
 
 
 class SavedStates:
-    """Directory of saved states, which keeps the last ones.
+    """Directory of the last saved states.
 
-    A state is a directory of its own, written beside the others under a name that nobody reads, synced, and renamed.
+    Each state is a directory. It is written under a temporary name, synced and renamed.
     """
 
     def __init__(self, directory: str | os.PathLike[str], keep: int) -> None:
         self.directory, self.keep = Path(directory), keep
 
     def save(self, state: TrainingState, values: list[Any], more: Callable[[Path], None]) -> None:
-        """Write a state, then remove those that are not kept.
+        """Write a state, then remove the oldest ones.
 
         Args:
-            state: what is written as JSON.
+            state: the part that is stored as JSON.
             values: arrays, one for each of its variables.
-            more: writes further files into a directory.
+            more: called with the directory of the state to write further files.
 
         Raises:
-            ShardWriteError: the disk is full or cannot be written; the states that were there still are.
+            ShardWriteError: the state cannot be written, for example because the disk is full. Earlier states remain.
         """
         saved = self._saved()
         number = int(saved[-1].name.removeprefix(_PREFIX)) + 1 if saved else 0
@@ -113,10 +111,10 @@ class SavedStates:
                 shutil.rmtree(removed)
 
     def last(self) -> tuple[TrainingState, list[Any], Path] | None:
-        """Return the last state, the arrays of its variables and its directory; None where there is no state.
+        """Load the last state, the arrays of its variables and its directory; None if there is no state.
 
         Raises:
-            OptionError: it is damaged, or of a newer version.
+            OptionError: the state is damaged or of a newer version.
         """
         saved = self._saved()
         if not saved:
@@ -152,7 +150,7 @@ class SavedStates:
         return sorted((path for path, number in numbers.items() if number.isdecimal()), key=lambda p: int(numbers[p]))
 
     def _clean(self) -> None:
-        """Remove what a process that was killed has left."""
+        """Remove unfinished states of a killed process."""
         for left in self.directory.glob(f"{_UNFINISHED}*"):
             shutil.rmtree(left)
 
@@ -172,12 +170,11 @@ _ITERATOR = "iterator"
 
 
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
-    """A callback with which a `fit` that was killed goes on where it stood, when the same script runs again.
+    """Keras callback that saves the state of a `fit`; when the script runs again, `fit` continues from there.
 
-    Saved are the variables of the model (weights, the seeds of layers such as `Dropout`, the states of `Unrolled`), of
-    the optimizer and of the metrics; the history; the epoch, the batch, and the place in the data. So batches, losses
-    and metrics of a run that was killed are those of a run that was not, bit for bit where the machine repeats its own
-    sums.
+    The state holds all variables of the model (weights, seeds of layers such as `Dropout`, states of `Unrolled`), the
+    optimizer and the metrics, the history, and the position in the data. So an interrupted run sees the same batches
+    as an uninterrupted one, and has the same losses and metrics, bit for bit if the machine's sums are reproducible.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -196,27 +193,26 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     >>> longer[:2] == first, len(longer)
     (True, 3)
 
-    A training that has ended is not run again: its model and history are restored. Remove the directory to train anew.
+    A finished training is not run again: its model and history are restored. Remove the directory to train again.
 
-    The place in the data is saved with the iterator, like by `tf.train.Checkpoint`: as large as the records that are
-    held, which are up to `shuffle` of them. The epochs behind it take their order from the seed, so give one to
-    whatever shuffles, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved (`prefetch_to_device`,
-    `from_generator`) is run again up to its place, with a warning, and so is any where Keras runs on JAX.
+    The iterator is saved as `tf.train.Checkpoint` does, with up to `shuffle` records in it. Later epochs take their
+    order from the seed, so seed every shuffle, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved
+    (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) is replayed up to its position, with a
+    warning.
 
-    Not saved are the other callbacks: `EarlyStopping` and `ReduceLROnPlateau` count anew after a restart, and
-    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). Their order does
-    not matter: what the others do at the end is in the state of a training that has ended. Random numbers of Python, of
-    numpy, and of operations in `map` that keep a state are not saved either; nor where Keras runs on PyTorch those of
-    `Dropout` without `seed=`, which draws from PyTorch's own.
+    Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
+    `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
+    anywhere in the list of callbacks. Random states of Python and numpy, and of stateful operations in `map`, are not
+    saved either; nor, on PyTorch, those of `Dropout` without `seed=`.
 
     Args:
-        directory: of the states, for this one `fit`. It is made where there is none.
-        every: batches from one state to the next. One more is saved at the start of each epoch.
-        keep: how many states are kept.
+        directory: directory of the states of this one `fit`; created if missing.
+        every: number of batches between states. Another state is saved at the start of each epoch.
+        keep: number of states to keep.
 
     Raises:
-        OptionError: options make no sense; while fitting: the state is of another model or of other data.
-        ShardWriteError: while fitting: a state cannot be written. Those before stay.
+        OptionError: an option is invalid; in `fit`: the state belongs to another model or other data.
+        ShardWriteError: in `fit`: a state cannot be written. Earlier states remain.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, every: int = 1000, keep: int = 2) -> None:
@@ -228,9 +224,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._states = SavedStates(directory, keep)
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
-        """Find the last state, and bring the model and the data to where they were."""
+        """Restore the model and the data from the last state."""
         self._data, others = _fit_locals()
-        # The last callback, so that all others have finished.
+        # Run last, when all other callbacks have finished.
         self._last = keras.callbacks.LambdaCallback(on_train_end=lambda logs: self._end())  # noqa: ARG005
         others.callbacks.append(self._last)
         self._others = others
@@ -250,52 +246,52 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
             self._restore(*saved)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Put back the metrics, which Keras has just reset, and the history."""
+        """Restore the metrics, which Keras has just reset, and the history."""
         if self._progress.first_epoch is None:
             self._progress.first_epoch = epoch
         self._progress.epoch = epoch
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Restore the metrics of an epoch that was complete when it was saved, so that Keras runs no batch of it."""
+        """Restore the metrics of an epoch that was saved complete, so that Keras runs none of its batches."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}
 
     def _end(self) -> None:
-        """Save what was reached, once all callbacks have ended."""
+        """Save the final state, once all callbacks have ended."""
         self._others.callbacks.remove(self._last)
         setattr(self._data, self._steps, self._new_steps)
-        if self._restored is not None:  # no epoch was left
+        if self._restored is not None:  # no epoch was left to run
             self._finish_restoring()
             return
         self._progress.epoch, self._progress.batch = self._progress.epoch + 1, 0
         if not self._data.steps_per_epoch or self._data._current_iterator is not self._iterator:  # noqa: SLF001
-            self._progress.taken = 0  # another epoch would start with a new iterator
+            self._progress.taken = 0  # the next epoch would start a new iterator
         self._save(finished=self.params["epochs"])
 
     # Saving
 
     def _run_epoch(self) -> Iterator[Any]:
-        """Yield the steps of an epoch, as Keras does, and save states between them."""
+        """Yield the steps of an epoch as Keras does, saving states in between."""
         progress, goes_on = self._progress, self._prepared is not None
         steps, self._prepared = self._prepared or self._new_steps(), None
         progress.batch = progress.batch if goes_on else 0
         for step in steps:
             self._follow(step[-1])
             if progress.batch == 0 and progress.epoch != progress.first_epoch and not goes_on:
-                self._save()  # here other callbacks have finished the last epoch
+                self._save()  # other callbacks have finished the last epoch here
             yield step
             executed = self._data.steps_per_execution
             progress.batch += executed
             progress.taken += executed
             self._since += executed
-            # At the last batch, an epoch is about to start.
+            # After the last batch, save the state as the start of the next epoch.
             if self._since >= self.every and progress.batch != self._data.num_batches:
                 self._save()
 
     def _follow(self, iterator: Any) -> bool:
-        """Note which iterator is running, and return whether it is another one."""
+        """Remember the current iterator; return whether it has changed."""
         if iterator is self._iterator:
             return False
         self._iterator, self._progress.taken = iterator, 0
@@ -340,7 +336,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     # Restoring
 
     def _restore(self, state: TrainingState, values: list[Any], directory: Path) -> None:
-        """Bring the data, then the model to a state; metrics and history follow when the epoch begins."""
+        """Restore the data, then the model; metrics and history follow when the epoch begins."""
         asked = self.params["epochs"]
         ended = asked <= (state.epoch if state.finished is None else state.finished)
         if ended:
@@ -357,13 +353,13 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._assign(state, values, seen, directory)
         self._progress = _Progress(state.epoch, state.batch, state.first_epoch, self._progress.taken)
         self._restored = state
-        # There is no public way; `keras.callbacks.BackupAndRestore` does the same.
+        # There is no public API; `keras.callbacks.BackupAndRestore` does the same.
         self.model._initial_epoch = asked if ended else state.epoch  # noqa: SLF001
 
     def _go_to(self, state: TrainingState, directory: Path) -> Any:
-        """Prepare the steps that are left of the epoch; return a batch, if one was seen on the way there."""
+        """Move to the remaining steps of the epoch; return a batch if one was read on the way."""
         seen = None
-        # Keras makes iterators for the epochs before as it did then: each draws the order of its epoch.
+        # Create the iterators of the earlier epochs too: each one draws the order of its epoch.
         for _ in range(state.first_epoch, state.epoch):
             for step in self._new_steps():
                 if self._follow(step[-1]):
@@ -429,7 +425,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Progress:
-    """Position of a training: epoch, batches of it that are done, its first epoch, batches taken from the iterator."""
+    """Position of a training: epoch, completed batches, first epoch, batches taken from the iterator."""
 
     epoch: int = 0
     batch: int = 0
@@ -438,7 +434,7 @@ class _Progress:
 
 
 def _fit_locals() -> tuple[Any, Any]:
-    """Return the epoch iterator of `fit`, and its callbacks: Keras gives callbacks no access to these."""
+    """Find the epoch iterator and the callbacks among the local variables of `fit`; Keras has no API for them."""
     frame = inspect.currentframe()
     while frame is not None:
         iterator, callbacks = (frame.f_locals.get(name) for name in ("epoch_iterator", "callbacks"))
@@ -449,7 +445,7 @@ def _fit_locals() -> tuple[Any, Any]:
 
 
 def _variables(model: Any) -> list[Any]:
-    """Return all variables of a model, its optimizer and its metrics; of metrics, the last ones."""
+    """List all variables of a model and its optimizer, then those of its metrics."""
     if model.optimizer is not None and model.built and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     metrics = model.metrics_variables
@@ -460,186 +456,8 @@ def _variables(model: Any) -> list[Any]:
 
 
 def _build(model: Any, batch: Any) -> None:
-    """Make the variables that a model, its losses and its metrics make when they see their first batch."""
+    """Create the variables that a model, its losses and its metrics create for their first batch."""
     x, y, weights = keras.utils.unpack_x_y_sample_weight(batch)
     outputs = model(x)
     model.compute_loss(x, y, outputs, weights)
     model.compute_metrics(x, y, outputs, weights)
-
-
-_BACKWARDS = (
-    "a layer that goes backwards begins with the steps of segments that have not come yet; leave it out, or train it "
-    "on whole sequences (seqrecorder.Pad, Bucket or TokenBudget)"
-)
-
-
-@keras.saving.register_keras_serializable(package="seqrecorder")
-class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
-    """A recurrent layer for the segments of `seqrecorder.Unroll`: its state goes on, and starts anew where told.
-
-    Keras' own `stateful=True` starts all rows of a batch anew, or none. Here each row (slot) has its own `reset`, as
-    each is at another place of another record. Gradients stop at the start of a segment, as truncated backpropagation
-    has it.
-
-    >>> import keras, numpy as np
-    >>> layer = Unrolled(keras.layers.GRU(4, return_sequences=True))
-    >>> x = np.random.default_rng(0).normal(size=(2, 6, 3)).astype("float32")
-    >>> whole = layer.layer(x)
-    >>> first = layer(x[:, :3], reset=np.array([True, True]))
-    >>> second = layer(x[:, 3:], reset=np.array([False, False]))
-    >>> bool(np.allclose(np.concatenate([first, second], 1), whole, atol=1e-6))
-    True
-
-    States are variables, but no weights: what is trained with some slots loads into a model with another number, and
-    `get_states` and `set_states` hand them on. What is called while training has states of its own, so that validation
-    and predictions in between do not touch them. One row is the first slot, so a model answers one sequence too.
-
-    Args:
-        layer: a `GRU`, `LSTM`, `SimpleRNN` or `RNN` (of one cell or of several) that goes forwards, is not stateful and
-            does not return its state. Layers above each other are each in an `Unrolled` of their own.
-
-    Call arguments:
-        x: float `(B, T, features)`; B, the slots, is that of the first batch for good. Fewer rows are the first slots.
-        reset: bool `(B,)`: rows that start anew.
-        mask: bool `(B, T)`: steps that count, or None for all.
-        training: whether the states are those of training; Keras says so in `fit`.
-
-    Raises:
-        OptionError: the layer cannot go on from a state.
-    """
-
-    def __init__(self, layer: Any, **kwargs: Any) -> None:
-        if isinstance(layer, keras.layers.Bidirectional) or getattr(layer, "go_backwards", False):
-            raise OptionError(f"Unrolled: {layer.name}: {_BACKWARDS}")
-        if not isinstance(layer, keras.layers.RNN):
-            raise OptionError(f"Unrolled: expected a recurrent layer, such as keras.layers.GRU, got {layer!r}")
-        for option in ("stateful", "return_state"):
-            if getattr(layer, option, False):
-                raise OptionError(f"Unrolled: leave {option}=True out of {layer.name}; the state is kept here")
-        super().__init__(**kwargs)
-        self.layer = layer
-        self.supports_masking = True
-        self._states: list[Any] = []
-        self._states_apart: list[Any] = []
-
-    def build(self, shape: Any) -> None:
-        """Make the states: zeros for each row."""
-        if shape[0] is None:
-            raise OptionError(
-                "Unrolled: expected batches of one known size, got None; give it to the model: keras.Input(batch_shape="
-                "(slots, length, features))"
-            )
-        self.layer.build(shape)
-        for size in keras.tree.flatten(self.layer.state_size):
-            for states, name in ((self._states, "state"), (self._states_apart, "state_apart")):
-                shaped = {"shape": (shape[0], size), "initializer": "zeros", "trainable": False}
-                states.append(self.add_weight(**shaped, name=name))
-        super().build(shape)
-
-    @property
-    def weights(self) -> list[Any]:
-        """Weights of the layer; states, which depend on the number of slots, are none."""
-        weights: list[Any] = self.layer.weights
-        return weights
-
-    def save_own_variables(self, store: Any) -> None:
-        """Save nothing: the layer saves its weights."""
-
-    def load_own_variables(self, store: Any) -> None:
-        """Load nothing; states that an earlier version saved are left out."""
-
-    def call(self, x: Any, reset: Any, mask: Any = None, training: Any = None) -> Any:
-        """Return the output of the layer, going on from where the last call ended."""
-        variables = self._states if training else self._states_apart
-        slots, rows = int(variables[0].shape[0]), x.shape[0]
-        if rows is not None and rows > slots:
-            raise OptionError(f"Unrolled: expected at most {slots} rows, as many as the first batch had, got {rows}")
-        all_rows = rows == slots
-        rows = keras.ops.shape(x)[0] if rows is None else rows
-        states = [keras.ops.convert_to_tensor(state) for state in variables]
-        keep = keras.ops.logical_not(keras.ops.cast(reset, "bool"))[:, None]
-        before = [keras.ops.where(keep, state if all_rows else state[:rows], 0.0) for state in states]
-        self.layer.return_state = True  # for this call: the layer stays what its owner made it
-        try:
-            several = isinstance(self.layer.state_size, (list, tuple))
-            initial = keras.tree.pack_sequence_as(self.layer.state_size, before) if several else before
-            output, *after = self.layer(x, initial_state=initial, mask=mask, training=training)
-        finally:
-            self.layer.return_state = False
-        for variable, state, value in zip(variables, states, keras.tree.flatten(after), strict=True):
-            now = keras.ops.stop_gradient(keras.ops.cast(value, variable.dtype))
-            others = keras.ops.cast(state, variable.dtype)
-            variable.assign(now if all_rows else keras.ops.concatenate([now, others[rows:]], 0))
-        return output
-
-    def compute_output_shape(self, shape: Any, *_: Any) -> Any:
-        """Return the shape of the output."""
-        return self.layer.compute_output_shape(shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Return the configuration that rebuilds the layer."""
-        return {**super().get_config(), "layer": keras.saving.serialize_keras_object(self.layer)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Unrolled:
-        """Rebuild the layer."""
-        return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
-
-    def states(self, *, training: bool) -> list[Any]:
-        """Return the variables that hold the state of each slot, `(B, units)`: of training, or of all other calls."""
-        return self._states if training else self._states_apart
-
-
-def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]:
-    """Return the states of a model's `Unrolled` layers: arrays that `numpy.savez` saves and `set_states` takes.
-
-    >>> import keras, numpy as np
-    >>> x, reset = keras.Input(batch_shape=(2, 3, 1)), keras.Input(batch_shape=(2,), dtype="bool")
-    >>> model = keras.Model([x, reset], Unrolled(keras.layers.GRU(4), name="memory")(x, reset=reset))
-    >>> _ = model([np.ones((2, 3, 1)), np.ones(2, bool)])
-    >>> states = get_states(model)
-    >>> {name: state.shape for name, state in states.items()}
-    {'memory/0': (2, 4)}
-    >>> set_states(model, states)
-
-    Args:
-        model: with `Unrolled` layers in it, built.
-        training: those of training; else those of predictions and validation.
-
-    Returns:
-        By the name of the layer and the number of the state, `(slots, units)`.
-    """
-    return {name: np.asarray(variable) for name, variable in _named_states(model, training=training)}
-
-
-def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Give a model's `Unrolled` layers states that `get_states` returned, of this model or of one with other slots.
-
-    Args:
-        model: with layers of the same names.
-        states: arrays `(slots, units)`, the first ones of its slots; those of the others are zeros.
-        training: as for `get_states`.
-
-    Raises:
-        OptionError: the states are of other layers, of other sizes, or of more slots.
-    """
-    variables = dict(_named_states(model, training=training))
-    if set(variables) != set(states):
-        raise OptionError(f"set_states: expected states of {', '.join(variables) or 'none'}, got {', '.join(states)}")
-    arrays = {name: np.asarray(states[name]) for name in variables}
-    for name, variable in variables.items():
-        (slots, units), shape = variable.shape, arrays[name].shape
-        if shape[1:] != (units,) or shape[0] > slots:
-            raise OptionError(f"set_states: {name}: expected at most {slots} slots of {units} units, got {shape}")
-    for name, variable in variables.items():
-        value = np.zeros(variable.shape, arrays[name].dtype)
-        value[: len(arrays[name])] = arrays[name]
-        variable.assign(value)
-
-
-def _named_states(model: Any, *, training: bool) -> Iterator[tuple[str, Any]]:
-    for layer in [model] if isinstance(model, Unrolled) else getattr(model, "layers", ()):
-        if isinstance(layer, Unrolled):
-            yield from ((f"{layer.name}/{i}", state) for i, state in enumerate(layer.states(training=training)))
-        else:
-            yield from _named_states(layer, training=training)
