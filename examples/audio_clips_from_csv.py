@@ -1,8 +1,8 @@
-"""Write audio clips that a CSV file lists, cut into chunks, without ever holding more than a few in memory.
+"""Write the audio clips of a CSV list, cut into chunks, with only a few clips in memory at a time.
 
-The record class says how a CSV row becomes a record, how its samples are loaded (just before they are encoded, and
-dropped after), and how a long clip is cut. Files that cannot be read are left out and counted. The chunks of one clip
-always share a split, and each split gets an `examples.csv` of what went where.
+The record class defines three steps: make a record from a CSV row, load its samples just before they are encoded, and
+cut a long clip into chunks. Unreadable files are left out and counted. All chunks of a clip are in the same split, and
+the `examples.csv` of each split lists the shard and index of each record.
 
     python examples/audio_clips_from_csv.py [output_dir]
 """
@@ -51,7 +51,7 @@ class Clip:
 
 
 def make_clips(folder):
-    """Write forty tones and a broken file, and the CSV that lists them; return its path."""
+    """Write forty tones, a broken file, and a CSV that lists them; return the path of the CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     rows = []

@@ -1,7 +1,7 @@
-"""Clips of JPEG frames of different sizes, resized while they are read, to a recurrent classifier.
+"""Train a recurrent classifier on clips whose JPEG frames have different sizes and are resized while reading.
 
-Each clip shows a disk on noise that moves up, down, left or right. Its frames are stored as the files that a camera
-gave; every camera has a size of its own.
+Each clip shows a disk that moves up, down, left or right over noise. Frames are stored as the JPEG files of a camera;
+each camera has a size of its own.
 
     python examples/classify_clips.py [output_dir]
 """
@@ -27,7 +27,7 @@ class Clip:
 
 
 def clip(number):
-    """Return a clip of 5 to 9 frames, encoded as the files of a camera would be."""
+    """Make a clip of 5 to 9 frames, encoded as JPEG like the files of a camera."""
     random = np.random.default_rng(number)
     height, width = random.integers(30, 60, 2)
     way, steps = number % len(WAYS), random.integers(5, 10)

@@ -1,4 +1,4 @@
-"""Which batching wastes least? `sr.plan` tells from lengths alone; then padded, bucketed and ragged batches are read.
+"""Compare the padding of batching strategies with `sr.plan`, then read padded, bucketed and ragged batches.
 
 python examples/compare_batches.py [output_dir]
 """

@@ -1,4 +1,4 @@
-"""Forecasting: sliding windows of long series, and the steps after each, without a tf.data element for every step.
+"""Forecast with sliding windows over long series, without a tf.data element for every step.
 
 python examples/forecast_windows.py [output_dir]
 """

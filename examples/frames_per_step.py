@@ -1,7 +1,7 @@
 """Store a picture per step in three ways: as a tensor, as PNG and as JPEG.
 
 Each record is a short film of a moving ball: a depth map (float32) and two copies of the same colour frames (uint8).
-PNG and tensors come back to the bit; JPEG is smaller and close, which is why it has to be asked for.
+PNG and tensors are exact. JPEG is smaller but lossy, so you must ask for it.
 
     python examples/frames_per_step.py [output_dir]
 """

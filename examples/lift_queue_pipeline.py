@@ -1,7 +1,7 @@
-"""An input function of TensorFlow 1, unchanged: lifted into tf.data, and its data brought over into a dataset.
+"""Lift an unchanged input function of TensorFlow 1 into tf.data, and write its data as a dataset.
 
-The function is the one that SequenceExample code had to have, as `shuffle_batch` does not pad: files in a queue, a
-reader, a random queue without shapes, and a padding queue with a queue runner. `lift` runs it and gives a dataset.
+The function is typical of SequenceExample code, because `shuffle_batch` does not pad. It has a queue of files, a
+reader, a random queue without shapes, and a padding queue with a queue runner. `lift` returns a `tf.data.Dataset`.
 
     python examples/lift_queue_pipeline.py [output_dir]
 """
@@ -38,7 +38,7 @@ paths = [str(manifest.shard_path("train", shard)) for shard in manifest.splits["
 
 
 def inputs():
-    """Read as many a script did: nothing in here knows of seqrecorder or of tf.data."""
+    """Read with queues, like many old scripts, without seqrecorder and tf.data."""
     file_queue = v1.train.string_input_producer(paths, num_epochs=1, seed=7)
     _, serialized = v1.TFRecordReader().read(file_queue)
     context, sequence = v1.parse_single_sequence_example(

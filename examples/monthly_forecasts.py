@@ -1,4 +1,4 @@
-"""Monthly sales with covariates: forecasts from rolling origins, and of the months to come, in their own unit.
+"""Forecast monthly sales with covariates: from rolling origins, and for the coming months, in their own unit.
 
 python examples/monthly_forecasts.py [output_dir]
 """

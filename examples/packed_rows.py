@@ -1,4 +1,4 @@
-"""Packing: several sequences to a row, for a model that attends to steps of the same segment only.
+"""Pack several sequences into a row, for a model that attends only within segments.
 
 python examples/packed_rows.py [output_dir]
 """
@@ -22,7 +22,7 @@ class Sentence:
 
 
 def sentences():
-    """Yield sentences whose words are mostly of their topic: a tenth of all words each."""
+    """Yield sentences that mostly use the words of their topic, a tenth of all words."""
     random = np.random.default_rng(0)
     for _ in range(4000):
         topic, length = random.integers(10), random.integers(3, 30)

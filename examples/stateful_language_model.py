@@ -1,7 +1,7 @@
-"""Truncated backpropagation through time: a character model of Python's own source, its state going on for a module.
+"""Train a character model of Python's own source by truncated backpropagation through time.
 
-A module has thousands of characters, far more than backpropagation can go through. `sr.Unroll` deals modules to slots,
-50 characters a batch; `sr.keras.Unrolled` keeps the state of each slot, and forgets it where a new module begins.
+A module has thousands of characters, too many for backpropagation through all of them. `sr.Unroll` assigns modules to
+slots, with 50 characters per batch. `sr.keras.Unrolled` keeps the state of each slot until a new module begins.
 
     python examples/stateful_language_model.py [output_dir]
 """

@@ -1,8 +1,8 @@
-"""Store real time series exactly, and draw them from what was stored.
+"""Store real time series exactly, read them back and draw them.
 
-Share prices are whole series, with dates (datetime64) and float64 prices; an EEG is one long recording, which `split`
-cuts into overlapping windows of float32 samples. Both come with matplotlib, which also draws `series.png` into the
-output directory (`pip install matplotlib`).
+Share prices are whole series, with dates (datetime64) and float64 prices. An EEG is one long recording, which `split`
+cuts into overlapping windows of float32 samples. Both data sets come with matplotlib (`pip install matplotlib`), which
+also draws `series.png` in the output directory.
 
     python examples/stocks_and_eeg.py [output_dir]
 """
@@ -42,7 +42,7 @@ class Recording:
 
 
 def shares():
-    """Yield a record for each column of a table of monthly prices; each share has months of its own."""
+    """Yield a record for each column of a table of monthly prices; shares may have different months."""
     with Path(get_sample_data("Stocks.csv", asfileobj=False)).open() as file:
         header, *rows = csv.reader(line for line in file if not line.startswith("#"))
     for column, name in enumerate(header[1:], start=1):

@@ -1,7 +1,7 @@
 """Tag every token of Python functions with its kind: name, number, string, operator, comment, end of a line, ...
 
-Each function of the standard library becomes a record, each token a step. All but the 400 most frequent tokens share
-one id, so that a small recurrent network has to learn the kinds from the tokens around. It takes under two minutes.
+Each function of the standard library is a record, and each token a step. All tokens except the 400 most frequent share
+one id, so a small recurrent network must learn the kinds from neighbouring tokens. It takes under two minutes.
 
     python examples/tag_python_tokens.py [output_dir]
 """

@@ -1,8 +1,8 @@
-"""Feed Keras from records that hold a text, its sparse bag of words, an image and a label.
+"""Feed Keras with records of a text, its sparse bag of words, an image and a label.
 
-Each postcard has a message, which is warm or cold, and a picture, which is bright or dark; the label says both, so
-that text or image alone cannot tell it. Images are stored as PNG files and come back as uint8 arrays; of the bag of
-words only the words that occur are stored.
+Each postcard has a message, warm or cold, and a picture, bright or dark. The label combines both, so neither text nor
+image alone determines it. Images are stored as PNG files and read as uint8 arrays. The bag of words stores only the
+words that occur.
 
     python examples/text_and_image_to_keras.py [output_dir]
 """
@@ -53,7 +53,7 @@ print(f"{first.text!r}: {LABELS[first.label]}, {len(first.bag.indices)} differen
 
 
 def batches(split, **options):
-    """Return batches of ({"bag": ..., "image": ...}, label), which is what `model.fit` takes."""
+    """Read batches of ({"bag": ..., "image": ...}, label) for `model.fit`."""
     inputs = {"bag": "bag", "image": "image"}  # the model's input: the record's field
     return sr.read(directory, split, batch=sr.Pad(64), inputs=inputs, targets="label", **options)
 

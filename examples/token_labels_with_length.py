@@ -1,7 +1,7 @@
-"""The classic of SequenceExample tutorials: tokens with labels, and their number as `length` in the context.
+"""Exchange files with plain TensorFlow: tokens with labels, and their number as `length` in the context.
 
-Shows that nothing is locked in: plain TensorFlow reads what `sr.write` wrote, with the schema's own parsing spec, and
-`sr.read` reads a shard that was written by hand with `tf.train.SequenceExample`.
+This is the classic example of SequenceExample tutorials. Plain TensorFlow reads the files of `sr.write` with the
+parsing spec of the schema, and `sr.read` reads a shard written by hand with `tf.train.SequenceExample`.
 
     python examples/token_labels_with_length.py [output_dir]
 """

@@ -1,4 +1,4 @@
-"""Translation: pairs whose sides have lengths of their own, packed for an encoder-decoder transformer.
+"""Train an encoder-decoder transformer on packed pairs of sentences with two lengths.
 
 python examples/translation_pairs.py [output_dir]
 """
@@ -26,7 +26,7 @@ class Pair:
 
 
 def line(thousand, hundred, ten, one):
-    """Return a number in English, a tab, and the number in German, which says the ones before the tens."""
+    """Return a number in English, a tab, and the number in German, where the ones come before the tens."""
     units = (thousand, "thousand", "tausend"), (hundred, "hundred", "hundert")
     english = [f"{ONES[digit - 1]} {unit} " for digit, unit, _ in units if digit]
     german = [f"{EINER[digit - 1]} {einheit} " for digit, _, einheit in units if digit]
@@ -68,7 +68,7 @@ def forward(x):
 
 
 def same(of, to):
-    """Return which steps are of the same pair, (rows, steps, steps)."""
+    """Return the mask of steps in the same pair, (rows, steps, steps)."""
     return ops.equal(ops.expand_dims(of, 2), ops.expand_dims(to, 1))
 
 

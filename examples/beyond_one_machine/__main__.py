@@ -1,9 +1,9 @@
-"""Beam and Spark write to an S3 server while workers and requests fail; then two workers train on what is there.
+"""Write with Beam and Spark to an S3 server while workers and requests fail; then train with two workers.
 
 python examples/beyond_one_machine [output_dir] [records]
 
-needs `pip install apache-beam pyspark pyarrow fsspec s3fs 'moto[server]'` and a Java runtime. The server is one on this
-machine, and what it has ends with this program. The output directory gets the cache.
+It needs `pip install apache-beam pyspark pyarrow fsspec s3fs 'moto[server]'` and a Java runtime. The server runs on
+this machine and loses its data when the program ends. The output directory has the cache.
 """
 
 import os
@@ -29,7 +29,7 @@ class Sentence:
 
 
 def make(number, lost, flags):
-    """Return a record; whoever is the first to make one of those that are lost fails, or is killed."""
+    """Make a record; the first worker to make one of the chosen records fails or is killed."""
     flag = Path(flags, f"lost-{number}")
     if number in lost and not flag.exists():
         flag.touch()
@@ -61,7 +61,7 @@ def write_by_spark(url, count, lost, flags):
 
 
 def train(url, index):
-    """Train on a share of a dataset and evaluate on one; print which records came."""
+    """Train and evaluate on a share of a dataset; print the keys of its records."""
     import keras
 
     layers = [keras.layers.Embedding(32, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
@@ -74,7 +74,7 @@ def train(url, index):
 
 
 def train_two(url):
-    """Return the keys that two workers had, in processes of their own."""
+    """Train with two workers in processes of their own; return the keys of their records."""
     commands = [[sys.executable, __file__, "train", url, str(index)] for index in range(2)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     return [key for worker in workers for key in worker.communicate()[0].split()]
