@@ -349,14 +349,14 @@ def test_killed_while_saving(data: Path, tmp_path: Path) -> None:
 
 
 TUTORIAL = """
-import json, os, re, signal, sys
+import itertools, json, os, re, signal, sys
 from pathlib import Path
 import keras, numpy as np, tensorflow as tf
 import seqrecorder as sr
 
 page, root = map(Path, sys.argv[1:])
 code = chr(10).join(re.findall(r"^```python\\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
-fit, write = keras.Model.fit, sr.write
+fit, write, fits = keras.Model.fit, sr.write, itertools.count()
 
 class Log(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
@@ -369,7 +369,7 @@ class Log(keras.callbacks.Callback):
 
 def fit_and_log(self, *args, callbacks=(), **options):
     resumes = any(isinstance(callback, sr.keras.Resume) for callback in callbacks)
-    more = [] if resumes else [sr.keras.Resume("state", every=5)]
+    more = [] if resumes else [sr.keras.Resume(f"state{next(fits)}", every=5)]
     return fit(self, *args, callbacks=[Log(), *callbacks, *more], **options)
 
 keras.Model.fit = fit_and_log
