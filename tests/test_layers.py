@@ -44,7 +44,7 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1800, 9),
     "wire": (940, 4),
-    "storage": (2850, 9),
+    "storage": (2840, 9),
     "codec": (3090, 13),
     "dataset": (3810, 15),
     "writing": (2980, 10),
