@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.generations import ASSET_GENERATION, NOTHING, Standing, named, publish, standing
+from seqrecorder.dataset.generations import (
+    ASSET_GENERATION,
+    NOTHING,
+    Standing,
+    named,
+    publish,
+    standing,
+    standing_to_replace,
+)
 from seqrecorder.dataset.manifest import (
     Manifest,
     SplitInfo,
@@ -28,7 +36,7 @@ from seqrecorder.dataset.manifest import (
     read_manifest,
 )
 from seqrecorder.dataset.verify import require_fit
-from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, ManifestError, OptionError, ShardReadError
+from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.storage.cache import cached, fetch
 from seqrecorder.storage.files import (
     ASSETS,
@@ -174,15 +182,7 @@ class Destination:
                 f"there is a dataset at {self.place.url}; choose another destination, or pass overwrite=True",
                 path=self.place.url,
             )
-        try:
-            old = parse_manifest(self.text, Path(self.place.url))
-        except ManifestError as error:
-            raise DatasetExistsError(
-                f"{self.place.at(MANIFEST)} is damaged or not of seqrecorder, so there is no dataset to overwrite; "
-                f"choose another destination ({error})",
-                path=self.place.url,
-            ) from error
-        return Standing(self.text, old, old.generation + 1)
+        return standing_to_replace(self.text, Path(self.place.url), self.place.url)
 
     def publish(
         self,
