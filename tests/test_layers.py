@@ -44,10 +44,10 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 BUDGETS = {
     "schema": (1800, 9),
     "wire": (940, 4),
-    "storage": (2840, 9),
+    "storage": (2830, 9),
     "codec": (3090, 13),
-    "dataset": (3810, 15),
-    "writing": (2980, 10),
+    "dataset": (3800, 15),
+    "writing": (2970, 10),
     "reading": (3990, 22),
     "sources": (1850, 9),
     "analysis": (2660, 9),

@@ -456,7 +456,6 @@ _BOMB_BYTES = 16 << 20
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
-_KNOWN = 4096  # lengths below this one have cached headers
 _LARGE = 64 << 10  # mean bytes above which records are written one by one, without a copy
 
 
@@ -703,22 +702,13 @@ def is_framed(frame: bytes | memoryview) -> bool:
 
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the headers of records of these lengths, uint8 `(n, HEADER)`."""
-    return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
-
-
-@functools.lru_cache(maxsize=_KNOWN)
-def _header(size: int) -> bytes:
-    return frame_headers(np.array([size])).tobytes()
-
-
-@functools.cache
-def _known_headers() -> NDArray[np.uint8]:
-    return _new_headers(np.arange(_KNOWN))
-
-
-def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH.size)
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])
+
+
+@functools.lru_cache(maxsize=4096)
+def _header(size: int) -> bytes:
+    return frame_headers(np.array([size])).tobytes()
 
 
 _TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte
