@@ -167,6 +167,7 @@ class Progress:
         if show and not installed:
             raise OptionError("progress=True needs tqdm: pip install tqdm")
         self._bar: Any = None
+        self._lock = threading.Lock()
         stream: Any = sys.stderr  # a program without a console has none at all
         usable = stream is not None and not stream.closed
         if stream is not None and usable and show is None:
@@ -191,8 +192,9 @@ class Progress:
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Add to the count of finished records."""
-        self._draw(lambda bar: bar.update(count))
+        """Add to the count of finished records, from any thread."""
+        with self._lock:
+            self._draw(lambda bar: bar.update(count))
 
     def close(self) -> None:
         """Stop the bar; its last state stays visible."""

@@ -548,14 +548,9 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
     Raises:
         OSError: the file cannot be read.
     """
-    starts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        for start, _, offsets, end in _hops(file, size, 0):
-            if not offsets or end > size:
-                return None
-            starts.append(start + np.array(offsets, np.int64))
-    return np.concatenate([*starts, np.array([size], np.int64)])
+        walk = walk_plain(file, os.fstat(file.fileno()).st_size, check=False)
+    return None if walk.problem else np.append(0, np.cumsum(walk.lengths + (HEADER + FOOTER)))
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
@@ -604,24 +599,26 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
         raise unreadable(path, error) from error
 
 
-def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
-    """Walk over the frames of an open, uncompressed file from an offset."""
+def walk_plain(file: BinaryIO, size: int, offset: int = 0, *, check: bool = True) -> Walk:
+    """Walk over the frames of an open, uncompressed file from an offset; `check` the CRCs of their lengths."""
     lengths: list[NDArray[np.int64]] = []
     problem = ""
     for start, data, offsets, end in _hops(file, size, offset):
         # The last frame of a block may end outside the file, so its length is checked separately.
         whole = len(offsets) if end <= size else len(offsets) - 1
-        bounds = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
-        headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
-        forged = np.flatnonzero(~_are_genuine(headers))
+        edges = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
+        forged = np.empty(0, np.int64)
+        if check:
+            headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
+            forged = np.flatnonzero(~_are_genuine(headers))
         if forged.size:
             whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
         elif end > size:
             problem = f"ends inside a record of {end - start - offsets[-1] - HEADER - FOOTER} bytes"
         elif not offsets:
             problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
-        lengths.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
-        offset = start + int(bounds[whole])
+        lengths.append(np.diff(edges[: whole + 1]) - (HEADER + FOOTER))
+        offset = start + int(edges[whole])
         if problem:
             break
     return Walk(np.concatenate([np.empty(0, np.int64), *lengths]), problem, offset)
