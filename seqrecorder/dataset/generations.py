@@ -242,17 +242,30 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
             )
         return Standing(text, old, old.generation + 1)
     if overwrite and (dataset / MANIFEST).exists():
-        text = manifest_bytes(dataset)
-        try:
-            old = parse_manifest(text, dataset)
-        except ManifestError as error:
-            raise DatasetExistsError(
-                f"{dataset} cannot be overwritten, since its {MANIFEST} is damaged or not of seqrecorder, so that its "
-                f"files are unknown; remove the directory, or choose another destination ({error})",
-                path=dataset,
-            ) from error
-        return Standing(text, old, old.generation + 1)
+        return standing_to_replace(manifest_bytes(dataset), dataset, dataset)
     return NOTHING
+
+
+def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
+    """Parse the manifest of a dataset that is overwritten, whose files it names.
+
+    Args:
+        text: its text.
+        dataset: the directory.
+        where: the directory, or its URL, for messages.
+
+    Raises:
+        DatasetExistsError: the manifest is damaged or not of a dataset.
+    """
+    try:
+        old = parse_manifest(text, dataset)
+    except ManifestError as error:
+        raise DatasetExistsError(
+            f"{where} cannot be overwritten, since its {MANIFEST} is damaged or not of seqrecorder, so that its "
+            f"files are unknown; remove the directory, or choose another destination ({error})",
+            path=str(where),
+        ) from error
+    return Standing(text, old, old.generation + 1)
 
 
 def clean_destination(destination: Path) -> None:

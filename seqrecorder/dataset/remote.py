@@ -11,13 +11,20 @@ import datetime as dt
 import hashlib
 import re
 import shutil
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
 
-from seqrecorder.dataset.generations import ASSET_GENERATION, NOTHING, Standing, named, publish, standing
+from seqrecorder.dataset.generations import (
+    ASSET_GENERATION,
+    NOTHING,
+    Standing,
+    named,
+    publish,
+    standing,
+    standing_to_replace,
+)
 from seqrecorder.dataset.manifest import (
     Manifest,
     SplitInfo,
@@ -28,7 +35,7 @@ from seqrecorder.dataset.manifest import (
     read_manifest,
 )
 from seqrecorder.dataset.verify import require_fit
-from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, ManifestError, OptionError, ShardReadError
+from seqrecorder.errors import DatasetExistsError, DatasetNotFoundError, OptionError, ShardReadError
 from seqrecorder.storage.cache import cached, fetch
 from seqrecorder.storage.files import (
     ASSETS,
@@ -174,15 +181,7 @@ class Destination:
                 f"there is a dataset at {self.place.url}; choose another destination, or pass overwrite=True",
                 path=self.place.url,
             )
-        try:
-            old = parse_manifest(self.text, Path(self.place.url))
-        except ManifestError as error:
-            raise DatasetExistsError(
-                f"{self.place.at(MANIFEST)} is damaged or not of seqrecorder, so there is no dataset to overwrite; "
-                f"choose another destination ({error})",
-                path=self.place.url,
-            ) from error
-        return Standing(self.text, old, old.generation + 1)
+        return standing_to_replace(self.text, Path(self.place.url), self.place.url)
 
     def publish(
         self,
@@ -225,7 +224,7 @@ class Destination:
 
     def _send(self, files: list[tuple[Wanted, Wanted]], directory: Path, show: bool | None) -> None:  # noqa: FBT001 - see `sr.write`
         listed = self.place.items() if files else {}
-        now, guard = dt.datetime.now(dt.timezone.utc), threading.Lock()
+        now = dt.datetime.now(dt.timezone.utc)
         progress = Progress(show, f"sending {self.place.url}", "bytes")
 
         def send(pair: tuple[Wanted, Wanted]) -> None:
@@ -240,8 +239,7 @@ class Destination:
             # The listing may be out of date, and contain objects that were removed.
             if not (_is_fresh(known, now) and self.place.size(remote.name) == size):
                 self.place.upload(source, remote.name)
-            with guard:
-                progress.advance(local.bytes)
+            progress.advance(local.bytes)
 
         progress.expect(sum(local.bytes for local, _ in files))
         try:
@@ -337,20 +335,15 @@ def pull(
         return final
     old = standing(staging.destination, final.schema, append=False, overwrite=overwrite, compression=final.compression)
     pairs = list(zip(files_of(remote), files_of(final), strict=True))
-    bar, guard = Progress(progress, f"fetching {there.place.url}", "bytes"), threading.Lock()
+    bar = Progress(progress, f"fetching {there.place.url}", "bytes")
     bar.expect(remote.bytes)
-
-    def done(size: int) -> None:
-        with guard:
-            bar.advance(size)
-
     prefix = f".{staging.destination.name}.pulling-"
     fetched = staging.destination.with_name(prefix + hashlib.sha256(there.text).hexdigest()[:16])
     try:
         with cleanup_when_terminated(), staging:  # raises before the transfer if the destination is taken
             with writing("create the directory", fetched):
                 fetched.mkdir(exist_ok=True)
-            fetch(there.place, fetched, [file for file, _ in pairs], done=done)
+            fetch(there.place, fetched, [file for file, _ in pairs], done=bar.advance)
             for file, local in pairs:
                 target = staging.path / local.name
                 target.parent.mkdir(parents=True, exist_ok=True)

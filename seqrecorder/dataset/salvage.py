@@ -44,7 +44,7 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.locks import is_at
 from seqrecorder.storage.processes import ahead, cleanup_when_terminated
 from seqrecorder.storage.publish import Staging
-from seqrecorder.storage.shard import histogram, read_lengths
+from seqrecorder.storage.shard import histogram
 from seqrecorder.storage.tfrecord import UNKNOWN, Loss, check_compression, detect_compression
 
 if TYPE_CHECKING:
@@ -229,8 +229,7 @@ def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
     """Check whether a shard and its lengths have their digests in the manifest, and as many lengths as records."""
     split, shard = job
     try:
-        lengths = inside(manifest.path, f"{split}/{shard.lengths_name}")
-        read_lengths(lengths, max(1, len(manifest.schema.groups)), shard.records, shard.lengths_sha256)
+        manifest.lengths(split, shard)
         return sha256(manifest.shard_path(split, shard)) == shard.sha256
     except DatasetError:
         return False

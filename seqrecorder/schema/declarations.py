@@ -16,7 +16,15 @@ from seqrecorder.errors import SchemaError
 from seqrecorder.schema.conversion import Mismatch, same_bits
 from seqrecorder.schema.display import record_html
 from seqrecorder.schema.dtypes import ElementType, element_type
-from seqrecorder.schema.field import DEFAULT_GROUP, PLAIN_OPTIONS, Field, Kind, Storage, check_together
+from seqrecorder.schema.field import (
+    DEFAULT_GROUP,
+    PLAIN_OPTIONS,
+    Field,
+    Kind,
+    Storage,
+    arguments_of,
+    check_together,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -330,6 +338,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
     _check_collected(cls)
     fields = tuple(_field_of(attribute) for attribute in attrs.fields(cls) if METADATA_KEY in attribute.metadata)
     check_together(cls.__name__, fields)
+    arguments_of(fields)  # what could be written, and not be read again, is refused
     return fields
 
 

@@ -572,7 +572,9 @@ def arguments_of(fields: Sequence[Field]) -> list[str]:
         if unicodedata.normalize("NFKC", field.name) != field.name:  # Python treats such names as equal
             raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
         if not argument.isidentifier() or field.name in taken or "__" in field.name[:2]:
-            raise SchemaError(f"{field.name!r} cannot be the name of a field")
+            raise SchemaError(
+                f"{field.name!r} cannot be the name of a field; call it otherwise, and pass name= to keep it on disk"
+            )
     if len({field.name for field in fields}) < len(fields):
         raise SchemaError(f"two fields have one name: {', '.join(shortened)}")
     return [f.name if name in taken or name in doubled else name for f, name in zip(fields, shortened, strict=True)]

@@ -36,7 +36,7 @@ from seqrecorder.storage.files import (
     write_file,
     writing,
 )
-from seqrecorder.storage.locks import exclusive, lock, unlock
+from seqrecorder.storage.locks import exclusive, lock, remove_abandoned, unlock
 from seqrecorder.storage.processes import in_threads
 
 if TYPE_CHECKING:
@@ -204,13 +204,9 @@ class _Reader:
         """Return the files in use by live processes, with their sizes; remove the lists of dead processes."""
         wanted: dict[Path, int] = {}
         for directory in (root / _READERS).iterdir():
-            with contextlib.suppress(BlockingIOError):
-                descriptor = lock(directory, wait=False)
-                if descriptor is not None:
-                    shutil.rmtree(directory, ignore_errors=True)
-                    unlock(descriptor)
-                    continue
-            for line in (directory / _LIST).read_text(encoding="utf-8").splitlines():
+            remove_abandoned(directory, functools.partial(shutil.rmtree, ignore_errors=True))
+            listed = directory / _LIST
+            for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else ():
                 size, _, name = line.partition(" ")
                 if size == "-":
                     wanted.pop(root / name, None)

@@ -21,12 +21,14 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import spawn
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from seqrecorder.errors import OptionError, SourceError
-from seqrecorder.storage.files import writing
+from seqrecorder.storage.files import fcntl, writing
 from seqrecorder.storage.locks import locked_directory, remove_abandoned, unlock
 
 if TYPE_CHECKING:
@@ -165,6 +167,7 @@ class Progress:
         if show and not installed:
             raise OptionError("progress=True needs tqdm: pip install tqdm")
         self._bar: Any = None
+        self._lock = threading.Lock()
         stream: Any = sys.stderr  # a program without a console has none at all
         usable = stream is not None and not stream.closed
         if stream is not None and usable and show is None:
@@ -189,8 +192,9 @@ class Progress:
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Add to the count of finished records."""
-        self._draw(lambda bar: bar.update(count))
+        """Add to the count of finished records, from any thread."""
+        with self._lock:
+            self._draw(lambda bar: bar.update(count))
 
     def close(self) -> None:
         """Stop the bar; its last state stays visible."""
@@ -209,16 +213,21 @@ class Progress:
 
 _WORTH_SECONDS = 2.0  # of work that is left for one process: to start another takes 0.4 s of a core
 
-# An interrupt reaches the whole group of processes: these ignore it, and the parent kills them. What a library prints
-# goes to stderr, for answers leave by stdout.
+_LOOK_SECONDS = 0.5  # interval at which a child checks whether its parent is alive
+_END_SECONDS = 10  # time for a child to end by itself before it is killed
+_PIPE_BYTES = 1 << 20  # the limit of Linux for unprivileged processes; its default is a sixteenth
+
+# An interrupt reaches the whole group of processes: children ignore it, and the parent ends them. What code of the user
+# or a library prints goes to stderr, since answers leave by stdout.
 _PROGRAM = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-answers = os.fdopen(os.dup(1), "wb")
+items, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
-sys.path[:] = sys.argv[1:]
+sys.path[:] = sys.argv[2:]
 from seqrecorder.storage.processes import serve
-serve(sys.stdin.buffer, answers)
+serve(items, answers, int(sys.argv[1]))
 """
 
 
@@ -245,14 +254,14 @@ def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[
 
 
 def _shared(work: Callable[[T], R], items: Sequence[T], count: int) -> Generator[tuple[T, Future[R]], None, None]:
-    children, idle = [_Child(work) for _ in range(count)], queue.SimpleQueue[_Child]()
+    children, idle = [Child() for _ in range(count)], queue.SimpleQueue[Child]()
     for child in children:
         idle.put(child)
 
     def ask(item: T) -> Any:
         child = idle.get()
         try:
-            return child.ask(item)
+            return child.ask(work, item)
         finally:
             idle.put(child)
 
@@ -262,47 +271,86 @@ def _shared(work: Callable[[T], R], items: Sequence[T], count: int) -> Generator
             yield answer
     finally:
         for child in children:
-            child.end()
+            child.kill()
+        for child in children:
+            child.close()
         answers.close()
 
 
-class _Child:
-    """A process that does some work on one item after the other."""
+class ChildTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
+    """Traceback of an error in a child process."""
 
-    def __init__(self, work: Callable[[Any], Any]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", _PROGRAM, *sys.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._work: Any = work
+    def __str__(self) -> str:
+        return f"\n\n{self.args[0]}"
 
-    def ask(self, item: Any) -> Any:
-        assert self._process.stdin is not None  # noqa: S101 - they are pipes
-        assert self._process.stdout is not None  # noqa: S101
+
+class Child:
+    """A process that calls functions for this one, and ends with it. It imports seqrecorder, not the main script."""
+
+    def __init__(self) -> None:
+        command = spawn.get_command_line()
+        command[command.index("-c") + 1 :] = [_PROGRAM, str(os.getpid()), *sys.path]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - our own
+        self._process, self._items = process, cast("IO[bytes]", process.stdin)
+        self._answers = cast("IO[bytes]", process.stdout)
+        self._work: Any = None
+        for pipe in (self._items, self._answers):
+            with contextlib.suppress(AttributeError, OSError):  # other systems, or too many pipes
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+
+    def ask(self, work: Callable[[T], R], item: T) -> R:
+        """Call a function with an item in the child; return its result, or raise its error.
+
+        Args:
+            work: a function of a module, or a `functools.partial` of one; sent once if it stays the same.
+            item: its argument, which is pickled.
+
+        Raises:
+            SourceError: the process has ended.
+        """
         try:
-            pickle.dump((self._work, item), self._process.stdin, pickle.HIGHEST_PROTOCOL)
-            self._process.stdin.flush()
-            answer, error = pickle.load(self._process.stdout)  # noqa: S301 - from our own child
+            pickle.dump((None if work is self._work else work, item), self._items, pickle.HIGHEST_PROTOCOL)
+            self._items.flush()
+            answer, error, trace = pickle.load(self._answers)  # noqa: S301 - from our own child
         except (OSError, EOFError, pickle.UnpicklingError) as broken:
-            code = self._process.wait()
             raise SourceError(
-                f"a worker process ended with exit code {code}: was it killed, or out of memory? See its output above"
+                f"a worker process ended with exit code {self._process.wait()}: was it killed, or out of memory? See "
+                "its output above"
             ) from broken
-        self._work = None  # it has that now
+        self._work = work
         if error is not None:
-            raise error
-        return answer
+            raise error from ChildTraceback(trace)
+        return cast("R", answer)
 
-    def end(self) -> None:
+    def let_go(self) -> None:
+        """Let the process end by itself: it gets no more items."""
+        with contextlib.suppress(OSError):  # what was not flushed
+            self._items.close()
+
+    def kill(self) -> None:
+        """Kill the process."""
         self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(OSError):  # what was not flushed
-                if pipe is not None:
-                    pipe.close()
+
+    def close(self) -> None:
+        """Wait until the process has ended; kill it after a while."""
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.let_go()
+        self._answers.close()
 
 
-def serve(items: Any, answers: Any) -> None:
-    """Answer items in a child until the parent closes the pipe, or is gone."""
+def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
+    """Answer items in a child until the parent closes the pipe, or is gone.
+
+    Args:
+        items: pipe from the parent.
+        answers: pipe to the parent.
+        parent: process ID of the parent.
+    """
+    threading.Thread(target=_end_with, args=(parent,), name="seqrecorder-lifeline", daemon=True).start()
     work: Any = None
     while True:
         try:
@@ -311,11 +359,19 @@ def serve(items: Any, answers: Any) -> None:
             return
         work = sent or work
         try:
-            answer = pickle.dumps((work(item), None), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:  # noqa: BLE001 - raised in the parent
-            answer = pickle.dumps((None, portable(error)))
+            answer = pickle.dumps((work(item), None, ""), pickle.HIGHEST_PROTOCOL)
+        except BaseException as error:  # noqa: BLE001 - raised in the parent
+            answer = pickle.dumps((None, portable(error), traceback.format_exc()))
         answers.write(answer)
         answers.flush()
+        del item, answer
+
+
+def _end_with(parent: int) -> None:
+    """End this process once its parent has ended, whatever it is doing."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def portable(error: BaseException) -> BaseException:

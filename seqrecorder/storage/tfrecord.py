@@ -79,22 +79,14 @@ OCTET_TABLE = _crc_table()
 
 
 def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Compute the masked CRC-32C of each row of a uint8 matrix, column by column: rows should be short.
+    """Compute the masked CRC-32C of each row of a uint8 matrix of 8 columns, such as the lengths of records.
 
     >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
     >>> hex(masked_crc32c(rows)[0])
     '0x3e04b2ea'
     """
-    registers = np.full(rows.shape[0], _ONES, np.uint32)
-    rows = np.ascontiguousarray(rows)
-    pairs = rows.shape[1] // 2
-    if pairs:
-        table = _table_of_pairs()
-        for column in np.ascontiguousarray(rows[:, : 2 * pairs].reshape(-1, pairs, 2).view("<u2")[..., 0].T):
-            registers = table.take((registers & np.uint32(0xFFFF)) ^ column) ^ (registers >> np.uint32(16))
-    for column in rows[:, 2 * pairs :].T:
-        registers = OCTET_TABLE[(registers ^ column) & 0xFF] ^ (registers >> np.uint32(8))
-    return _masked(registers)
+    words: NDArray[np.uint32] = np.ascontiguousarray(rows).view("<u4")
+    return _masked(_of_rows(words ^ np.array([_ONES, 0], np.uint32)))
 
 
 def masked_crc32c_of_spans(
@@ -464,7 +456,6 @@ _BOMB_BYTES = 16 << 20
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST_BLOCK = 1 << 18
-_KNOWN = 4096  # lengths below this one have cached headers
 _LARGE = 64 << 10  # mean bytes above which records are written one by one, without a copy
 
 
@@ -557,14 +548,9 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
     Raises:
         OSError: the file cannot be read.
     """
-    starts: list[NDArray[np.int64]] = []
     with open_source(path, buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        for start, _, offsets, end in _hops(file, size, 0):
-            if not offsets or end > size:
-                return None
-            starts.append(start + np.array(offsets, np.int64))
-    return np.concatenate([*starts, np.array([size], np.int64)])
+        walk = walk_plain(file, os.fstat(file.fileno()).st_size, check=False)
+    return None if walk.problem else np.append(0, np.cumsum(walk.lengths + (HEADER + FOOTER)))
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
@@ -613,24 +599,26 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
         raise unreadable(path, error) from error
 
 
-def walk_plain(file: BinaryIO, size: int, offset: int = 0) -> Walk:
-    """Walk over the frames of an open, uncompressed file from an offset."""
+def walk_plain(file: BinaryIO, size: int, offset: int = 0, *, check: bool = True) -> Walk:
+    """Walk over the frames of an open, uncompressed file from an offset; `check` the CRCs of their lengths."""
     lengths: list[NDArray[np.int64]] = []
     problem = ""
     for start, data, offsets, end in _hops(file, size, offset):
         # The last frame of a block may end outside the file, so its length is checked separately.
         whole = len(offsets) if end <= size else len(offsets) - 1
-        bounds = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
-        headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
-        forged = np.flatnonzero(~_are_genuine(headers))
+        edges = np.array([*offsets[:whole], end - start if end <= size else offsets[-1]], np.int64)
+        forged = np.empty(0, np.int64)
+        if check:
+            headers = np.frombuffer(data, np.uint8)[np.array(offsets, np.int64)[:, None] + np.arange(HEADER)]
+            forged = np.flatnonzero(~_are_genuine(headers))
         if forged.size:
             whole, problem = int(forged[0]), "holds no TFRecord header here (CRC differs)"
         elif end > size:
             problem = f"ends inside a record of {end - start - offsets[-1] - HEADER - FOOTER} bytes"
         elif not offsets:
             problem = f"ends inside a record's header, {len(data)} bytes of {HEADER}"
-        lengths.append(np.diff(bounds[: whole + 1]) - (HEADER + FOOTER))
-        offset = start + int(bounds[whole])
+        lengths.append(np.diff(edges[: whole + 1]) - (HEADER + FOOTER))
+        offset = start + int(edges[whole])
         if problem:
             break
     return Walk(np.concatenate([np.empty(0, np.int64), *lengths]), problem, offset)
@@ -711,22 +699,13 @@ def is_framed(frame: bytes | memoryview) -> bool:
 
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the headers of records of these lengths, uint8 `(n, HEADER)`."""
-    return _known_headers().take(lengths, axis=0) if int(lengths.max(initial=0)) < _KNOWN else _new_headers(lengths)
-
-
-@functools.lru_cache(maxsize=_KNOWN)
-def _header(size: int) -> bytes:
-    return frame_headers(np.array([size])).tobytes()
-
-
-@functools.cache
-def _known_headers() -> NDArray[np.uint8]:
-    return _new_headers(np.arange(_KNOWN))
-
-
-def _new_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH.size)
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])
+
+
+@functools.lru_cache(maxsize=4096)
+def _header(size: int) -> bytes:
+    return frame_headers(np.array([size])).tobytes()
 
 
 _TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
     Offsets = NDArray[np.int64]
     Flags = NDArray[np.bool_]
@@ -278,12 +279,12 @@ MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
 
 
 @attrs.frozen(eq=False)
-class Messages:
-    """Messages in a buffer.
+class Spans:
+    """Bounds of messages inside a buffer.
 
     Attributes:
-        data: uint8, with `ROOM` bytes behind the last message.
-        starts: where each begins, int64.
+        data: uint8, with `ROOM` bytes behind the last one.
+        starts: where each begins, int64; -1 for one that is not there.
         stops: where each ends.
     """
 
@@ -291,19 +292,44 @@ class Messages:
     starts: Offsets
     stops: Offsets
 
+    def __len__(self) -> int:
+        return self.starts.size
+
+    @property
+    def sizes(self) -> Offsets:
+        """Bytes of each."""
+        return self.stops - self.starts
+
+    def take(self, which: Any) -> Self:
+        """Select spans, without a copy."""
+        return type(self)(self.data, self.starts[which], self.stops[which])
+
+    def joined(self) -> NDArray[np.uint8]:
+        """Concatenate the bytes of all spans, with `ROOM` at the end; a single span is not copied."""
+        sizes = self.sizes
+        if sizes.size == 1:
+            return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
+        if int(sizes.sum()) > LARGE_SPAN * sizes.size:
+            view = self.data.data
+            pieces = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
+            return np.frombuffer(bytearray().join([*pieces, bytes(ROOM)]), np.uint8)
+        return copied_rows(self.data, self.starts, sizes, ROOM)
+
+
+@attrs.frozen(eq=False)
+class Messages(Spans):
+    """Whole messages in a buffer, of which none is missing."""
+
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
         """Copy bytes objects into a buffer of messages."""
         edges = bounds(np.fromiter(map(len, rows), np.int64, len(rows)))
         return cls(np.frombuffer(b"".join([*rows, bytes(ROOM)]), np.uint8), edges[:-1], edges[1:])
 
-    def __len__(self) -> int:
-        return self.starts.size
-
     @property
     def nbytes(self) -> int:
         """Bytes of all."""
-        return int((self.stops - self.starts).sum())
+        return int(self.sizes.sum())
 
     def __getitem__(self, number: int) -> bytes:
         return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
@@ -311,10 +337,6 @@ class Messages:
     def view(self, number: int) -> memoryview:
         """Return a message, without a copy."""
         return self.data[int(self.starts[number]) : int(self.stops[number])].data
-
-    def take(self, which: Any) -> Messages:
-        """Select messages, without a copy."""
-        return Messages(self.data, self.starts[which], self.stops[which])
 
     def rows(self) -> list[bytes]:
         """Return the messages as bytes objects."""
@@ -340,44 +362,6 @@ class Messages:
         starts, stops = self.starts.copy(), self.stops.copy()
         starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
         return Messages(np.concatenate([self.data, others.data]), starts, stops)
-
-
-@attrs.frozen(eq=False)
-class Spans:
-    """Bounds of messages inside a buffer.
-
-    Attributes:
-        data: uint8, with `ROOM` bytes behind the last one.
-        starts: where each begins, int64; -1 for one that is not there.
-        stops: where each ends.
-    """
-
-    data: NDArray[np.uint8]
-    starts: Offsets
-    stops: Offsets
-
-    def __len__(self) -> int:
-        return self.starts.size
-
-    @property
-    def sizes(self) -> Offsets:
-        """Bytes of each."""
-        return self.stops - self.starts
-
-    def take(self, which: Any) -> Spans:
-        """Select spans."""
-        return Spans(self.data, self.starts[which], self.stops[which])
-
-    def joined(self) -> NDArray[np.uint8]:
-        """Concatenate the bytes of all spans, with `ROOM` at the end; a single span is not copied."""
-        sizes = self.sizes
-        if sizes.size == 1:
-            return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
-        if int(sizes.sum()) > LARGE_SPAN * sizes.size:
-            view = self.data.data
-            pieces = [view[i:j] for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
-            return np.frombuffer(bytearray().join([*pieces, bytes(ROOM)]), np.uint8)
-        return copied_rows(self.data, self.starts, sizes, ROOM)
 
 
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import itertools
 import json
 import logging
 import operator
@@ -68,7 +67,7 @@ from seqrecorder.writing.writer import KEYS, WriteOptions, warn_of_missed_shares
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -105,9 +104,14 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
     readers = [*map(SortedHashes, files)]
     if old.manifest is not None and old.text is not None:
         known = open_key_index(old.manifest.path, old.text, keys.needs)
-        earlier = [known] if known is not None else list(_runs(keys.stored(old.manifest, old.manifest.splits), scratch))
-        owners += [(old.manifest.where, old.manifest)] * len(earlier)
-        readers += earlier
+        if known is None:
+            path = scratch / f".{KEYS}"
+            stored = map(key_hashes, keys.stored(old.manifest, old.manifest.splits))
+            hashes = np.unique(np.concatenate([np.empty(0, np.uint64), *stored]))
+            write_file(path, hashes.astype("<u8", copy=False).tobytes())
+            known = SortedHashes(path)
+        owners.append((old.manifest.where, old.manifest))
+        readers.append(known)
     index = np.empty(0, np.uint64)
     for hashes in merged_hashes(readers):
         doubled = hashes[1:][hashes[1:] == hashes[:-1]]
@@ -118,23 +122,6 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
         index = np.unique(hashes) if doubled.size else hashes
     has_hooks = any(part.manifest.metadata.get(HOOKS, True) for part in parts)
     return None if has_hooks or sum(map(len, readers)) > MOST_INDEXED else index
-
-
-def _runs(keys: Iterator[list[Any]], scratch: Path) -> Iterator[SortedHashes]:
-    """Yield files of the hashes of keys, each with as many as are sorted at once."""
-    hashes = map(key_hashes, keys)
-    for number in itertools.count():
-        waiting, count = list[Any](), 0
-        for block in hashes:
-            waiting.append(block)
-            count += block.size
-            if count >= MOST_INDEXED:
-                break
-        if not count:
-            return
-        path = scratch / f".{KEYS}-{number}"
-        write_file(path, np.unique(np.concatenate(waiting)).astype("<u8", copy=False).tobytes())
-        yield SortedHashes(path)
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:

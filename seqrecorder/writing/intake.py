@@ -621,7 +621,7 @@ class RecordIntake:
     def add_columns(self, columns: Any, split: str | None) -> None:
         """Take many records as columns."""
         self.placement.check_split(split)
-        self._go_through([columns], lambda batch: self._encode_columns(*self._check_columns(batch), split))
+        self._add_batches(lambda: iter([given_columns(self._schema, columns)]), split)
 
     def add_all(self, stream: RecordStream) -> None:
         """Take all records of a source, one by one, or in batches if it has columns."""
@@ -726,7 +726,7 @@ class RecordIntake:
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
-            self._go_through(self._iterate_columns(source), lambda pair: self._encode_columns(pair[0], pair[1], split))
+            self._add_batches(source.columns, split)
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
@@ -741,23 +741,18 @@ class RecordIntake:
         store = rows.store.forward()
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
-    def _check_columns(self, columns: Any) -> tuple[dict[str, Column], int]:
-        with self._number_errors():
-            return given_columns(self._schema, columns)
+    def _add_batches(self, batches: Callable[[], Iterator[tuple[dict[str, Column], int]]], split: str | None) -> None:
+        """Take batches of columns; the position in an error becomes that among all records."""
 
-    def _iterate_columns(self, source: ColumnSource) -> Iterator[tuple[dict[str, Column], int]]:
-        with self._number_errors():
-            yield from source.columns()
+        def numbered() -> Iterator[tuple[dict[str, Column], int]]:
+            first = self.position
+            try:
+                yield from batches()
+            except RecordError as error:
+                error.position = None if error.position is None else error.position + first
+                raise
 
-    @contextlib.contextmanager
-    def _number_errors(self) -> Iterator[None]:
-        """Shift the position in an error from the batch to the whole source."""
-        first = self.position
-        try:
-            yield
-        except RecordError as error:
-            error.position = None if error.position is None else error.position + first
-            raise
+        self._go_through(numbered(), lambda batch: self._encode_columns(batch[0], batch[1], split))
 
     def _encode_columns(self, columns: dict[str, Column], size: int, split: str | None) -> None:
         for count, part in cut(columns, size):

@@ -330,21 +330,9 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
 _AT_ONCE = 4  # shards that are sent at a time; each takes space on this disk until then
 
 
-@attrs.frozen
-class ShardFiles:
-    """A complete shard and its lengths.
-
-    Attributes:
-        name: name of its file.
-        bytes: size of its file.
-        sha256: digest of its file, in hex.
-        lengths_sha256: digest of the file of lengths, in hex.
-    """
-
-    name: str
-    bytes: int
-    sha256: str
-    lengths_sha256: str
+def _facts(name: str, path: Path, sha256: str, lengths_sha256: str) -> dict[str, Any]:
+    """Collect the attributes of `ShardInfo` that are known once a shard is complete."""
+    return {"name": name, "bytes": path.stat().st_size, "sha256": sha256, "lengths_sha256": lengths_sha256}
 
 
 class EarlyUploads:
@@ -360,9 +348,9 @@ class EarlyUploads:
     def __init__(self, destination: Destination) -> None:
         self._destination, self.sent = destination, set[str]()
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="seqrecorder-uploads")
-        self._running: deque[Future[ShardFiles]] = deque()
+        self._running: deque[Future[dict[str, Any]]] = deque()
 
-    def send(self, split: str, name: str, shard: ShardWriter) -> Future[ShardFiles]:
+    def send(self, split: str, name: str, shard: ShardWriter) -> Future[dict[str, Any]]:
         """Begin to send a closed shard; wait for the oldest one if too many are being sent.
 
         Args:
@@ -378,11 +366,11 @@ class EarlyUploads:
         self._running.append(submit(self._pool, self._send, (split, name, shard)))
         return self._running[-1]
 
-    def _send(self, task: tuple[str, str, ShardWriter]) -> ShardFiles:
+    def _send(self, task: tuple[str, str, ShardWriter]) -> dict[str, Any]:
         split, name, shard = task
         digests = shard.digest.finish(), sha256(shard.lengths_path)
         name = unique_name(name, *digests, self._destination.label)
-        files = ShardFiles(name, shard.path.stat().st_size, *digests)
+        files = _facts(name, shard.path, *digests)
         for path, remote in ((shard.path, name), (shard.lengths_path, lengths_name(name))):
             self._destination.place.upload(path, f"{split}/{remote}")
             self.sent.add(f"{split}/{remote}")
@@ -452,7 +440,7 @@ class SplitWriter:
         self.name, self.directory, self.options, self.start = name, directory, options, start
         self._open_shards = open_shards or OpenShards()
         self._uploads = uploads
-        self._sent: list[Future[ShardFiles]] = []  # of the first shards
+        self._sent: list[Future[dict[str, Any]]] = []  # of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
         self._closed: list[ShardInfo] = []  # the first shards, still without names, sizes and digests
@@ -600,18 +588,18 @@ class SplitWriter:
         infos, filled = [], self.start
         for index, (files, info) in enumerate(zip(self._finish_files(), self._closed, strict=True)):
             start, step = (filled, 1) if self.options.shards is None else (self.start + index, len(self._shards))
-            infos.append(attrs.evolve(info, **attrs.asdict(files), start=start, step=step))
+            infos.append(attrs.evolve(info, **files, start=start, step=step))
             filled += info.records
         return SplitInfo(self.name, tuple(infos))
 
-    def _finish_files(self) -> list[ShardFiles]:
+    def _finish_files(self) -> list[dict[str, Any]]:
         """Name all shards, and wait for the uploads."""
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
         paths = [self._rename(index) for index in range(len(self._sent), len(self._shards))]
         kept = [
-            ShardFiles(path.name, path.stat().st_size, digest, lengths_digest)
+            _facts(path.name, path, digest, lengths_digest)
             for path, digest, lengths_digest in zip(paths, digests, lengths_digests, strict=True)
         ]
         return [*(sent.result() for sent in self._sent), *kept]

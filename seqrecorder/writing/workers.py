@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import importlib.util
 import logging
 import math
-import os
 import pickle
 import queue
-import struct
-import subprocess
 import sys
 import threading
 import time
-import traceback
 from concurrent.futures import Future
 from multiprocessing import spawn
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 from seqrecorder.errors import OptionError, SeqrecorderError, SourceError
 from seqrecorder.schema.schema import Schema
-from seqrecorder.storage.processes import cores, portable
+from seqrecorder.storage.processes import Child, cores
 from seqrecorder.wire.byte_rows import sizes
 from seqrecorder.writing.columns import Block
 from seqrecorder.writing.intake import LifeCycle
@@ -39,38 +34,14 @@ if TYPE_CHECKING:
     from seqrecorder.writing.columns import Sources
 
 
-_LOOK_SECONDS = 0.5  # interval at which a worker checks whether its parent is alive
-_END_SECONDS = 10  # time for a worker to end by itself before it is killed
 _RESULT_BYTES = 32 << 20  # a worker returns its results at this size, and encodes the rest of the chunk later
-_SIZE = struct.Struct("<q")
-_PIPE_BYTES = 1 << 20  # the limit of Linux for unprivileged processes; its default is a sixteenth
 
-# An interrupt reaches the whole group of processes: workers ignore it, and the parent ends them.
-_PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-tasks, results, parent = map(int, sys.argv[1:4])
-sys.path[:] = sys.argv[4:]
-from seqrecorder.writing.workers import serve
-serve(tasks, results, parent)
-"""
-
-_state = {"starts": False}
+_state: dict[str, Any] = {"starts": False}  # of a worker, and its `LifeCycle`
 
 
 def is_starting() -> bool:
     """Check whether this is a worker that runs the main script to import its classes."""
-    return _state["starts"]
-
-
-class WorkerTraceback(Exception):  # noqa: N818 - the cause of an error, never raised
-    """Traceback of an error in a worker."""
-
-    def __str__(self) -> str:
-        return f"\n\n{self.args[0]}"
-
-
-# In the process that writes -----------------------------------------------------------------------------------------
+    return bool(_state["starts"])
 
 
 def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
@@ -86,168 +57,34 @@ def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -
     return pickle.dumps(preparation), pickle.dumps((record_class, dict(params), rows))
 
 
-class WorkerProcess:
-    """A worker process, as seen from the process that writes.
-
-    Args:
-        begin: the start messages from `instructions`.
-
-    Raises:
-        SourceError: the process cannot start; the message says why.
-    """
-
-    def __init__(self, begin: tuple[bytes, bytes]) -> None:
-        tasks, ours = os.pipe()
-        theirs, results = os.pipe()[::-1]
-        self._tasks, self._results = os.fdopen(ours, "wb", buffering=0), os.fdopen(results, "rb")
-        for pipe in (ours, theirs):
-            with contextlib.suppress(ImportError, AttributeError, OSError):
-                import fcntl
-
-                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        command = spawn.get_command_line()
-        command[command.index("-c") + 1 :] = [_PROGRAM, *map(str, (tasks, theirs, os.getpid())), *sys.path]
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - our own command
-                command, stdin=subprocess.DEVNULL, pass_fds=(tasks, theirs)
-            )
-        finally:
-            os.close(tasks)
-            os.close(theirs)
-        self._begin = begin
-
-    def wait_until_ready(self) -> None:
-        """Wait until the worker is ready.
-
-        Raises:
-            SourceError: the worker failed to start; the message says why.
-        """
-        try:
-            for message in self._begin:
-                _send(self._tasks, message)
-            problem = pickle.loads(_receive(self._results))  # noqa: S301 - from our own child
-        except (EOFError, OSError) as error:
-            raise SourceError("a worker process ended while it started; see its output above") from error
-        if problem:
-            raise SourceError(problem)
-
-    def work(self, pickled: bytes, start: int) -> tuple[list[Block], int]:
-        """Encode a chunk from the source `start` on, up to a limit of memory; return its blocks and the next source.
-
-        Args:
-            pickled: the sources, as `PoolEncoder` pickles them.
-            start: index of the first source to encode.
-
-        Raises:
-            EOFError: the process has ended.
-            BaseException: the error that the worker raised.
-        """
-        try:
-            _send(self._tasks, _SIZE.pack(start) + pickled)
-            answer = _receive(self._results)
-        except OSError as broken:
-            raise EOFError from broken
-        blocks, done, error, trace = pickle.loads(answer)  # noqa: S301 - from our own child
-        if error is not None:
-            raise error from WorkerTraceback(trace)
-        return blocks, done
-
-    def let_go(self) -> None:
-        """Let the worker end by itself: it gets no more chunks."""
-        with contextlib.suppress(OSError):
-            self._tasks.close()
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self._process.kill()
-
-    def close(self) -> None:
-        """Wait until the process has ended; kill it after a while."""
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self.let_go()
-        self._results.close()
-
-
-def _send(pipe: IO[bytes], data: bytes) -> None:
-    for chunk in (_SIZE.pack(len(data)), data):
-        left = memoryview(chunk)
-        while left:
-            left = left[pipe.write(left) :]
-
-
-def _receive(pipe: IO[bytes]) -> bytes:
-    header = pipe.read(_SIZE.size)
-    size = _SIZE.unpack(header)[0] if len(header) == _SIZE.size else 0
-    data = pipe.read(size)
-    if not size or len(data) < size:
-        raise EOFError
-    return data
-
-
 # In the worker ------------------------------------------------------------------------------------------------------
 
 
-def serve(tasks: int, results: int, parent: int) -> None:
-    """Encode chunks in a worker process until the parent closes the pipe.
-
-    Args:
-        tasks: descriptor of the pipe from the parent.
-        results: descriptor of the pipe to the parent.
-        parent: process ID of the parent.
-    """
-    for descriptor in (tasks, results):
-        os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
-    threading.Thread(target=_end_with, args=(parent,), name="seqrecorder-lifeline", daemon=True).start()
-    source, sink = os.fdopen(tasks, "rb"), os.fdopen(results, "wb", buffering=0)
-    try:
-        life_cycle = _begin(_receive(source), source)
-    except BaseException as error:  # noqa: BLE001 - the parent reports it
-        _send(sink, pickle.dumps(f"{type(error).__name__}: {error}"))
-        return
-    _send(sink, pickle.dumps(None))
-    while True:
-        try:
-            data = _receive(source)
-        except EOFError:
-            return
-        try:
-            answer = pickle.dumps((*_work(life_cycle, data), None, ""), pickle.HIGHEST_PROTOCOL)
-        except BaseException as error:  # noqa: BLE001 - raised in the parent
-            answer = pickle.dumps(([], 0, portable(error), traceback.format_exc()))
-        _send(sink, answer)
-        del data, answer
-
-
-def _begin(preparation: bytes, source: IO[bytes]) -> LifeCycle:
+def _prepare(preparation: bytes) -> None:
+    """Run the main script in a worker, without TensorFlow."""
     _state["starts"] = True
     _stand_in_for_tensorflow()
     spawn.prepare(pickle.loads(preparation))  # noqa: S301 - from the parent
     _state["starts"] = False
-    record_class, params, rows = pickle.loads(_receive(source))  # noqa: S301
-    return LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
-def _end_with(parent: int) -> None:
-    """End this process once its parent has ended: a killed parent cannot stop its workers."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    os._exit(1)
+def _begin(data: bytes) -> None:
+    """Set up the hooks and the encoding of a worker."""
+    record_class, params, rows = pickle.loads(data)  # noqa: S301 - from the parent
+    _state["life_cycle"] = LifeCycle(Schema.of(record_class), params, rows=rows)
 
 
-def _work(life_cycle: LifeCycle, data: bytes) -> tuple[list[Block], int]:
-    start = _SIZE.unpack_from(data)[0]
-    task: Any = pickle.loads(memoryview(data)[_SIZE.size :])  # noqa: S301 - from the parent
-    blocks, size = list[Any](), 0
-    for block in life_cycle.encode(task.between(start, None) if start else task):
+def _encode(task: tuple[bytes, int]) -> _Result:
+    """Encode a chunk from a source on, up to a limit of memory; return its blocks and the next source."""
+    pickled, start = task
+    sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
+    blocks, size = list[Block](), 0
+    for block in _state["life_cycle"].encode(sources.between(start, None) if start else sources):
         blocks.append(block)
         size += int(sizes(block.data).sum())
         if size >= _RESULT_BYTES and block.done:
             return blocks, start + block.done
-    return blocks, len(task.records)
+    return blocks, len(sources.records)
 
 
 class _Tensorflow(ModuleType):
@@ -302,7 +139,7 @@ class _Pool:
         self._tasks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed, self._ready = False, 0
-        self._processes: list[WorkerProcess] = []
+        self._processes: list[Child] = []
         self._threads = [
             threading.Thread(target=self._serve, args=(begin,), name="seqrecorder-worker", daemon=True)
             for _ in range(workers)
@@ -337,17 +174,18 @@ class _Pool:
             with self._lock:
                 if self._closed:
                     return
-                process = WorkerProcess(begin)
+                process = Child()
                 self._processes.append(process)
-            process.wait_until_ready()
-        except Exception as error:  # noqa: BLE001 - after any error this process encodes alone
-            self.problem = self.problem or str(error)
+            for step, message in zip((_prepare, _begin), begin, strict=True):
+                process.ask(step, message)
+        except BaseException as error:  # noqa: BLE001 - after any error this process encodes alone
+            self.problem = self.problem or f"{type(error).__name__}: {error}"
             return
         with self._lock:
             self._ready += 1
         while (chunk := self._tasks.get()) is not None:
             try:
-                chunk.future.set_result(process.work(chunk.pickled, chunk.start))
+                chunk.future.set_result(process.ask(_encode, (chunk.pickled, chunk.start)))
             except BaseException as error:  # noqa: BLE001 - the future raises it to its consumer
                 chunk.future.set_exception(error)
             del chunk
@@ -524,8 +362,6 @@ class PoolEncoder:
             blocks, done = chunk.future.result()
         except SeqrecorderError:
             raise
-        except EOFError as error:
-            raise SourceError("a worker process died: was it killed, or out of memory?") from error
         except Exception as error:
             first, last = chunk.positions[[0, -1]].tolist()
             raise SourceError(

@@ -396,3 +396,20 @@ def test_fields_whose_short_names_are_no_arguments_are_read(tmp_path: Any) -> No
     for record in (next(iter(sr.read_records(tmp_path / "d"))), sr.open(tmp_path / "d")["train"]["k"]):
         assert (record.a, record._a, record._class, record._self) == (1, "k", "x", 2)
     assert next(iter(sr.read_records(tmp_path / "d", schema=Odd))) == Odd(a=1, b="k", cls="x", me=2)
+
+
+def test_a_field_that_no_rebuilt_class_can_have_is_refused() -> None:
+    """A field named `self` could be written and not be read; `name=` stores one under that name."""
+
+    @attrs.define
+    class Odd:
+        self: int = sr.context("int64", alias="me")
+
+    with pytest.raises(sr.SchemaError, match="'self' cannot be the name of a field; call it otherwise, and pass name="):
+        sr.Schema.of(Odd)
+
+    @sr.record
+    class Even:
+        me: int = sr.context("int64", name="self")
+
+    assert Even(me=1) == sr.Schema.of(Even).decode(sr.Schema.of(Even).encode(Even(me=1)))

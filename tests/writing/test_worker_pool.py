@@ -18,9 +18,10 @@ from workers_at_once import at_once
 from written_records import Clip, Tokens
 
 import seqrecorder as sr
+from seqrecorder.storage.processes import ChildTraceback
 from seqrecorder.writing import workers as worker_pool
 from seqrecorder.writing.columns import Block
-from seqrecorder.writing.workers import WorkerTraceback, _Costs
+from seqrecorder.writing.workers import _Costs
 
 
 def digest(directory: Path) -> str:
@@ -51,7 +52,7 @@ def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
     with pytest.raises(sr.RecordError, match="record 7: Clip.load failed: RuntimeError: no such clip") as caught:
         sr.write([*clips(), Clip("broken", size=1)], tmp_path / "broken", workers=2)
     assert not (tmp_path / "broken").exists()
-    assert isinstance(caught.value.__cause__, WorkerTraceback)
+    assert isinstance(caught.value.__cause__, ChildTraceback)
     assert "in load" in str(caught.value.__cause__)
 
 
@@ -102,7 +103,7 @@ def test_where_workers_do_not_pay(
 ) -> None:
     """Where the copy takes longer than the encoding, it is said once, and no process is started."""
     monkeypatch.setattr(_Costs, "verdict", property(lambda _: False))
-    monkeypatch.setattr(worker_pool, "WorkerProcess", None)
+    monkeypatch.setattr(worker_pool, "Child", None)
     with caplog.at_level(logging.INFO, "seqrecorder"):
         manifest = sr.write(clips(), tmp_path / "c", params={"length": 1000}, workers=workers)
     assert manifest.records == 9
@@ -180,7 +181,9 @@ def test_records_that_cannot_be_pickled(tmp_path: Path, caplog: pytest.LogCaptur
 @pytest.mark.usefixtures("workers_take_over")
 def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     """The death of a worker is an error, and no dataset."""
-    with pytest.raises(sr.SourceError, match="a worker process died: was it killed, or out of memory"):
+    with pytest.raises(
+        sr.SourceError, match="a worker process ended with exit code -9: was it killed, or out of memory"
+    ):
         sr.write([Held(number, kills=number == 20) for number in range(30)], tmp_path / "d", workers=2)
     assert not list(tmp_path.iterdir())
 
