@@ -63,9 +63,9 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.cutoffs import Cutoff as Cutoff
     from seqrecorder.dataset.cutoffs import cutoffs as cutoffs
     from seqrecorder.dataset.manifest import Manifest as Manifest
-    from seqrecorder.dataset.remote import clean as clean
-    from seqrecorder.dataset.remote import pull as pull
-    from seqrecorder.dataset.remote import push as push
+    from seqrecorder.dataset.push_pull import clean as clean
+    from seqrecorder.dataset.push_pull import pull as pull
+    from seqrecorder.dataset.push_pull import push as push
     from seqrecorder.dataset.salvage import Salvage as Salvage
     from seqrecorder.dataset.salvage import salvage as salvage
     from seqrecorder.dataset.selection import Corpus as Corpus
@@ -147,7 +147,7 @@ _LAZY = {
         "reading.read": "info read",
         "reading.read_records": "read_records",
         "dataset.manifest": "Manifest",
-        "dataset.remote": "clean pull push",
+        "dataset.push_pull": "clean pull push",
         "dataset.salvage": "Salvage salvage",
         "dataset.cutoffs": "Cutoff cutoffs",
         "dataset.selection": "Corpus Selection open",

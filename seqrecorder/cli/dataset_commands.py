@@ -74,14 +74,14 @@ def _merge(options: argparse.Namespace) -> tuple[Any, str]:
 
 def _transfer(options: argparse.Namespace) -> tuple[Any, str]:
     from seqrecorder.cli import report
-    from seqrecorder.dataset import remote
+    from seqrecorder.dataset import push_pull
 
-    done = getattr(remote, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
+    done = getattr(push_pull, options.transfer)(options.source, options.destination, overwrite=options.overwrite)
     return report.manifest_summary(done), report.manifest_text(done)
 
 
 def _clean(options: argparse.Namespace) -> tuple[Any, str]:
-    from seqrecorder.dataset.remote import clean
+    from seqrecorder.dataset.push_pull import clean
 
     gone = clean(options.url, older_than=options.older_than, parts=options.parts, dry_run=options.dry_run)
     state = "to be removed" if options.dry_run else "removed"

@@ -62,8 +62,8 @@ from seqrecorder.storage.processes import cleanup_when_terminated, in_threads, s
 from seqrecorder.storage.publish import PartsDirectory, Staging
 from seqrecorder.storage.tfrecord import advice
 from seqrecorder.writing.part import HOOKS, IDENTITY, Attempt, UrlParts, checked_part, read_attempts, write_pieces
-from seqrecorder.writing.splits import DEFAULT_SPLIT
-from seqrecorder.writing.writer import KEYS, WriteOptions, warn_of_missed_shares
+from seqrecorder.writing.splits import DEFAULT_SPLIT, warn_of_missed_shares
+from seqrecorder.writing.writer import KEYS, WriteOptions
 
 if TYPE_CHECKING:
     import os

@@ -33,7 +33,8 @@ from seqrecorder.writing.columns import (
     given_columns,
     snapshotter,
 )
-from seqrecorder.writing.splits import Router, SplitWriter, csv_line
+from seqrecorder.writing.examples_csv import csv_line
+from seqrecorder.writing.splits import Router, SplitWriter
 
 if TYPE_CHECKING:
     import threading

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
+import logging
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.dataset.manifest import BY_FUNCTION, ShardInfo, SplitInfo, Splitting, bins_text
-from seqrecorder.dataset.remote import unique_name
+from seqrecorder.dataset.push_pull import unique_name
 from seqrecorder.dataset.splits import (
     DROPPED,
     Balanced,
@@ -26,6 +25,7 @@ from seqrecorder.dataset.splits import (
     TimeRule,
     key_hash,
     key_hashes,
+    missed_strata,
 )
 from seqrecorder.errors import OptionError, RecordError
 from seqrecorder.storage.files import (
@@ -40,23 +40,25 @@ from seqrecorder.storage.files import (
 from seqrecorder.storage.processes import in_threads, submit
 from seqrecorder.storage.shard import OpenShards, ShardWriter, histogram
 from seqrecorder.wire.byte_rows import sizes
+from seqrecorder.writing.examples_csv import SURROGATES, ExamplesCsv
 from seqrecorder.writing.shuffle import SortedSpill, shuffle_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from seqrecorder.dataset.manifest import Manifest
-    from seqrecorder.dataset.remote import Destination
+    from seqrecorder.dataset.push_pull import Destination
     from seqrecorder.schema.schema import Schema
     from seqrecorder.storage.tfrecord import Compression
     from seqrecorder.writing.columns import Sources
 
 
 DEFAULT_SPLIT = "train"
+_LOG = logging.getLogger("seqrecorder")
 _OF_ALL = key_hash(None)  # the single stratum of balanced splits without `stratify`
 
 
@@ -386,31 +388,8 @@ DEFAULT_SHARD_BYTES = 128 << 20
 """Default size at which a shard ends, if neither `shards` nor `shard_bytes` is set."""
 
 _FRAME = 16  # bytes around each record
-_LINES_WAITING = 64 << 10  # characters of the CSV, for each split: there may be many splits
 _SPILL_BATCH = 1024  # records that are written at once
 _SPILL_BYTES = 64 << 20  # for each split
-_SURROGATES = "surrogatepass"  # plain fields may hold any text
-_LOCATION_COLUMNS = ("shard", "index", "steps")
-
-
-def csv_line(values: Iterable[Any]) -> str:
-    r"""Format a line without its end; None becomes an empty text.
-
-    >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
-    'a,1,,"b,c","two\nlines"'
-
-    Args:
-        values: texts, or objects that `str` converts.
-
-    Raises:
-        ValueError: a text holds a NUL, which Python 3.10 neither writes nor reads.
-    """
-    text = io.StringIO()
-    try:
-        csv.writer(text).writerow(values)  # up to Python 3.12 it quotes only line breaks of its own line end, "\r\n"
-    except csv.Error as error:
-        raise ValueError(f"it cannot stand in a CSV: {error} (Python 3.11 and later write NULs)") from error
-    return text.getvalue().removesuffix("\r\n")
 
 
 class SplitWriter:
@@ -445,9 +424,7 @@ class SplitWriter:
         self._shards: list[ShardWriter] = []
         self._closed: list[ShardInfo] = []  # the first shards, still without names, sizes and digests
         self._filled = 0
-        self._csv: Path | None = None
-        self._lines: list[str] = []
-        self._line_characters = 0
+        self._csv: ExamplesCsv | None = None
         with writing("create the directory of split", directory), faults_around("mkdir", directory):
             directory.mkdir(exist_ok=True)
         self._spill = None
@@ -470,47 +447,15 @@ class SplitWriter:
             OptionError: the CSV would have two columns of one name.
         """
         if columns is not None and self._csv is None:
-            self._open_csv(columns)
+            self._csv = ExamplesCsv(self.directory / examples_name(self.options.csv_generation), columns)
         if self._spill is None or self.options.shuffle_seed is None:
             self._write_rows(data, lengths, rows)
             return
         tags = shuffle_tags(self.options.shuffle_seed, self._spilled, len(data))
         for position, (tag, item) in enumerate(zip(tags.tolist(), data, strict=True)):
-            line = b"" if rows is None else rows[position].encode("utf-8", _SURROGATES)
+            line = b"" if rows is None else rows[position].encode("utf-8", SURROGATES)
             self._spill.add(tag, (item, lengths[position].astype("<i8").tobytes(), line))
         self._spilled += len(data)
-
-    def _open_csv(self, columns: Sequence[str]) -> None:
-        clash = [name for name in _LOCATION_COLUMNS if name in columns]
-        if clash:
-            raise OptionError(
-                f"csv=True: the column {clash[0]!r} is reserved for the position of a record, and a field has that name"
-                " too; define to_csv_row, and give the field another name there"
-            )
-        path = self.directory / examples_name(self.options.csv_generation)
-        try:
-            header = csv_line([*_LOCATION_COLUMNS, *columns])
-        except ValueError as error:
-            raise OptionError(f"csv=True: the columns {', '.join(map(repr, columns))}: {error}") from error
-        with writing("write", path), faults_around("open", path):
-            path.open("w").close()
-        self._csv = path
-        self._add_lines([header + "\n"])
-
-    def _add_lines(self, lines: Iterable[str]) -> None:
-        """Add lines to the CSV; its file is open only while lines are written, as there may be many splits."""
-        before = len(self._lines)
-        self._lines += lines
-        self._line_characters += sum(map(len, self._lines[before:]))
-        if self._line_characters > _LINES_WAITING:
-            self._write_lines()
-
-    def _write_lines(self) -> None:
-        lines, self._lines, self._line_characters = self._lines, [], 0
-        if self._csv is not None and lines:
-            with writing("write", self._csv), faults_around("write", self._csv):  # noqa: SIM117
-                with self._csv.open("a", encoding="utf-8", errors=_SURROGATES, newline="") as file:
-                    file.writelines(lines)
 
     def _write_rows(self, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         if self.options.shards is None:
@@ -561,10 +506,7 @@ class SplitWriter:
     def _write(self, shard: int, data: Sequence[bytes], lengths: NDArray[np.int64], rows: Sequence[str] | None) -> None:
         writer = self._shards[shard]
         if self._csv is not None and rows is not None:
-            self._add_lines(
-                f"{shard},{writer.records + i},{steps},{row}\n"
-                for i, (steps, row) in enumerate(zip(lengths[:, 0].tolist(), rows, strict=True))
-            )
+            self._csv.add(shard, writer.records, lengths[:, 0].tolist(), rows)
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
@@ -584,7 +526,8 @@ class SplitWriter:
                 self._write_spilled(batch)
         while len(self._closed) < len(self._shards):
             self._close_first()
-        self._write_lines()
+        if self._csv is not None:
+            self._csv.flush()
         infos, filled = [], self.start
         for index, (files, info) in enumerate(zip(self._finish_files(), self._closed, strict=True)):
             start, step = (filled, 1) if self.options.shards is None else (self.start + index, len(self._shards))
@@ -616,7 +559,7 @@ class SplitWriter:
     def _write_spilled(self, batch: list[tuple[bytes, ...]]) -> None:
         data = [item[0] for item in batch]
         lengths = np.frombuffer(b"".join(item[1] for item in batch), "<i8").reshape(-1, self.options.groups)
-        rows = None if self._csv is None else [item[2].decode("utf-8", _SURROGATES) for item in batch]
+        rows = None if self._csv is None else [item[2].decode("utf-8", SURROGATES) for item in batch]
         self._write_rows(data, lengths, rows)
 
     def abandon(self) -> None:
@@ -648,3 +591,24 @@ class ShardOptions:
     generation: int = 0
     csv_generation: int = 0
     groups: int = 1
+
+
+def warn_of_missed_shares(manifest: Manifest) -> None:
+    """Log a warning for each split that misses its share because of groups, and one for strata."""
+    for name, (share, got) in manifest.missed_shares.items():
+        _LOG.warning(
+            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"
+            " large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them to the splits that lack most",
+            *(manifest.where, name, 100 * got, 100 * share),
+        )
+    rule = manifest.splitting
+    missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
+    if missed:
+        _, stratum, name, records, got = missed[0]
+        _LOG.warning(
+            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
+            "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
+            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first",
+            *(manifest.where, len({stratum for _, stratum, *_ in missed}), len(rule.strata or {}), stratum),
+            *(name, 100 * got, records, 100 * (rule.shares or {})[name]),
+        )

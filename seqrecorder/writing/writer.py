@@ -23,9 +23,9 @@ import attrs
 from seqrecorder.dataset.generations import ASSET_GENERATION, clean_destination, publish, standing
 from seqrecorder.dataset.keys import UniqueKeys
 from seqrecorder.dataset.manifest import Manifest, check_metadata, combine, write_assets
-from seqrecorder.dataset.remote import Destination
+from seqrecorder.dataset.push_pull import Destination
 from seqrecorder.dataset.selection import Selection, rows_of
-from seqrecorder.dataset.splits import TimeRule, missed_strata
+from seqrecorder.dataset.splits import TimeRule
 from seqrecorder.errors import ManifestError, OptionError, did_you_mean
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import STATISTICS, check_names, is_url, local_path, origin_of
@@ -34,7 +34,7 @@ from seqrecorder.storage.publish import Staging
 from seqrecorder.storage.tfrecord import check_compression
 from seqrecorder.writing.columns import ColumnSource, check_choice
 from seqrecorder.writing.intake import LifeCycle, Placement, RecordIntake, RecordStream, check_params
-from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions
+from seqrecorder.writing.splits import DEFAULT_SPLIT, EarlyUploads, Router, ShardOptions, warn_of_missed_shares
 from seqrecorder.writing.workers import PoolEncoder
 
 if TYPE_CHECKING:
@@ -624,27 +624,6 @@ class Writer(Generic[R]):
 
 def _asset_of_keys(keys: UniqueKeys) -> dict[str, bytes]:
     return {} if keys.hashes is None else {KEYS: keys.hashes.astype("<u8", copy=False).tobytes()}
-
-
-def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share because of groups, and one for strata."""
-    for name, (share, got) in manifest.missed_shares.items():
-        _LOG.warning(
-            "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"
-            " large ones miss the shares; split_by=seqrecorder.Balanced(...) deals them to the splits that lack most",
-            *(manifest.where, name, 100 * got, 100 * share),
-        )
-    rule = manifest.splitting
-    missed = missed_strata(rule.shares or {}, (rule.strata or {}).values())
-    if missed:
-        _, stratum, name, records, got = missed[0]
-        _LOG.warning(
-            "%s: %d of %d strata miss their shares by more than 5 points, most of all %r: split %r has %.1f %% of its "
-            "%d records for a share of %.1f %%; groups stay whole, and go where their first record is dealt: "
-            "seqrecorder.open(path).all().split(shares, by=..., stratify=...) counts all records first",
-            *(manifest.where, len({stratum for _, stratum, *_ in missed}), len(rule.strata or {}), stratum),
-            *(name, 100 * got, records, 100 * (rule.shares or {})[name]),
-        )
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:

@@ -6,7 +6,7 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqrecorder.writing.splits import csv_line
+from seqrecorder.writing.examples_csv import csv_line
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0") | st.sampled_from('\n\r",'))
 
