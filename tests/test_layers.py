@@ -52,7 +52,7 @@ BUDGETS = {
     "sources": (1850, 9),
     "analysis": (2660, 9),
     "keras, distributed": (920, 7),
-    "legacy": (4300, 32),
+    "legacy": (4100, 32),
     "cli": (1060, 9),
     "the top": (240, 4),
 }
