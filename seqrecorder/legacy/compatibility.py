@@ -193,8 +193,8 @@ _REMOVED = "tensorflow.compat.v1 does not have it: layers and cells moved to Ker
 class _Old(types.ModuleType):
     """A module that looks up names in other modules, in order."""
 
-    def __init__(self, name: str, doc: str, modules: tuple[Any, ...]) -> None:
-        super().__init__(name, doc)
+    def __init__(self, name: str, *modules: Any) -> None:
+        super().__init__(name)
         self.__path__ = []
         self._modules = modules
 
@@ -221,21 +221,18 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Build the module that stands for TensorFlow 1."""
     v1 = tf.compat.v1
-    cells = _Old("tensorflow.nn.rnn_cell", "", (contrib.rnn, v1.nn.rnn_cell))  # only names that need no layers
-    old = _Old("tensorflow", v1.__doc__ or "", (v1, tf, renamed(v1)))
+    cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that need no layers
+    images = types.SimpleNamespace(resize_images=resize_images)
+    old = _Old("tensorflow", v1, tf, renamed(v1))
     old.__dict__.update(
         contrib=_contrib(tf),
         __version__=tf.__version__,
-        compat=_Old("tensorflow.compat", "", (types.SimpleNamespace(v1=old), tf.compat)),
+        compat=_Old("tensorflow.compat", types.SimpleNamespace(v1=old), tf.compat),
         concat=concat,
         split=split,
-        image=_Old(
-            "tensorflow.image",
-            "",
-            (types.SimpleNamespace(resize_images=resize_images), v1.image, renamed(v1, "image.")),
-        ),
-        nn=_Old("tensorflow.nn", "", (types.SimpleNamespace(rnn_cell=cells), v1.nn)),
-        train=_Old("tensorflow.train", "", (v1.train, renamed(v1, "train."))),
+        image=_Old("tensorflow.image", images, v1.image, renamed(v1, "image.")),
+        nn=_Old("tensorflow.nn", types.SimpleNamespace(rnn_cell=cells), v1.nn),
+        train=_Old("tensorflow.train", v1.train, renamed(v1, "train.")),
         reset_default_graph=_reset_default_graph,
         **{name: _does_nothing for name in dir(v1) if name.startswith(("disable_", "enable_"))},
     )
@@ -262,8 +259,8 @@ def _contrib(tf: types.ModuleType) -> Any:
         "lookup": (contrib.lookup, tables),
         **{name: (getattr(contrib, name),) for name in ("layers", "learn", "rnn", "slim", "training")},
     }
-    packages = {name: _Old(f"{_CONTRIB}.{name}", "", modules) for name, modules in sources.items()}
-    return _Old(_CONTRIB, "", (types.SimpleNamespace(**packages),))
+    packages = {name: _Old(f"{_CONTRIB}.{name}", *modules) for name, modules in sources.items()}
+    return _Old(_CONTRIB, types.SimpleNamespace(**packages))
 
 
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:

@@ -6,6 +6,8 @@ is an enqueue operation that a thread of a queue runner runs.
 
 from __future__ import annotations
 
+import functools
+import linecache
 import os
 import sys
 from pathlib import Path
@@ -44,7 +46,7 @@ class Feed:
     Attributes:
         op: the operation that the threads run.
         after: operations that run with it, for their side effects.
-        components: the enqueued tensors.
+        components: the enqueued tensors, and a `SparseSlot` for each serialized sparse tensor.
         many: whether they are enqueued row by row.
         keep: a bool tensor and the value at which elements are enqueued; None to enqueue all.
         threads: the number of threads that run the operation.
@@ -56,6 +58,11 @@ class Feed:
     many: bool
     keep: tuple[Any, bool] | None
     threads: int
+
+    @property
+    def selects(self) -> list[Any]:
+        """The tensor that decides whether an element is enqueued, if there is one."""
+        return [] if self.keep is None else [self.keep[0]]
 
 
 @attrs.frozen(eq=False)
@@ -116,23 +123,33 @@ def location_of(op: Any) -> str | None:
 
 
 def location_in(frames: Sequence[Any]) -> str | None:
-    """Return the file and the line of the innermost frame outside this package and TensorFlow, or None."""
-    packages = [str(Path(str(sys.modules[name].__file__)).parent) + os.sep for name in ("tensorflow", "seqrecorder")]
-    for frame in reversed(frames):
-        if not frame.filename.startswith((*packages, "<")):
-            return f"{frame.filename}, line {frame.lineno}"
-    return None
+    """Return the file and the line of the innermost frame of user code, or None."""
+    frame = user_frame(frames)
+    return None if frame is None else f"{frame.filename}, line {frame.lineno}"
 
 
-def sparse_slot(component: Any) -> SparseSlot | None:
-    """Return the sparse tensor behind a component that `tf.train.batch` and similar functions serialized, or None."""
+def user_frame(frames: Sequence[Any]) -> Any:
+    """Return the innermost frame outside this package and TensorFlow whose source is known, or None."""
+    outside = (frame for frame in reversed(frames) if not frame.filename.startswith(packages()))
+    return next((frame for frame in outside if linecache.getlines(frame.filename)), None)
+
+
+@functools.cache
+def packages() -> tuple[str, str]:
+    """Return the directories of TensorFlow and of this package."""
+    tensorflow, ours = (Path(str(sys.modules[name].__file__)).parent for name in ("tensorflow", "seqrecorder"))
+    return str(tensorflow) + os.sep, str(ours) + os.sep
+
+
+def _component(component: Any) -> Any:
+    """Return the `SparseSlot` behind a component that `tf.train.batch` and similar functions serialized, or itself."""
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
     if tensor.op.type in ("AddSparseToTensorsMap", "AddManySparseToTensorsMap"):
         indices, values, shape = tensor.op.inputs
         return SparseSlot((indices, values, shape), tensor.op.type.startswith("AddMany"))
-    return None
+    return component
 
 
 class Runners:
@@ -169,7 +186,9 @@ class Runners:
         fillers = [op for op in consumers(queue) if op.type in ENQUEUES or op.type in CONDITIONALS]
         if not fillers:
             raise LiftError("nothing fills the queue", advice="enqueue into it and add a QueueRunner", op=queue.name)
-        if any(filler in _run_before(pull) for pull in consumers(queue) for filler in fillers):
+        users = consumers(queue)
+        users += [tensor.op for user in users for tensor in user.inputs]
+        if any(filler in user.control_inputs for user in users for filler in fillers):
             raise filled_while_read(queue)
         raise LiftError(
             f"no QueueRunner fills the queue; {fillers[0].name!r} does, whenever the script runs it",
@@ -177,10 +196,6 @@ class Runners:
             f"{_advice(queue)}",
             op=queue.name,
         )
-
-    def running(self) -> Iterator[Any]:
-        """Yield each operation run by a thread once."""
-        yield from dict.fromkeys(feed.op for feeds in self.filled.values() for feed in feeds)
 
     def _add(self, runner: Any) -> None:
         import tensorflow as tf
@@ -198,7 +213,8 @@ class Runners:
                     advice="give the QueueRunner one enqueue operation for each thread",
                     op=queue.name,
                 )
-            feed = Feed(op, tuple(after), *enqueues[0], ops.count(op))
+            components, many, keep = enqueues[0]
+            feed = Feed(op, tuple(after), tuple(map(_component, components)), many, keep, ops.count(op))
             self.filled.setdefault(queue.name, []).append(feed)
 
 
@@ -233,7 +249,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
                 op=queue.name,
                 location=location_of(queue),
             )
-        others |= {source_of(handle): others[queue] for op in filling if is_pull(op) for handle in handles_of(op)}
+        others |= {source: others[queue] for op in filling if is_pull(op) for source in sources_of(op)}
     for runner, queue in aside.items():
         if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
             raise LiftError(
@@ -256,11 +272,6 @@ def filled_while_read(queue: Any) -> LiftError:
         "which keeps readers in step; use tensors directly where they are only dequeued",
         op=queue.name,
     )
-
-
-def _run_before(op: Any) -> list[Any]:
-    """List the control inputs of an operation and of its inputs."""
-    return [*op.control_inputs, *(other for tensor in op.inputs for other in tensor.op.control_inputs)]
 
 
 def _advice(queue: Any) -> str:
@@ -310,7 +321,8 @@ def _conditional_enqueues(op: Any, queue: Any) -> Iterator[_Enqueue]:
     if not any(_leads_to(tensor, queue) for tensor in arguments):
         return
     for branch, value in (("then_branch", True), ("else_branch", False)):
-        definition = _function(op.graph, op.get_attr(branch).name)
+        library, name = op.graph.as_graph_def().library, op.get_attr(branch).name
+        definition = next(function for function in library.function if function.signature.name == name)
         names = [argument.name for argument in definition.signature.input_arg]
         for node in definition.node_def:
             if node.op not in ENQUEUES:
@@ -331,15 +343,9 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
     return through_identities(tensor).op.type in QUEUES and source_of(tensor) is queue
 
 
-def _function(graph: Any, name: str) -> Any:
-    """Find the definition of a function in a graph."""
-    return next(f for f in graph.as_graph_def().library.function if f.signature.name == name)
-
-
-def handles_of(pull: Any) -> Sequence[Any]:
-    """Return the handles of the sources of a pull: of its queue, or of its reader and the queue of that."""
-    handles: Sequence[Any] = pull.inputs[: 2 if pull.type in READS else 1]
-    return handles
+def sources_of(pull: Any) -> list[Any]:
+    """List the sources of a pull: its queue, or its reader and the queue of that; itself if it stands for a dataset."""
+    return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 
 def is_pull(op: Any) -> bool:

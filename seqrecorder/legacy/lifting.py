@@ -45,20 +45,18 @@ class Returned:
         with graph.as_default():
             self.structure = _tuples(value)
             self.leaves = [self._leaf(leaf) for leaf in tf.nest.flatten(self.structure)]
-        self.tensors = [tensor for leaf in self.leaves if tf.is_tensor(leaf) for tensor in _dense_tensors(leaf)]
+        symbolic = [leaf for leaf in self.leaves if tf.is_tensor(leaf)]
+        self.tensors = tf.nest.flatten(symbolic, expand_composites=True)
 
     def pack(self, tensors: Any) -> Any:
         """Pack new tensors into the structure, in the order of `tensors`."""
         import tensorflow as tf
 
-        new = iter(tensors)
+        rest = iter(tensors)
         leaves = []
         for leaf in self.leaves:
-            if tf.is_tensor(leaf):
-                mine = [next(new) for _ in _dense_tensors(leaf)]
-                leaves.append(tf.nest.pack_sequence_as(leaf, mine, expand_composites=True))
-            else:
-                leaves.append(leaf if leaf is None else tf.constant(leaf))
+            mine = [part if part is None else next(rest) for part in tf.nest.flatten(leaf, expand_composites=True)]
+            leaves.append(tf.nest.pack_sequence_as(leaf, mine, expand_composites=True))
         return tf.nest.pack_sequence_as(self.structure, leaves)
 
     def _leaf(self, leaf: Any) -> Any:
@@ -74,27 +72,20 @@ class Returned:
                 advice="there are no queues of TensorFlow 1 in it: call the function itself, outside of any graph",
             )
         if tf.is_tensor(leaf):
-            if any(getattr(tensor, "graph", None) is not self.graph for tensor in _dense_tensors(leaf)):
+            dense = tf.nest.flatten(leaf, expand_composites=True)
+            if any(getattr(tensor, "graph", None) is not self.graph for tensor in dense):
                 raise LiftError(
                     f"{leaf!r} does not belong to the function's graph",
                     advice="make all tensors inside the function that is lifted",
                 )
             return leaf
         try:
-            if leaf is not None:
-                tf.constant(leaf)
+            return leaf if leaf is None else tf.constant(leaf)
         except (TypeError, ValueError):
             raise LiftError(
                 f"expected a function that returns tensors, got {type(leaf).__name__}",
                 advice="return the tensors inside, as in lift(lambda: (x.images, x.labels))",
             ) from None
-        return leaf
-
-
-def _dense_tensors(leaf: Any) -> list[Any]:
-    import tensorflow as tf
-
-    return list(tf.nest.flatten(leaf, expand_composites=True))
 
 
 def _tuples(value: Any) -> Any:
@@ -285,7 +276,7 @@ def translate(
             translation = Translation(graph, state, shuffle_buffer, filled, {})
             # The functions of this package have no control flow for AutoGraph to convert.
             dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
-            if counts := translation.shared:
+            if counts := {name: len(users) for name, users in translation.users.items() if len(users) > 1}:
                 translation = Translation(graph, state, shuffle_buffer, filled, counts)
                 dataset = tf.autograph.experimental.do_not_convert(translation.outputs)(targets)
     except LiftError as error:

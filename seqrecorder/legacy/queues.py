@@ -6,7 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from seqrecorder.errors import LiftError, OptionError
-from seqrecorder.legacy.graph import back_from, seeds
+from seqrecorder.legacy.graph import ENQUEUES, SparseSlot, back_from, seeds
 from seqrecorder.legacy.tf1_behaviour import with_shape
 
 if TYPE_CHECKING:
@@ -55,15 +55,14 @@ def count_rows(feed: Feed) -> int | str:
     """Return the number of elements that a feed enqueues at a time, or "?" if it is not known."""
     if not feed.many:
         return 1
-    count = feed.components[0].shape[0] if feed.components[0].shape.rank else None
+    count = next((x.shape[0] for x in feed.components if not isinstance(x, SparseSlot) and x.shape.rank), None)
     return "?" if count is None else int(count)
 
 
 def explain_order(section: Section) -> str | None:
     """Explain why the order of a producer changed from run to run, or return None."""
-    for op in section.stateful:
-        shuffles = op.type == "RandomShuffle" and not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1)
-        if shuffles and not section.pulls and seeds(op) == (0, 0):
+    for op in () if section.pulls else section.shuffles:
+        if not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1) and seeds(op) == (0, 0):
             return f"{op.type} {op.name!r} has no seed"
     return None
 
@@ -89,18 +88,13 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
     return None
 
 
-def keep_of(feed: Feed) -> list[Any]:
-    """List the `keep` tensor of a feed, if it has one."""
-    return [] if feed.keep is None else [feed.keep[0]]
-
-
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
     """Check that all users of a shared queue see the same elements, as each iterates over all of them.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.
     """
-    for op in back_from(keep.op for keep in keep_of(feed)):
+    for op in back_from(keep.op for keep in feed.selects):
         if op in section.stateful:
             raise LiftError(
                 f"{op.type} {op.name!r} decides at random what is enqueued, and several operations dequeue",
@@ -118,7 +112,7 @@ def put(raw: Any, feed: Feed) -> Any:
     """Filter and unbatch the outputs of a feed to the elements of a queue."""
     if feed.keep is not None:
         value = feed.keep[1]
-        raw = raw.filter(lambda *row: row[-1] if value else ~row[-1]).map(lambda *row: row[:-1])
+        raw = raw.filter(lambda keep, *_: keep if value else ~keep).map(lambda _, *row: row)
     return raw.unbatch() if feed.many else raw
 
 
@@ -129,13 +123,11 @@ SPARSE = 3
 """Strings in the serialized form of a sparse tensor."""
 
 
-def check_shuffle_buffer(value: Any) -> Any:
+def check_shuffle_buffer(value: Any) -> None:
     """Validate the option `shuffle_buffer`, or raise `OptionError`."""
-    if value in ("capacity", "min_after_dequeue"):
-        return value
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    size = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not size and value not in ("capacity", "min_after_dequeue"):
         raise OptionError(f"shuffle_buffer: expected 'capacity', 'min_after_dequeue' or an int, got {value!r}")
-    return value
 
 
 def fed_contents(queue: Any, dataset: Any) -> Any:
@@ -162,7 +154,7 @@ def fed_contents(queue: Any, dataset: Any) -> Any:
     shapes = shapes or _shapes_put(queue, len(types))
     wanted = [tf.TensorSpec(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     actual = tf.nest.flatten(dataset.element_spec, expand_composites=True)
-    if len(actual) != len(wanted) or not all(map(_fits, actual, wanted)):
+    if len(actual) != len(wanted) or not all(map(tf.TensorSpec.is_compatible_with, wanted, actual)):
         expected, got = (", ".join(f"{spec.dtype.name} {spec.shape}" for spec in specs) for specs in (wanted, actual))
         ranks = [(one.shape.rank, other.shape.rank) for one, other in zip(actual, wanted, strict=False)]
         batches = all(other is None or one == other + 1 for one, other in ranks) and len(actual) == len(wanted)
@@ -187,14 +179,10 @@ def _shapes_put(queue: Any, count: int) -> list[Any]:
 
     shapes: list[Any] = []
     for op in queue.outputs[0].consumers():
-        if op.type in ("QueueEnqueueV2", "QueueEnqueueManyV2"):
-            put = [tensor.shape[int(op.type == "QueueEnqueueManyV2") :] for tensor in op.inputs[1:]]
+        if op.type in ENQUEUES:
+            put = [tensor.shape[int(ENQUEUES[op.type]) :] for tensor in op.inputs[1:]]
             shapes = [a.most_specific_compatible_shape(b) for a, b in zip(shapes or put, put, strict=True)]
     return shapes or [tf.TensorShape(None)] * count
-
-
-def _fits(actual: Any, wanted: Any) -> bool:
-    return bool(actual.dtype == wanted.dtype and actual.shape.is_compatible_with(wanted.shape))
 
 
 def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: int) -> tuple[Any, str, str | None]:

@@ -9,6 +9,8 @@ tensor, or a `tf.data.Dataset` of string scalars, and reads them one after the o
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from seqrecorder.errors import OptionError
 from seqrecorder.legacy.graph import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Files = Any
 
@@ -104,7 +106,7 @@ SMALL = 1 << 25
 """Files up to this many bytes are read at once."""
 
 
-def lines_of(path: Any, skip_header_lines: int, *, keyed: bool = True) -> Any:
+def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
     r"""Read a text file as a dataset of `(key, line)`, as `tf.TextLineReader` did, or of lines.
 
     Lines end with `\n`; the last carriage return before it, or before the end of the file, is dropped as well. Text
@@ -169,27 +171,6 @@ def key_of(path: Any, number: Any) -> Any:
     import tensorflow as tf
 
     return tf.strings.join([path, ":", tf.strings.as_string(number)])
-
-
-def slices_of(
-    path: Any, record_bytes: int, *, header_bytes: int, footer_bytes: int, hop_bytes: int, encoding: str
-) -> Any:
-    """Read one file, whose path is a tensor, as `fixed_length_records` does."""
-    import tensorflow as tf
-
-    hop = hop_bytes or record_bytes
-
-    content = tf.io.read_file(path)
-    if encoding:
-        content = tf.io.decode_compressed(content, encoding)
-    room = _length(content) - (header_bytes + footer_bytes + record_bytes)
-    count = tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
-
-    def record(number: Any) -> Any:
-        start = header_bytes + number * hop
-        return key_of(path, number), tf.strings.substr(content, start, tf.constant(record_bytes, tf.int64))
-
-    return tf.data.Dataset.range(count).map(record)
 
 
 def _length(content: Any) -> Any:
@@ -266,7 +247,7 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
         the header. The value has no line end; an empty line gives an empty string.
     """
     _at_least("skip_header_lines", skip_header_lines, 0)
-    return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines))
+    return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines, keyed=True))
 
 
 def tf_records(files: Files, *, compression: str = "") -> Any:
@@ -281,10 +262,10 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
         frame in the uncompressed file.
     """
     _one_of("compression", compression, ("", "GZIP", "ZLIB"))
-    return as_paths(files).flat_map(lambda path: records_of(path, compression))
+    return as_paths(files).flat_map(lambda path: records_of(path, compression, keyed=True))
 
 
-def records_of(path: Any, compression: str, *, keyed: bool = True) -> Any:
+def records_of(path: Any, compression: str = "", *, keyed: bool) -> Any:
     """Read one file, whose path is a tensor, as `tf_records` does; keys are optional, as they take time."""
     import tensorflow as tf
 
@@ -325,12 +306,28 @@ def fixed_length_records(
     Returns:
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:NUMBER`, counted from 0.
     """
+    import tensorflow as tf
+
     _at_least("record_bytes", record_bytes, 1)
     sizes = {"header_bytes": header_bytes, "footer_bytes": footer_bytes, "hop_bytes": hop_bytes}
     for name, value in sizes.items():
         _at_least(name, value, 0)
     _one_of("encoding", encoding, ("", "ZLIB"))
-    return as_paths(files).flat_map(lambda path: slices_of(path, record_bytes, **sizes, encoding=encoding))
+
+    def read(path: Any) -> Any:
+        content = tf.io.read_file(path)
+        if encoding:
+            content = tf.io.decode_compressed(content, encoding)
+        room = _length(content) - (header_bytes + footer_bytes + record_bytes)
+        count = tf.where(room < 0, tf.zeros_like(room), room // hop + 1)
+        return tf.data.Dataset.range(count).map(lambda number: record(path, content, number))
+
+    def record(path: Any, content: Any, number: Any) -> Any:
+        start = header_bytes + number * hop
+        return key_of(path, number), tf.strings.substr(content, start, tf.constant(record_bytes, tf.int64))
+
+    hop = hop_bytes or record_bytes
+    return as_paths(files).flat_map(read)
 
 
 def whole_files(files: Files) -> Any:
@@ -377,26 +374,43 @@ def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:
         raise OptionError(f"{name}: expected one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def reading(reader: Any, *, keyed: bool) -> tuple[Any, str]:
-    """Translate a reader to a function from a path to a dataset of `(key, value)`; also return its name.
+def identity(files: Files) -> Any:
+    """Return paths as keys and values, as `tf.IdentityReader` did."""
+    return as_paths(files).map(lambda path: (path, path))
+
+
+_SIZES = ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes", "encoding")
+_READERS: dict[str, tuple[Any, dict[str, str]]] = {
+    "TFRecordReaderV2": (tf_records, {"compression": "compression_type"}),
+    "TextLineReaderV2": (text_lines, {"skip_header_lines": "skip_header_lines"}),
+    "FixedLengthRecordReaderV2": (fixed_length_records, {name: name for name in _SIZES}),
+    "WholeFileReaderV2": (whole_files, {}),
+    "IdentityReaderV2": (identity, {}),
+}
+"""The function for each reader, and the attributes of the reader by option."""
+_OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_lines: lines_of}
+"""Functions that read one file, on request without its keys, as these take time."""
+
+
+def options_of(reader: Any) -> dict[str, Any]:
+    """Return the options of a reader that differ from the defaults, by their names in this module."""
+    options = {name: reader.get_attr(attribute) for name, attribute in _READERS[reader.type][1].items()}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in options.items() if value}
+
+
+def call_of(reader: Any, files: str) -> str:
+    """Print the call of a function of this module that reads files as a reader does."""
+    printed = {name: json.dumps(value) for name, value in options_of(reader).items()}
+    options = [text if name == "record_bytes" else f"{name}={text}" for name, text in printed.items()]
+    return f"{_READERS[reader.type][0].__name__}({', '.join([files, *options])})"
+
+
+def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
+    """Translate a reader to a function from a path to a dataset of `(key, value)`.
 
     Without `keyed`, readers whose keys take time give values alone.
     """
-    import tensorflow as tf
-
-    get = reader.get_attr
-    if reader.type == "TextLineReaderV2":
-        skip = get("skip_header_lines")
-        return (lambda path: lines_of(path, skip, keyed=keyed)), f"lines.skip({skip})"
-    if reader.type == "TFRecordReaderV2":
-        compression = get("compression_type").decode()
-        return (lambda path: records_of(path, compression, keyed=keyed)), f"TFRecordDataset({compression!r})"
-    if reader.type == "FixedLengthRecordReaderV2":
-        sizes = {name: get(name) for name in ("record_bytes", "header_bytes", "footer_bytes", "hop_bytes")}
-        encoding = get("encoding").decode()
-        done = f"slices of {sizes['record_bytes']} bytes"
-        return (lambda path: slices_of(path, **sizes, encoding=encoding)), done
-    single = tf.data.Dataset.from_tensors
-    if reader.type == "WholeFileReaderV2":
-        return (lambda path: single((path, tf.io.read_file(path)))), "read_file"
-    return (lambda path: single((path, path))), "the element itself"
+    read, options = _READERS[reader.type][0], options_of(reader)
+    if read in _OF_ONE_FILE:
+        return functools.partial(_OF_ONE_FILE[read], keyed=keyed, **options)
+    return functools.partial(read, **options)

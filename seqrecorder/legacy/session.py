@@ -13,7 +13,7 @@ from seqrecorder.errors import LiftError
 from seqrecorder.legacy.graph import location_in
 from seqrecorder.legacy.lifted import Lifted, Stage, register
 from seqrecorder.legacy.lifting import translate
-from seqrecorder.legacy.tf1_behaviour import compared_by_value, eagerly, quiet
+from seqrecorder.legacy.tf1_behaviour import eagerly, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def replaced(
     import tensorflow as tf
 
     lifted = translate(tf.compat.v1.get_default_graph(), targets)
-    with eagerly(), compared_by_value():
+    with eagerly():
         dataset = tf.autograph.experimental.do_not_convert(transform)(lifted.dataset)
     stages = *lifted.stages, attrs.evolve(stage, location=location_in(traceback.extract_stack()))
     return get_next(attrs.evolve(lifted, dataset=dataset, stages=stages, recipe=recipe), name=stage.name)

@@ -19,6 +19,7 @@ from seqrecorder.legacy.graph import (
     filled_while_read,
     is_pull,
     source_of,
+    sources_of,
     through_identities,
 )
 
@@ -102,7 +103,7 @@ class Section:
 
     Attributes:
         targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        inner: the operations to run, by name.
+        inner: the operations to run, by name, in the order of the graph.
         cut: variables, tables and placeholders at the border of the section, by name.
         pulls: the operations that take from sources, in the order of the graph.
         takes: the operations that restore sparse tensors from their serialized form.
@@ -120,6 +121,11 @@ class Section:
     def stateful(self) -> tuple[Any, ...]:
         """Operations whose results depend on earlier runs, such as random ones."""
         return tuple(op for op in self.inner.values() if op.op_def.is_stateful and op.type not in _HARMLESS)
+
+    @property
+    def shuffles(self) -> list[Any]:
+        """Operations that shuffle a tensor."""
+        return [op for op in self.inner.values() if op.type == "RandomShuffle"]
 
 
 def cut_section(
@@ -168,10 +174,22 @@ def cut_section(
                 advice="count the elements of the lifted dataset with tf.data.Dataset.enumerate",
                 op=op.name,
             )
-    if len(section.pulls) > 1:
-        order = {op: number for number, op in enumerate(section.pulls[0].graph.get_operations())}
-        section.pulls.sort(key=order.__getitem__)
+    operations = [*section.pulls, *section.inner.values()]
+    order = {op.name: number for number, op in enumerate(operations[0].graph.get_operations())} if operations else {}
+    section.pulls.sort(key=lambda op: order[op.name])
+    inner = sorted(section.inner.values(), key=lambda op: order[op.name])
+    section.inner.clear()
+    section.inner.update((op.name, op) for op in inner)
     return section
+
+
+def are_apart(sections: Sequence[Section]) -> bool:
+    """Check that sections share no source; or only files, which they read by several operations each."""
+    taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
+    own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
+    kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
+    several = len(kinds) > 1 or len(sections[0].pulls) > 1
+    return sum(map(len, taken)) == len(set().union(*taken)) or (several and len(own) == len(set(own)))
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
@@ -267,7 +285,7 @@ def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[s
         return {}
     graph = next(iter(section.inner.values())).graph
     definition = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
-    used = set()
+    used = set[str]()
     calls = False
     for op in section.inner.values():
         node = op.node_def
@@ -277,18 +295,14 @@ def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[s
         copy.device = ""
         copy.attr.pop("_class", None)
         del copy.input[:]
-        for name in node.input:
-            if name.startswith("^"):
-                if name[1:] in section.inner:
-                    copy.input.append(name)
-            else:
-                copy.input.append(name)
-                used.add(name if ":" in name else name + ":0")
+        copy.input.extend(name for name in node.input if not name.startswith("^") or name[1:] in section.inner)
+        used.update(name if ":" in name else f"{name}:0" for name in copy.input)
     if calls:
         definition.library.CopyFrom(graph.as_graph_def().library)
     mapping = {name: tensor for name, tensor in computed.items() if name in used}
     here = tf.compat.v1.get_default_graph()
-    _keep_python_alive(graph, here)
+    if functions := getattr(graph, "_py_funcs_used_in_graph", None):  # they live as long as the graph that calls them
+        here._py_funcs_used_in_graph = [*getattr(here, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
     # Without its context, a stateful operation such as `Assert` waits for the previous one, maybe in a dead branch.
     within = {op: op._get_control_flow_context() for op in section.inner.values()}  # noqa: SLF001 - no public way
     inside = [op for op, context in within.items() if context is not None]
@@ -300,13 +314,6 @@ def _import_section(section: Section, wanted: Sequence[Any], computed: Mapping[s
     for old, new in zip(wanted, imported, strict=False):
         new.set_shape(old.shape)
     return {old.name: new for old, new in zip(wanted, imported, strict=False)}
-
-
-def _keep_python_alive(old: Any, new: Any) -> None:
-    """Keep the functions of `tf.py_func` alive as long as the new graph that calls them."""
-    functions = getattr(old, "_py_funcs_used_in_graph", None)
-    if functions:
-        new._py_funcs_used_in_graph = [*getattr(new, "_py_funcs_used_in_graph", []), *functions]  # noqa: SLF001
 
 
 _FILLING = ("InitializeTable", "LookupTableImport", "LookupTableInsert")
@@ -345,9 +352,10 @@ class State:
         resource = self._resources[op.name]
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
-    def limit(self, op: Any) -> int:
-        """Return the number of runs that a counter with a limit allows."""
-        return max(0, int(op.get_attr("limit")) - int(self._initial(through_identities(op.inputs[0]).op)))
+    def limit(self, section: Section) -> int | None:
+        """Return the number of runs that the counters of a section allow, or None without any."""
+        counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
+        return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 
     def value_of(self, op: Any) -> Any:
         """Return the value of a placeholder or the initial value of a variable."""
@@ -413,8 +421,9 @@ class State:
             return self._session.run(fetch, feed)
         except tf.errors.OpError as error:
             self.close()
+            message = error.message.removeprefix("Graph execution error:").strip()
             raise LiftError(
-                f"it cannot be initialised: {_message(error)}",
+                f"it cannot be initialised: {first_line(ValueError(message))}",
                 advice="initialise it in the input function; lift(..., feed={name: value}) gives placeholders values",
                 op=op.name,
             ) from error
@@ -427,21 +436,11 @@ class State:
         if op.name in self._done:
             return
         self._done.add(op.name)
-        steps = _initialisers(op)
+        steps = [
+            user
+            for user in consumers(op)
+            if user.type.startswith(_FILLING) or (user.type.startswith("Assign") and user.name == f"{op.name}/Assign")
+        ]
         for other in [each for each in back_from(steps) if each.type in VARIABLES or each.type in TABLES]:
             self._initialise(other, feed)
         self._session.run(steps, feed)
-
-
-def _initialisers(op: Any) -> list[Any]:
-    """Return the operations that initialise a variable or a table."""
-    return [
-        user
-        for user in consumers(op)
-        if user.type.startswith(_FILLING) or (user.type.startswith("Assign") and user.name == op.name + "/Assign")
-    ]
-
-
-def _message(error: Any) -> str:
-    """Strip the common heading from the error of a session."""
-    return first_line(ValueError(error.message.removeprefix("Graph execution error:").strip()))

@@ -65,33 +65,21 @@ def _switched(*, first: bool) -> Iterator[None]:
 
     v1 = tf.compat.v1
     shapes_are_second = isinstance(tf.TensorShape([1])[0], int)
-    switches = (
-        (shapes_are_second is first, v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
-        (v1.resource_variables_enabled() is first, v1.disable_resource_variables, v1.enable_resource_variables),
-    )
+    switches = [
+        (not v1.control_flow_v2_enabled(), v1.enable_control_flow_v2, v1.disable_control_flow_v2),
+        (not first and not tf2.enabled(), tf2.enable, tf2.disable),
+        (not (first or tf.Tensor._USE_EQUALITY), v1.enable_tensor_equality, v1.disable_tensor_equality),  # noqa: SLF001
+    ]
+    for is_second, disable, enable in (
+        (shapes_are_second, v1.disable_v2_tensorshape, v1.enable_v2_tensorshape),
+        (v1.resource_variables_enabled(), v1.disable_resource_variables, v1.enable_resource_variables),
+    ):
+        switches.append((is_second is first, *((disable, enable) if first else (enable, disable))))
     with contextlib.ExitStack() as stack:
-        if not v1.control_flow_v2_enabled():
-            v1.enable_control_flow_v2()
-            stack.callback(v1.disable_control_flow_v2)
-        if not first and not tf2.enabled():
-            tf2.enable()
-            stack.callback(tf2.disable)
-        for needed, disable, enable in switches:
+        for needed, switch, back in switches:
             if needed:
-                (disable if first else enable)()
-                stack.callback(enable if first else disable)
-        yield
-
-
-@contextlib.contextmanager
-def compared_by_value() -> Iterator[None]:
-    """Let `==` compare tensors by value, even after `tf.disable_v2_behavior()` of an old script."""
-    import tensorflow as tf
-
-    with contextlib.ExitStack() as stack:
-        if isinstance(tf.zeros([]) == tf.zeros([]), bool):
-            tf.compat.v1.enable_tensor_equality()
-            stack.callback(tf.compat.v1.disable_tensor_equality)
+                switch()
+                stack.callback(back)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -12,17 +13,16 @@ from seqrecorder.legacy.graph import (
     DEQUEUES,
     PYTHON,
     READS,
-    Feed,
     Runners,
+    SparseSlot,
     back_from,
     consumers,
     describe,
-    handles_of,
     is_pull,
     location_of,
     seeds,
     source_of,
-    sparse_slot,
+    sources_of,
 )
 from seqrecorder.legacy.lifted import Stage, datasets_of
 from seqrecorder.legacy.queues import (
@@ -34,12 +34,11 @@ from seqrecorder.legacy.queues import (
     fed_contents,
     flat,
     grouped,
-    keep_of,
     ordered,
     put,
 )
-from seqrecorder.legacy.readers import numbered, reading, shuffled
-from seqrecorder.legacy.subgraph import Section, constants, cut_section, run_section, tensors_of
+from seqrecorder.legacy.readers import call_of, numbered, options_of, reading, shuffled
+from seqrecorder.legacy.subgraph import are_apart, constants, cut_section, run_section, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,31 +46,6 @@ if TYPE_CHECKING:
     from seqrecorder.legacy.graph import Feed
     from seqrecorder.legacy.queues import ShuffleBuffer
     from seqrecorder.legacy.subgraph import Section, State
-
-
-def run_branch(sections: Sequence[Section], branch: Any, pulled: Any, state: State) -> list[Any]:
-    """Run one of the sections on a pulled element, and return its targets.
-
-    Args:
-        sections: sections that have one pull each.
-        branch: the index of the section.
-        pulled: the element.
-        state: the state of the graph.
-    """
-    import tensorflow as tf
-
-    def runs(section: Section) -> Any:
-        return lambda: tuple(run_section(section, [[tf.identity(x) for x in pulled]], state))
-
-    outputs = tf.switch_case(tf.cast(branch, tf.int32), [runs(section) for section in sections])
-    return list(outputs)
-
-
-def reader_attributes(op: Any) -> tuple[Any, ...]:
-    """Return the options of a reader in comparable form."""
-    attributes = op.node_def.attr
-    names = sorted(set(attributes) - {"_class", "shared_name", "container"})
-    return tuple((name, attributes[name].SerializeToString(deterministic=True)) for name in names)
 
 
 _RETURNED = "the returned tensors"
@@ -134,58 +108,45 @@ class Translation:
         dataset = self._section(section, _RETURNED, 1)
         if section.inner:
             original = f"{len(section.inner)} operations on the elements"
-            self._note(Stage("outputs", original, "map", random_values=self._explain_values([section], 1)))
+            self._note("outputs", original, "map", values=self._explain_values([section], 1))
         self._note_competitors()
         return dataset
 
     # Sections ---------------------------------------------------------------------------------------------
-
-    @property
-    def shared(self) -> dict[str, int]:
-        """Number of users of each shared source."""
-        return {name: len(users) for name, users in self.users.items() if len(users) > 1}
 
     def _cut(self, targets: Sequence[Any], after: Sequence[Any] = ()) -> Section:
         section = cut_section(targets, after, self._datasets, self._state.feed)
         self.pulls |= {pull.name for pull in section.pulls}
         return section
 
-    def _sources_of(self, pull: Any) -> list[str]:
-        """List the names of the sources of a pull: a reader and its queue, a queue, or what stands for a dataset."""
-        if pull.name in self._datasets:
-            return [pull.name]
-        return [source_of(handle).name for handle in handles_of(pull)]
-
     def _section(self, section: Section, user: str, threads: int) -> Any:
         """Return a dataset of the results of a section, run after run."""
         import tensorflow as tf
 
-        limits = [self._state.limit(op) for op in section.limits]
+        limit = self._state.limit(section)
         parallel = None if section.stateful or threads < 2 else threads  # noqa: PLR2004
         if not section.pulls:
-            return self._repeat(section, tf.data.Dataset.range(min(limits)) if limits else tf.data.Dataset.counter())
+            times = tf.data.Dataset.counter() if limit is None else tf.data.Dataset.range(limit)
+            return self._repeat(section, times)
         datasets = [self._pull(pull, user) for pull in section.pulls]
         if len(datasets) > 1:
             names = ", ".join(map(describe, section.pulls))
-            self._note(Stage(section.pulls[0].name, f"{names} in one step", "zip"))
+            self._note(section.pulls[0].name, f"{names} in one step", "zip")
             pulled = tf.data.Dataset.zip(tuple(each.map(lambda *tensors: tensors) for each in datasets))
         else:
             pulled = datasets[0]
-        for limit in limits:
-            pulled = pulled.take(limit)
-        return self._run(section, pulled, list if len(datasets) > 1 else lambda tensors: [tensors], parallel)
+        pulled = pulled if limit is None else pulled.take(limit)
 
-    def _run(self, section: Section, elements: Any, unpack: Any, parallel: int | None = None) -> Any:
-        """Map a section over elements; `unpack` sorts the tensors of an element by pull."""
-        return _map(
-            elements, lambda *groups: tuple(run_section(section, unpack(groups), self._state)), [section], parallel
-        )
+        def run(*tensors: Any) -> Any:
+            return tuple(run_section(section, tensors if len(datasets) > 1 else [tensors], self._state))
+
+        return _map(pulled, run, [section], parallel)
 
     def _repeat(self, section: Section, times: Any) -> Any:
         """Return a dataset of the results of a section without pulls, one for each element of `times`."""
         kinds = [op.type for op in section.stateful]
         if kinds != ["RandomShuffle"]:
-            return self._run(section, times, lambda _: [])
+            return _map(times, lambda _: tuple(run_section(section, [], self._state)), [section])
         [shuffle] = section.stateful
         before = self._cut([shuffle.inputs[0]])
         after = attrs.evolve(section, inner={name: op for name, op in section.inner.items() if op is not shuffle})
@@ -206,14 +167,14 @@ class Translation:
             return self._take(pull, user, pull.name, lambda: self._pull_dataset(pull))
         source = source_of(pull.inputs[0])
         if pull.type in READS:
-            return self._take(source, user, pull.name, lambda: self._read(pull, source, user))
+            return self._take(source, user, pull.name, lambda: self._read([pull], user))
         contents = self._take(source, user, pull.name, lambda: self._ordered(source))
         if pull.type == "QueueDequeueV2":
             return contents
         count = int(constants([pull.inputs[1]], self._state)[0])
         rest = pull.type == "QueueDequeueUpToV2"
         contents, translation = grouped(source, contents, count, rest=rest, sparse=self._sparse[source.name])
-        self._note(Stage(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", translation))
+        self._note(pull.name, f"{DEQUEUES[pull.type]}({count}) of {describe(source)}", translation)
         return contents
 
     def _take(self, source: Any, user: str, pull: str, make: Callable[[], Any]) -> Any:
@@ -248,7 +209,7 @@ class Translation:
             return whole
         why = f"thread timing decided which of the {count} operations got which element"
         translation = f"element {number} of every {count}, for {user}"
-        self._note(Stage(source.name, f"{describe(source)} is read by {count} operations", translation, why))
+        self._note(source.name, f"{describe(source)} is read by {count} operations", translation, why)
         return whole.shard(count, number - 1)
 
     def _pull_dataset(self, pull: Any) -> Any:
@@ -262,30 +223,31 @@ class Translation:
         contents = self._contents(queue)
         contents, translation, why = ordered(queue, contents, self._shuffle_buffer, self._seeds[0])
         if translation:
-            self._note(Stage(queue.name, describe(queue), translation, why))
+            self._note(queue.name, describe(queue), translation, why)
         return contents
 
-    def _read(self, pull: Any, reader: Any, user: str) -> Any:
-        read, translation = self._reading([pull])
-        files = self._paths(pull, user)
-        self._note(Stage(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({translation})"))
-        return files.flat_map(read)
-
-    def _paths(self, pull: Any, user: str) -> Any:
-        queue = source_of(pull.inputs[1])
-        paths = self._take(queue, user, "readers", lambda: self._ordered(queue))
-        return paths.map(lambda path: path)  # strings instead of tuples of one string
-
-    def _reading(self, pulls: Sequence[Any]) -> tuple[Any, str]:
-        """Return a function from a path to the dataset of reads, and its description."""
+    def _read(self, pulls: Sequence[Any], user: str) -> Any:
+        """Return a dataset of what an operation reads; of several readers of the same files, with their numbers."""
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
-        pull = pulls[0]
-        read, translation = reading(source_of(pull.inputs[0]), keyed=keyed)
-        if pull.type == "ReaderReadV2":
-            return read, translation
-        count = int(constants([pull.inputs[2]], self._state)[0])
-        return (lambda path: read(path).batch(count)), f"{translation}.batch({count})"
+        pull, count = pulls[0], len(pulls)
+        reader, queue = sources_of(pull)
+        size = None if pull.type == "ReaderReadV2" else int(constants([pull.inputs[2]], self._state)[0])
+        translation = call_of(reader, "path") + ("" if size is None else f".batch({size})")
+
+        def read(path: Any) -> Any:
+            records = reading(reader, keyed=keyed)(path)
+            return records if size is None else records.batch(size)
+
+        paths = self._take(queue, user, "readers", lambda: self._ordered(queue))
+        paths = paths.map(lambda path: path)  # strings instead of tuples of one string
+        if count == 1:
+            self._note(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({translation})")
+            return paths.flat_map(read)
+        self._note(pull.name, f"{count} times {describe(pull)}", f"interleave({translation}, {count})")
+        return paths.enumerate().interleave(
+            lambda i, path: read(path).map(lambda *row: (i, row)), cycle_length=count, block_length=1
+        )
 
     # Feeds ------------------------------------------------------------------------------------------------
 
@@ -296,21 +258,17 @@ class Translation:
         if queue.name in self._filled:
             contents = fed_contents(queue, self._filled[queue.name])
             self._sparse[queue.name] = (False,) * len(contents.element_spec)
-            self._note(Stage(queue.name, f"{describe(queue)} is filled from Python", "the dataset in feed"))
+            self._note(queue.name, f"{describe(queue)} is filled from Python", "the dataset in feed")
             return contents
         feeds = self._runners.feeds(queue)
         self._lifted |= {feed.op.name for feed in feeds}
-        slots = [tuple(sparse_slot(component) for component in feed.components) for feed in feeds]
-        self._sparse[queue.name] = tuple(slot is not None for slot in slots[0])
+        self._sparse[queue.name] = tuple(isinstance(component, SparseSlot) for component in feeds[0].components)
         user = f"the threads that fill {describe(queue)}"
-        sections = [
-            self._cut([slot or x for slot, x in zip(row, feed.components, strict=True)] + keep_of(feed), feed.after)
-            for feed, row in zip(feeds, slots, strict=True)
-        ]
+        sections = [self._cut([*feed.selects, *feed.components], feed.after) for feed in feeds]
         if self._counts:
             for feed, section in zip(feeds, sections, strict=True):
                 check_kept(queue, feed, section)
-        if self._are_apart(sections):
+        if are_apart(sections):
             pairs = zip(sections, feeds, strict=True)
             flows = [put(self._section(section, user, feed.threads), feed) for section, feed in pairs]
         else:
@@ -323,89 +281,68 @@ class Translation:
             turns = tf.data.Dataset.range(len(flows)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(flows, turns, stop_on_empty_dataset=False)
             self._note(
-                Stage(
-                    queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", random_order
-                )
+                queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", random_order
             )
         values = self._explain_values(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
             original, translation = self._producer(sections[0], feeds[0])
-            self._note(Stage(queue.name, original, translation, random_order or explain_order(sections[0]), values))
+            self._note(queue.name, original, translation, random_order or explain_order(sections[0]), values)
         else:
             inner = len(sections[0].inner)
             translation = ".".join([f"map({inner} operations)"] * (inner > 0) + describe_put(feeds[0])) or "unchanged"
-            self._note(Stage(queue.name, f"{describe(queue)} is filled", translation, random_order, values))
+            self._note(queue.name, f"{describe(queue)} is filled", translation, random_order, values)
         return contents
 
-    def _are_apart(self, sections: Sequence[Section]) -> bool:
-        """Check that sections share no source; or only files, which they read by several operations each."""
-        taken = [{name for pull in section.pulls for name in self._sources_of(pull)} for section in sections]
-        own = [self._sources_of(pull)[0] for section in sections for pull in section.pulls]
-        own += [op.name for section in sections for op in section.limits]
-        kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
-        several = len(kinds) > 1 or len(sections[0].pulls) > 1
-        return sum(map(len, taken)) == len(set().union(*taken)) or (several and len(own) == len(set(own)))
-
     def _merge_feeds(self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any, user: str) -> Any:
-        """Merge the feeds of a queue that share their sources."""
-        pulls, readers = self._common_pulls(sections, feeds, queue)
-        count = len(pulls)
-
-        def interleaved() -> Any:
-            read, translation = self._reading(pulls)
-            paths = self._paths(pulls[0], user)
-            self._note(
-                Stage(pulls[0].name, f"{count} times {describe(pulls[0])}", f"interleave({translation}, {count})")
-            )
-            return paths.enumerate().interleave(
-                lambda i, path: read(path).map(lambda *row: (i, row)), cycle_length=count, block_length=1
-            )
-
-        if len(readers) > 1:
-            way = " ".join(pull.name for pull in pulls)
-            dealt = self._take(source_of(pulls[0].inputs[0]), user, way, interleaved)
-        else:
-            dealt = self._pull(pulls[0], user).map(lambda *row: row).enumerate()
-        return _map(dealt, lambda i, row: tuple(run_branch(sections, i % count, row, self._state)), sections)
-
-    def _common_pulls(
-        self, sections: Sequence[Section], feeds: Sequence[Feed], queue: Any
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the pull of each section, all of one type and from one queue, and their readers by name.
-
-        The pulls share one reader, or each has its own, and the readers have the same options.
+        """Merge the feeds of a queue that share one source, or one queue of files that each reads by its own reader.
 
         Raises:
-            LiftError: the sections differ in their pulls, readers or feeds.
+            LiftError: they differ in their pulls, readers or enqueues.
         """
+        import tensorflow as tf
+
         pulls = [pull for section in sections for pull in section.pulls]
-        readers = {source_of(pull.inputs[0]).name: source_of(pull.inputs[0]) for pull in pulls if pull.type in READS}
-        kinds = {(pull.type, self._sources_of(pull)[-1]) for pull in pulls}
+        count = len(pulls)
+        readers = dict.fromkeys(source_of(pull.inputs[0]) for pull in pulls if pull.type in READS)
+        kinds = {(pull.type, sources_of(pull)[-1]) for pull in pulls}
+        kinds |= {(reader.type, *options_of(reader).items()) for reader in readers}
         puts = {(feed.many, feed.keep and feed.keep[1], len(feed.components)) for feed in feeds}
-        alike = len(kinds) == len(puts) == 1 and len({reader_attributes(reader) for reader in readers.values()}) < 2  # noqa: PLR2004
-        apart = len(pulls) == len(sections) and len(readers) in {0, 1, len(pulls)}
-        if not alike or not apart or any(section.limits for section in sections):
+        apart = count == len(sections) and len(readers) in {0, 1, count}
+        if len(kinds) > 1 + bool(readers) or len(puts) > 1 or not apart or any(section.limits for section in sections):
             raise LiftError(
                 f"operations that fill the queue share a source, but differ: {', '.join(map(describe, pulls))}",
                 advice="let one operation, run by as many threads, fill the queue; or read each source once, and limit "
                 "the epochs only in its producer",
                 op=queue.name,
             )
-        return pulls, readers
+
+        if len(readers) > 1:
+            way = " ".join(pull.name for pull in pulls)
+            dealt = self._take(source_of(pulls[0].inputs[0]), user, way, lambda: self._read(pulls, user))
+        else:
+            dealt = self._pull(pulls[0], user).map(lambda *row: row).enumerate()
+
+        def run_one(section: Section, row: Any) -> Any:
+            return tuple(run_section(section, [[tf.identity(part) for part in row]], self._state))
+
+        def run(i: Any, row: Any) -> Any:
+            branches = [functools.partial(run_one, section, row) for section in sections]
+            return tuple(tf.switch_case(tf.cast(i % count, tf.int32), branches))
+
+        return _map(dealt, run, sections)
 
     def _producer(self, section: Section, feed: Feed) -> tuple[str, str]:
         """Describe a producer, which fills a queue from constants."""
-        limit = min((self._state.limit(op) for op in section.limits), default=None)
-        shuffles = [op for op in section.inner.values() if op.type == "RandomShuffle"]
+        limit = self._state.limit(section)
         epochs = "forever" if limit is None else f"{limit} times"
-        drawn = [seeds(op) for op in shuffles]
+        drawn = [seeds(op) for op in section.shuffles]
         order = ""
         if drawn:
             order = ", shuffled each time, " + ("without a seed" if drawn[0] == (0, 0) else f"seeds {drawn[0]}")
         times = "counter()" if limit is None else f"range({limit})"
         count = count_rows(feed)
         original = f"a producer of {count} element{'s' * (count != 1)}, {epochs}{order}"
-        translation = "RandomShuffle" if shuffles else "the same"
+        translation = "RandomShuffle" if drawn else "the same"
         return original, ".".join([times, f"map({translation})", *describe_put(feed)])
 
     # Notes ------------------------------------------------------------------------------------------------
@@ -413,15 +350,18 @@ class Translation:
     def _explain_values(self, sections: Sequence[Section], threads: int) -> str | None:
         return explain_values(sections, threads, unordered=any(stage.random_order for stage in self.stages))
 
-    def _note(self, stage: Stage) -> None:
-        op = self._operations.get(stage.name)
-        self.stages.append(stage if op is None else attrs.evolve(stage, location=location_of(op)))
+    def _note(
+        self, name: str, original: str, translation: str, order: str | None = None, values: str | None = None
+    ) -> None:
+        """Note a stage; see `Stage`."""
+        op = self._operations.get(name)
+        self.stages.append(Stage(name, original, translation, order, values, op and location_of(op)))
 
     def _note_competitors(self) -> None:
         """Note operations that shared a source with the lifted tensors but are not lifted."""
-        for op in self._runners.running():
+        for op in dict.fromkeys(feed.op for feeds in self._runners.filled.values() for feed in feeds):
             for pull in filter(is_pull, back_from([op])) if op.name not in self._lifted else ():
-                names = [source_of(handle).name for handle in handles_of(pull)]
+                names = [source.name for source in sources_of(pull)]
                 if not self.users.keys().isdisjoint(names):
                     self.notes.append(f"{op.name!r} took some elements of {names[-1]!r}; the dataset has all of them")
 

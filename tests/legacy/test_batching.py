@@ -133,6 +133,18 @@ def test_threads_that_take_from_two_sources_are_refused(records):
         legacy.lift(input_fn)
 
 
+def test_readers_of_two_kinds_are_refused(records):
+    """Whether a file was read as a whole, or as its name, was left to chance."""
+
+    def input_fn():
+        queue = v1.train.string_input_producer(records, num_epochs=1, shuffle=False)
+        read = [reader.read(queue) for reader in (v1.IdentityReader(), v1.WholeFileReader())]
+        return v1.train.batch_join([list(each) for each in read], 1)
+
+    with pytest.raises(sr.LiftError, match="that fill the queue share a source, but differ"):
+        legacy.lift(input_fn)
+
+
 @pytest.mark.parametrize("join", [False, True])
 @pytest.mark.parametrize("maybe", [False, True])
 def test_shuffle_batch(records, join, maybe):

@@ -315,7 +315,7 @@ def test_explanation(records, capsys):
         "   -> range(2).map(RandomShuffle).unbatch()\n"
         "2. read of TFRecordReader 'TFRecordReaderV2'\n"
         f"   in line {first + 2}\n"
-        "   -> flat_map(TFRecordDataset(''))\n"
+        "   -> flat_map(tf_records(path))\n"
         "3. RandomShuffleQueue 'shuffle_batch/random_shuffle_queue' is filled\n"
         f"   in line {first + 3}\n"
         "   -> unchanged\n"

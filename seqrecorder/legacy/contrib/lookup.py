@@ -36,7 +36,9 @@ def index_table_from_tensor(mapping: Any, *more: Any, **named: Any) -> Any:
         *more: `num_oov_buckets`, `default_value`, `hasher_spec`, `dtype` and `name`.
         **named: the same, by name.
     """
-    return _operations().index_table_from_tensor(mapping, *more, **named)
+    from tensorflow.python.ops import lookup_ops  # it has no public name
+
+    return lookup_ops.index_table_from_tensor(mapping, *more, **named)
 
 
 def index_to_string_table_from_tensor(mapping: Any, *more: Any, **named: Any) -> Any:
@@ -47,10 +49,6 @@ def index_to_string_table_from_tensor(mapping: Any, *more: Any, **named: Any) ->
         *more: `default_value`, the word of other numbers, and `name`.
         **named: the same, by name.
     """
-    return _operations().index_to_string_table_from_tensor(mapping, *more, **named)
+    from tensorflow.python.ops import lookup_ops  # it has no public name
 
-
-def _operations() -> Any:
-    from tensorflow.python.ops import lookup_ops  # these have no public name
-
-    return lookup_ops
+    return lookup_ops.index_to_string_table_from_tensor(mapping, *more, **named)

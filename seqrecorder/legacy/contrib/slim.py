@@ -6,6 +6,7 @@ They build queues and readers of TensorFlow 1, so that they run in sessions and 
 from __future__ import annotations
 
 import abc
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -404,18 +405,7 @@ def _items(decoder: Any, key: Any, data: Any, record_key: str) -> dict[str, Any]
 
 __all__ = ["one_hot_encoding"]
 
-# The modules of these names in TensorFlow 1.
-data_decoder = types.SimpleNamespace(DataDecoder=DataDecoder)
-data_provider = types.SimpleNamespace(DataProvider=DataProvider)
-dataset = types.SimpleNamespace(Dataset=Dataset)
-dataset_data_provider = types.SimpleNamespace(DatasetDataProvider=DatasetDataProvider)
-parallel_reader = types.SimpleNamespace(get_data_files=get_data_files, parallel_read=parallel_read)
+# The modules of these names in TensorFlow 1 have their functions and classes here.
+data_decoder = data_provider = dataset = dataset_data_provider = sys.modules[__name__]
+parallel_reader = tfexample_decoder = sys.modules[__name__]
 prefetch_queue = types.SimpleNamespace(prefetch_queue=_prefetch_queue)
-tfexample_decoder = types.SimpleNamespace(
-    BoundingBox=BoundingBox,
-    Image=Image,
-    ItemHandler=ItemHandler,
-    ItemHandlerCallback=ItemHandlerCallback,
-    TFExampleDecoder=TFExampleDecoder,
-    Tensor=Tensor,
-)

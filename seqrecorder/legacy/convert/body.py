@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import collections
-import itertools
+import inspect
 import keyword
+import operator
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from seqrecorder.legacy.convert.parsing import PARSERS, group_tensors, print_parse
-from seqrecorder.legacy.convert.text import NotPrintableError, literal, plain, unique
+from seqrecorder.legacy.convert.text import NotPrintableError, literal, numbered, plain, unique
 from seqrecorder.legacy.convert.trace import identifier, line_of
 from seqrecorder.legacy.graph import CONDITIONALS, DEFAULT_SEED, PYTHON, SparseSlot, seeds
 from seqrecorder.legacy.subgraph import TABLES, Section, slot_of_take, tensors_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from seqrecorder.legacy.convert.trace import Call
 
@@ -47,21 +48,29 @@ def _snake_case(kind: str) -> str:
 _SAME_NAME = (
     *("Reshape", "Transpose", "Pad", "Tile", "Fill", "Slice", "Sqrt", "Square", "Range", "Abs", "Floor", "Exp", "Sign"),
     *("Where", "Round", "Sin", "Cos", "Tanh", "Rank", "Sigmoid", "ExpandDims", "LogicalNot", "ZerosLike", "OnesLike"),
-    *("BroadcastTo", "GatherNd", "ScatterNd"),
+    *("BroadcastTo", "GatherNd", "ScatterNd", "Cast", "Squeeze", "Shape", "Size"),
 )
 _FUNCTIONS = {
     **{kind: _snake_case(kind) for kind in _SAME_NAME},
     **{kind: f"math.{_snake_case(kind)}" for kind in ("Log", "Rsqrt", "Ceil", "InvertPermutation")},
+    **{kind: f"reduce_{kind.lower()}" for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")},
+    **{f"Decode{kind}": f"io.decode_{kind.lower()}" for kind in ("Raw", "Jpeg", "Png", "Bmp", "Gif")},
+    **{f"String{kind}": f"strings.{kind.lower()}" for kind in ("Length", "Lower", "Strip", "Join")},
+    "AsString": "strings.as_string",
+    "ConcatV2": "concat",
+    "LinSpace": "linspace",
+    "MirrorPad": "pad",
     "Neg": "negative",
+    "Pack": "stack",
+    "ReadFile": "io.read_file",
     "ReverseV2": "reverse",
     "SelectV2": "where",
-    "ReadFile": "io.read_file",
-    "LinSpace": "linspace",
-    "StringLength": "strings.length",
-    "StringLower": "strings.lower",
-    "StringStrip": "strings.strip",
+    "StringToNumber": "strings.to_number",
+    "Unpack": "unstack",
 }
-"""Functions of TensorFlow 2 that take the same inputs as the operation, in the same order."""
+"""Functions of TensorFlow 2 that take the same inputs as the operation, in the same order, and its attributes."""
+_RENAMED = {"keep_dims": "keepdims", "squeeze_dims": "axis"}
+"""Attributes that the function calls otherwise."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
 _LARGEST = 16
@@ -104,7 +113,7 @@ class Body:
         self, module: Any, section: Section, arguments: Mapping[str, str], constants: Mapping[str, str] | None = None
     ) -> None:
         self.module = module
-        self._section = section
+        self.section = section
         self._names: list[str] = []
         self._statements: list[tuple[list[int], str]] = []
         self._texts: dict[str, str] = dict(constants or {})
@@ -132,10 +141,10 @@ class Body:
 
     def results(self) -> list[str]:
         """Print the section and return an expression for each target."""
-        results = [self._result(target) for target in self._section.targets]
-        scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self._section.inner.values() if op.type in PARSERS]
+        results = [self._result(target) for target in self.section.targets]
+        scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self.section.inner.values() if op.type in PARSERS]
         checked = tuple(scope[0] for scope in scopes if scope)  # the parse functions check this themselves
-        for op in self._section.inner.values():
+        for op in self.section.inner.values():
             if op.name in self._swallowed or (not op.outputs and op.name.startswith(checked)):
                 continue
             if not op.outputs:
@@ -160,12 +169,11 @@ class Body:
             return holder
         return f"tf.SparseTensor({indices}, {values}, {shape})"
 
-    def named(self, results: Sequence[str], taken: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+    def named(self, results: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
         """Name all values as the script does; reuse a name once its value is dead.
 
         Args:
             results: the function's results.
-            taken: names that the module uses already.
 
         Returns:
             The arguments, the statements and the results.
@@ -174,7 +182,7 @@ class Body:
         last: dict[int, int] = {}
         for number, (_, text) in enumerate(statements):
             last.update((int(value), number) for value in _MARK.findall(text))
-        busy: dict[str, int] = dict.fromkeys((*taken, *_RESERVED), len(statements))
+        busy: dict[str, int] = dict.fromkeys((*self.module.names, *_RESERVED), len(statements))
         names: dict[str, str] = {}
         for number, (targets, _) in enumerate(statements):
             for value in targets:
@@ -182,8 +190,7 @@ class Body:
                 if value not in last and number:
                     names[str(value)] = "_"
                     continue
-                numbered = (f"{base}_{n}" for n in itertools.count(2))
-                name = next(name for name in itertools.chain([base], numbered) if busy.get(name, -1) <= number)
+                name = next(name for name in numbered(base) if busy.get(name, -1) <= number)
                 names[str(value)] = name
                 busy[name] = last.get(value, len(statements))
 
@@ -209,9 +216,9 @@ class Body:
         known = None if tensor.dtype in (tf.resource, tf.variant) else tf.get_static_value(tensor)
         if known is not None:
             return self._constant(tensor, known)
-        if op.name in self._section.cut and op.type not in TABLES:
+        if op.name in self.section.cut and op.type not in TABLES:
             return self._constant(tensor, self.module.state.value_of(op))
-        if op.name in self._section.pulls or op.name not in self._section.inner:
+        if op.name in self.section.pulls or op.name not in self.section.inner:
             raise NotPrintableError(f"{op.type} {op.name!r}")
         call = self.module.calls.get((id(tensor.graph), tensor.name))
         if call is None or not self._call(call):
@@ -220,9 +227,11 @@ class Body:
 
     def operand(self, tensor: Any) -> str:
         """Return an expression for a tensor as an operand, with parentheses if needed."""
+        import tensorflow as tf
+
         text = self.value(tensor)
         if text.startswith("["):
-            text = self.module.constant(line_of(tensor.op).targets, tf_value(tensor))
+            text = self.module.constant(line_of(tensor.op).targets, tf.get_static_value(tensor))
         return _atom(text)
 
     def number(self, tensor: Any) -> str:
@@ -243,7 +252,7 @@ class Body:
         return bool(self._uses[tensor.name])
 
     def _new(self, name: str) -> str:
-        self._names.append(name)
+        self._names.append(name or "value")
         return f"\x01{len(self._names) - 1}\x02"
 
     def _constant(self, tensor: Any, value: Any) -> str:
@@ -296,7 +305,7 @@ class Body:
         mapped = "tf.identity" if function is None else function.name
         shown = mapped if not star and not more else f"lambda row: {mapped}({star}row{more})"
         self._swallowed |= call.operations
-        self._bind(results, f"tf.map_fn({shown}, {self._show(rows)}, fn_output_signature={kinds})", "mapped")
+        self._bind(results, f"tf.map_fn({shown}, {self.show(rows)}, fn_output_signature={kinds})", "mapped")
         return True
 
     def _print_inner(
@@ -331,7 +340,7 @@ class Body:
         constants = {tensor: text for tensor, text in known.items() if text not in by_text}
         order = {**names, **arguments}
         body = Body(self.module, Section(targets, inner), order, constants)
-        return self.module.branch(body, base), ", ".join(distinct)
+        return self.module.function(base, body, body.results()), ", ".join(distinct)
 
     def _base(self, text: str) -> str:
         """Derive a name from an expression."""
@@ -376,7 +385,7 @@ class Body:
         keywords = {name: value for name, value in call.keywords.items() if name != "name"}
         if not all(map(_shows, (*call.arguments, *keywords.values()))):
             return False
-        shown = [*map(self._show, call.arguments), *(f"{name}={self._show(v)}" for name, v in keywords.items())]
+        shown = [*map(self.show, call.arguments), *(f"{name}={self.show(v)}" for name, v in keywords.items())]
         self._swallowed |= call.operations
         text = f"{call.path}({', '.join(shown)})"
         if sparse:
@@ -385,14 +394,14 @@ class Body:
             if len(needed := [name for name, field in fields.items() if self.used(field)]) == 1:
                 self._bind([fields[needed[0]]], f"{text}.{needed[0]}", "sparse")
                 return True
-            names = line_of(whole.op).targets
-            [holder] = self.assign([names[0] if len(names) == 1 else "sparse"], text)
+            [holder] = self.assign(line_of(whole.op).targets[:1] or ["sparse"], text)
             self._texts |= {field.name: f"{holder}.{name}" for name, field in fields.items()}
             return True
         self._bind(results, text, call.path.rpartition(".")[2])
         return True
 
-    def _show(self, value: Any) -> str:
+    def show(self, value: Any) -> str:
+        """Return an expression for a tensor, or for a value of Python."""
         import tensorflow as tf
 
         if isinstance(value, tf.SparseTensor):
@@ -400,7 +409,7 @@ class Body:
         if isinstance(value, tf.Tensor):
             return self.value(value)
         if isinstance(value, (list, tuple)):
-            inside = ", ".join(map(self._show, value))
+            inside = ", ".join(map(self.show, value))
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' * (len(value) == 1)})"
         if isinstance(value, tf.DType):
             return f"tf.{value.base_dtype.name}"
@@ -436,11 +445,11 @@ class Body:
             return Infix.of(f"{left} {operator} {_atom(right)}", operator)
         if kind in _ELEMENTWISE:
             return f"tf.{_snake_case(kind)}({self._left(inputs)}, {self.number(inputs[1])})"
-        if kind == "Reshape" and not np.size(tf_value(inputs[1]) if tf_value(inputs[1]) is not None else 1):
+        if kind == "Reshape" and inputs[1].shape.num_elements() == 0:
             return f"tf.reshape({self.value(inputs[0])}, [])"
-        if kind in _FUNCTIONS and not (kind == "StringLength" and op.get_attr("unit") != b"BYTE"):
-            return f"tf.{_FUNCTIONS[kind]}({', '.join(map(self.value, inputs))})"
         if kind in _SPECIAL and (text := _SPECIAL[kind](self, op)) is not None:
+            return text
+        if kind in _FUNCTIONS and (text := self._print_call(op, _FUNCTIONS[kind])) is not None:
             return text
         return self._print_raw(op)
 
@@ -450,38 +459,55 @@ class Body:
         both = all(x.name not in self._texts and tf.get_static_value(x) is not None for x in inputs)
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
+    def _print_call(self, op: Any, path: str) -> str | None:
+        """Print an operation as a call of a function, or return None if that has no parameter for an attribute."""
+        import tensorflow as tf
+
+        shown = list(self._inputs(op).values())
+        parameters = inspect.signature(operator.attrgetter(path)(tf)).parameters
+        for attribute in _changed_attributes(op):
+            name, text = _RENAMED.get(attribute.name, attribute.name), _attribute(op, attribute)
+            if attribute.type == "type" and not attribute.HasField("default_value"):
+                shown.append(text)
+            elif name in parameters:
+                shown.append(f"{name}={text}")
+            else:
+                return None
+        return f"tf.{path}({', '.join(shown)})"
+
     def _print_raw(self, op: Any) -> str:
         """Print an operation as a call of `tf.raw_ops`."""
         import tensorflow as tf
 
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
             raise NotPrintableError(f"{op.type} {op.name!r}")
-        shown, implied, inputs = [], set(), group_tensors(op, op.op_def.input_arg, op.inputs)
-        for argument in op.op_def.input_arg:
-            implied |= {argument.type_attr, argument.number_attr, argument.type_list_attr}
-            inside = ", ".join(map(self.value, inputs[argument.name]))
-            several = argument.number_attr or argument.type_list_attr
-            shown.append(f"{argument.name}=[{inside}]" if several else f"{argument.name}={inside}")
-        for attribute in op.op_def.attr:
-            has_default = attribute.HasField("default_value")
-            if attribute.name in implied or (
-                has_default and op.node_def.attr[attribute.name] == attribute.default_value
-            ):
-                continue
-            shown.append(f"{attribute.name}={_attribute(op, attribute)}")
+        shown = [f"{name}={text}" for name, text in self._inputs(op).items()]
+        shown += [f"{attribute.name}={_attribute(op, attribute)}" for attribute in _changed_attributes(op)]
         return f"tf.raw_ops.{op.type}({', '.join(shown)})"
+
+    def _inputs(self, op: Any) -> dict[str, str]:
+        """Return expressions for the inputs of an operation, by the names of its definition."""
+        groups, shown = group_tensors(op, op.op_def.input_arg, op.inputs), {}
+        for argument in op.op_def.input_arg:
+            inside = ", ".join(map(self.value, groups[argument.name]))
+            shown[argument.name] = f"[{inside}]" if argument.number_attr or argument.type_list_attr else inside
+        return shown
+
+
+def _changed_attributes(op: Any) -> list[Any]:
+    """List the attributes that neither follow from the inputs nor have their default values."""
+    implied = {name for x in op.op_def.input_arg for name in (x.type_attr, x.number_attr, x.type_list_attr)}
+    return [
+        attribute
+        for attribute in op.op_def.attr
+        if attribute.name not in implied
+        and not (attribute.HasField("default_value") and op.node_def.attr[attribute.name] == attribute.default_value)
+    ]
 
 
 def _atom(text: str) -> str:
     """Parenthesize an expression that contains an operator."""
     return f"({text})" if isinstance(text, Infix) else text
-
-
-def tf_value(tensor: Any) -> Any:
-    """Return the static value of a tensor, or None."""
-    import tensorflow as tf
-
-    return tf.get_static_value(tensor)
 
 
 def _shows(value: Any) -> bool:
@@ -513,32 +539,6 @@ def _attribute(op: Any, attribute: Any) -> str:
     return plain(value)
 
 
-def _keywords(op: Any, **names: str) -> list[str]:
-    """Print the attributes that differ from their defaults as keyword arguments."""
-    known = {attribute.name: attribute for attribute in op.op_def.attr}
-    changed = [name for name in names if op.node_def.attr[name] != known[name].default_value]
-    return [f"{names[name]}={_attribute(op, known[name])}" for name in changed]
-
-
-def _call_printer(path: str, **names: str) -> Callable[[Body, Any], str]:
-    """Build a printer for operations whose function takes their inputs and renamed attributes."""
-
-    def text(body: Body, op: Any) -> str:
-        return f"tf.{path}({', '.join([*map(body.value, op.inputs), *_keywords(op, **names)])})"
-
-    return text
-
-
-def _cast(body: Body, op: Any) -> str:
-    return f"tf.cast({body.value(op.inputs[0])}, tf.{op.get_attr('DstT').name})"
-
-
-def _decode_raw(body: Body, op: Any) -> str | None:
-    if not op.get_attr("little_endian"):
-        return None
-    return f"tf.io.decode_raw({body.value(op.inputs[0])}, tf.{op.get_attr('out_type').name})"
-
-
 def _decode_csv(body: Body, op: Any) -> str:
     import tensorflow as tf
 
@@ -550,21 +550,9 @@ def _decode_csv(body: Body, op: Any) -> str:
             defaults.append(f"tf.constant([], tf.{tensor.dtype.base_dtype.name})")
         else:
             defaults.append(body.value(tensor) if known is None else literal(np.ravel(known), tensor.dtype))
-    options = {name: name for name in ("field_delim", "use_quote_delim", "na_value", "select_cols")}
-    shown = [body.value(op.inputs[0]), f"[{', '.join(defaults)}]", *_keywords(op, **options)]
+    shown = [body.value(op.inputs[0]), f"[{', '.join(defaults)}]"]
+    shown += [f"{attribute.name}={_attribute(op, attribute)}" for attribute in _changed_attributes(op)]
     return f"tf.io.decode_csv({', '.join(shown)})"
-
-
-def _stack(body: Body, op: Any) -> str:
-    values = [body.value(value) for value in op.inputs]
-    holder = values[0].removesuffix("[0]")
-    whole = len(values) == len(op.inputs[0].op.outputs) and values == [f"{holder}[{i}]" for i in range(len(values))]
-    shown = [holder if whole else f"[{', '.join(values)}]", *_keywords(op, axis="axis")]
-    return f"tf.stack({', '.join(shown)})"
-
-
-def _concat(body: Body, op: Any) -> str:
-    return f"tf.concat([{', '.join(map(body.value, op.inputs[:-1]))}], {body.value(op.inputs[-1])})"
 
 
 def _split(body: Body, op: Any) -> str:
@@ -575,9 +563,17 @@ def _split(body: Body, op: Any) -> str:
 def _gather(body: Body, op: Any) -> str | None:
     import tensorflow as tf
 
-    if tf.get_static_value(op.inputs[2]) != 0 or op.get_attr("batch_dims"):
+    rows, index, axis = op.inputs
+    if tf.get_static_value(axis) != 0 or op.get_attr("batch_dims"):
         return None
-    return f"tf.gather({body.value(op.inputs[0])}, {body.value(op.inputs[1])})"
+    alike = [o for o in body.section.inner.values() if o.type == op.type and o.inputs[1].name == index.name]
+    targets, known = line_of(op).targets, tf.get_static_value(rows)
+    if known is None:
+        return f"tf.gather({body.value(rows)}, {body.value(index)})"
+    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # of `tf.train.slice_input_producer`
+    name = name or ("path" if rows.dtype == tf.string else "value")
+    text = f"tf.gather({body.module.constant([f'{name}s'], known)}, {body.value(index)})"
+    return body.assign([name], text)[0]
 
 
 def _select(body: Body, op: Any) -> str | None:
@@ -587,11 +583,6 @@ def _select(body: Body, op: Any) -> str | None:
     return f"tf.where({', '.join(map(body.value, op.inputs))})"
 
 
-def _join(body: Body, op: Any) -> str:
-    shown = [f"[{', '.join(map(body.value, op.inputs))}]", *_keywords(op, separator="separator")]
-    return f"tf.strings.join({', '.join(shown)})"
-
-
 def _uniform(body: Body, op: Any) -> str | None:
     import tensorflow as tf
 
@@ -599,7 +590,7 @@ def _uniform(body: Body, op: Any) -> str | None:
     if op.get_attr("seed") not in (0, DEFAULT_SEED) or (op.type != "RandomUniformInt" and kind != tf.float32):
         return None
     name = {"RandomStandardNormal": "normal", "TruncatedNormal": "truncated_normal"}.get(op.type, "uniform")
-    scalar = np.size(tf_value(op.inputs[0]) if tf_value(op.inputs[0]) is not None else 1) == 0
+    scalar = op.inputs[0].shape.num_elements() == 0
     shown = ["[]" if scalar else body.value(op.inputs[0]), *map(body.number, op.inputs[1:])]
     shown += [f"dtype=tf.{kind.name}"] * (kind != tf.float32)
     shown += [f"seed={op.get_attr('seed2')}"] * (op.get_attr("seed") != 0)
@@ -620,7 +611,9 @@ def _lookup(body: Body, op: Any) -> str:
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
     """Return expressions for the elements of a constant or stacked vector, else None."""
-    known = tf_value(tensor)
+    import tensorflow as tf
+
+    known = tf.get_static_value(tensor)
     if known is not None:
         return [str(number) for number in known.tolist()]
     if tensor.op.type != "Pack":
@@ -655,37 +648,13 @@ def _slices(body: Body, op: Any) -> str | None:
 
 
 _SPECIAL: dict[str, Callable[[Body, Any], str | None]] = {
-    "Cast": _cast,
-    "DecodeRaw": _decode_raw,
     "DecodeCSV": _decode_csv,
-    "Pack": _stack,
-    "Unpack": _call_printer("unstack", num="num", axis="axis"),
-    "ConcatV2": _concat,
     "Split": _split,
-    "MirrorPad": _call_printer("pad", mode="mode"),
-    "Squeeze": _call_printer("squeeze", squeeze_dims="axis"),
     "GatherV2": _gather,
     "Select": _select,
-    "StringToNumber": _call_printer("strings.to_number", out_type="out_type"),
-    "StringJoin": _join,
-    "AsString": _call_printer(
-        "strings.as_string", **{name: name for name in ("precision", "scientific", "shortest", "width", "fill")}
-    ),
     **dict.fromkeys(("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"), _uniform),
     "RandomShuffle": _shuffled,
     "StridedSlice": _slices,
-    **{kind: _call_printer(kind.lower(), out_type="out_type") for kind in ("Shape", "Size")},
-    "LookupTableFindV2": _lookup,
-    "LookupTableSizeV2": _lookup,
-    **{
-        kind: _call_printer(f"reduce_{kind.lower()}", keep_dims="keepdims")
-        for kind in ("Sum", "Mean", "Prod", "Max", "Min", "All", "Any")
-    },
-    "DecodeJpeg": _call_printer(
-        "io.decode_jpeg", **{name: name for name in ("channels", "ratio", "fancy_upscaling", "dct_method")}
-    ),
-    "DecodePng": _call_printer("io.decode_png", channels="channels", dtype="dtype"),
-    "DecodeBmp": _call_printer("io.decode_bmp", channels="channels"),
-    "DecodeGif": _call_printer("io.decode_gif"),
+    **dict.fromkeys(("LookupTableFindV2", "LookupTableSizeV2"), _lookup),
 }
 """Operations whose functions take different arguments."""

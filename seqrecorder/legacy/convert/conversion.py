@@ -205,8 +205,8 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
         facts = pipeline.facts
         if problem:
             break
-        source, files = pipeline.module.source(_title(text)), pipeline.files
-        proofs = _prove(call, lifted, pipeline, source)
+        source, files = pipeline.module.source(_title(text)), pipeline.module.files()
+        proofs = _prove(call, lifted, facts, (source, files))
         if all(proof.equal for _, proof in proofs) and not all(proof.sampled for _, proof in proofs):
             schema = _infer_schema(facts)
             source = pipeline.module.source(_title(text) + _describe_schema(schema))
@@ -270,7 +270,6 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
                 pipeline.print()
             except (NotPrintableError, LiftError) as error:
                 return pipeline, str(error)
-            pipeline.files = pipeline.module.files()
             return pipeline, ""
     finally:
         state.close()
@@ -334,12 +333,14 @@ def _build_dataset(source: str, files: dict[str, bytes]) -> Any:
         return module.inputs()
 
 
-def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[tuple[str, Comparison]]:
+def _prove(
+    call: Any, lifted: Lifted, facts: Facts, printed: tuple[str, dict[str, bytes]]
+) -> list[tuple[str, Comparison]]:
     """Compare the module with the function, on the full data and on truncated files.
 
     Pipelines with threads or shuffles are compared twice: as they are, and with one thread and no shuffle.
     """
-    facts, proofs = pipeline.facts, list[tuple[str, Comparison]]()
+    proofs = list[tuple[str, Comparison]]()
     drawn = any(stage.random_values is not None for stage in lifted.stages)
     ordered = _is_ordered(lifted)
     ways = [(ordered, False)] if ordered else [(True, True), (False, False)]
@@ -351,11 +352,11 @@ def _prove(call: Any, lifted: Lifted, pipeline: Pipeline, source: str) -> list[t
                 stack.enter_context(fixed_random_numbers())
             if is_still:
                 stack.enter_context(fixed_order())
-            module = stack.enter_context(_import_module(source, pipeline.files))
+            module = stack.enter_context(_import_module(*printed))
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seqrecorder-")))
             proofs.append((f"on the data{suffix}", _compare(call, module.inputs, facts, ordered=in_turn)))
             takes_files = "files" in inspect.signature(module.inputs).parameters
-            if not facts.files or facts.reader is None or not takes_files or facts.uses_contrib:
+            if not facts.files or facts.reader is None or not takes_files or datasets_of(facts.reader.graph):
                 continue
             cut = cut_files(facts.files, facts.reader, facts.batch or 1, directory)
             paths = dict(zip(facts.files, cut, strict=True))
@@ -406,7 +407,7 @@ def _copy_records(facts: Facts, most: int = -1) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="seqrecorder-") as directory:
         path = str(Path(directory, "records.tfrecord"))
         with eagerly(), tf.io.TFRecordWriter(path) as writer:
-            read, _ = reading(facts.reader, keyed=True)
+            read = reading(facts.reader, keyed=True)
             records = tf.data.Dataset.from_tensor_slices(facts.files).flat_map(read).take(most)
             for _, record in records.as_numpy_iterator():
                 writer.write(record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +10,15 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import first_line
-from seqrecorder.legacy.convert.body import Body
-from seqrecorder.legacy.convert.text import NotPrintableError, fold, items, literal, plain
+from seqrecorder.legacy.convert.text import NotPrintableError, fold, items, literal, numbered, plain
 from seqrecorder.legacy.subgraph import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from seqrecorder.legacy.convert.body import Body
     from seqrecorder.legacy.convert.trace import Trace
-    from seqrecorder.legacy.subgraph import Section, State
+    from seqrecorder.legacy.subgraph import State
 
 ARRAYS = "constants.npz"
 """File name of the large constants of a module."""
@@ -149,56 +148,48 @@ class Module:
         return self._namespace[variable].element_spec
 
     def function(
-        self, base: str, section: Section, arguments: Mapping[str, str], shapes: Sequence[Any], variable: str
+        self,
+        base: str,
+        body: Body,
+        results: Sequence[str],
+        variable: str | None = None,
+        shapes: Sequence[Any] = (),
+        *,
+        pack: Callable[[Sequence[str]], str] | None = None,
     ) -> Function | None:
-        """Print a section as a function of the elements of a dataset.
+        """Add a function to the module, unless an equal one exists.
 
         Args:
             base: the name of the function; numbered if it is taken.
-            section: the section to print.
-            arguments: argument names by tensor name.
-            shapes: the static shape of each target.
-            variable: the dataset variable that the function is mapped over.
+            body: its body.
+            results: an expression of the body for each result.
+            variable: the dataset variable that the function is mapped over, if any.
+            shapes: the static shape of each result, declared where it was lost in translation.
+            pack: packs the results into the text of the return value.
 
         Returns:
-            The function, or None if it would return its arguments unchanged.
+            The function in the module, or None if it would return its arguments unchanged.
         """
-        body = Body(self, section, arguments)
-        results = body.results()
-        names, lines, results = body.named(results, self.names)
-        function = Function(self.free(base), names, lines, results, random=bool(section.stateful))
-        self.refine(function, shapes, variable)
-        if not function.lines and function.results == function.arguments:
-            return None
-        return self.add_function(function)
-
-    def branch(self, body: Body, base: str) -> Function | None:
-        """Print a branch of a conditional as a function, or return None if it returns its arguments unchanged.
-
-        A function that only returns constants is not added to the module.
-        """
-        names, lines, results = body.named(body.results(), self.names)
-        if not lines and results == names:
-            return None
-        function = Function(self.free(base), names, lines, results)
-        if not lines and not names:
-            return function
+        names, lines, results = body.named(results)
+        function = Function(self.free(base), names, lines, results, random=bool(body.section.stateful))
         self.redefine(function)
-        return self.add_function(function)
-
-    def add_function(self, function: Function) -> Function:
-        """Add a function, unless an equal one exists; return the one in the module."""
+        if variable is not None:
+            self._declare_shapes(function, shapes, variable)
+        if pack is not None:
+            function.returned = pack(function.results)
+        elif not function.lines and function.results == function.arguments:
+            return None
+        self.redefine(function)
         for known in self.functions:
             if attrs.evolve(function, name=known.name).source() == known.source():
                 return known
         self.functions.append(function)
         return function
 
-    def refine(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
+    def _declare_shapes(self, function: Function, shapes: Sequence[Any], variable: str) -> None:
         """Trace a function with the element spec of a dataset, and declare shapes lost in translation."""
         import tensorflow as tf
 
-        self._run("\n".join(function.source()))
         specs = self.spec(variable)
         specs = specs if isinstance(specs, tuple) else (specs,)
         run = tf.function(self._namespace[function.name], autograph=False)
@@ -211,7 +202,6 @@ class Module:
             wanted = tf.TensorShape(shape)
             if wanted.rank is not None and isinstance(output, tf.Tensor) and not output.shape.is_subtype_of(wanted):
                 function.results[i] = f"tf.ensure_shape({function.results[i]}, {wanted.as_list()})"
-        self.redefine(function)
 
     def redefine(self, function: Function) -> None:
         """Run the definition of a changed function again."""
@@ -220,8 +210,7 @@ class Module:
     def free(self, base: str) -> str:
         """Return a name that no constant or function has, numbered if needed."""
         taken = {*self.names, *(function.name for function in self.functions)}
-        names = itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
-        return next(name for name in names if name not in taken)
+        return next(name for name in numbered(base) if name not in taken)
 
     def _run(self, source: str) -> None:
         import tensorflow as tf

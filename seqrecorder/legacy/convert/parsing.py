@@ -20,14 +20,12 @@ class Parse:
     """The features that a parse operation reads.
 
     Attributes:
-        op: the operation.
         features: the printed features of the Example or of the context, by name.
         steps: the printed features of the feature lists, by name.
         outputs: each output tensor with its feature, its component (None, `indices`, `values` or `dense_shape`), and
             whether it belongs to a feature list.
     """
 
-    op: Any
     features: dict[str, str]
     steps: dict[str, str]
     outputs: list[tuple[Any, str, str | None, bool]]
@@ -63,7 +61,7 @@ def read_parse(op: Any) -> Parse:
     """Read the features of a parse operation from its attributes and constants."""
     outputs = group_tensors(op, op.op_def.output_arg, op.outputs)
     inputs = group_tensors(op, op.op_def.input_arg, op.inputs)
-    parse = Parse(op, {}, {}, [])
+    parse = Parse({}, {}, [])
     for prefix in ("",) if op.type == PARSERS[0] else ("context_", "feature_list_"):
         if _texts(inputs[f"{prefix}ragged_keys"]):
             raise NotPrintableError(f"ragged features of {op.name!r}")

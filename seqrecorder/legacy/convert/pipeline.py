@@ -20,20 +20,18 @@ from seqrecorder.legacy.graph import (
     ENQUEUES,
     READS,
     Runners,
+    SparseSlot,
     back_from,
     consumers,
     describe,
-    handles_of,
-    is_pull,
     seeds,
     source_of,
-    sparse_slot,
+    sources_of,
     through_identities,
 )
 from seqrecorder.legacy.lifted import datasets_of
-from seqrecorder.legacy.queues import keep_of
-from seqrecorder.legacy.subgraph import constants, cut_section, slot_of_take, tensors_of
-from seqrecorder.legacy.translation import reader_attributes
+from seqrecorder.legacy.readers import call_of, options_of
+from seqrecorder.legacy.subgraph import are_apart, constants, cut_section, slot_of_take, tensors_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +54,6 @@ class Facts:
         final: the operation that dequeues the final batch.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
-        uses_contrib: whether the graph uses replacements of `tf.contrib` functions.
         mixed: whether the value of a record may depend on its batch or on the thread that reads it.
     """
 
@@ -68,7 +65,6 @@ class Facts:
     final: Any = None
     parses: list[Any] = attrs.field(factory=list)
     shuffles: list[int] = attrs.field(factory=list)
-    uses_contrib: bool = False
     mixed: bool = False
 
 
@@ -87,17 +83,14 @@ class Pipeline:
     Attributes:
         module: the printed module.
         facts: the facts collected on the walk.
-        files: the data files of the module, by name.
     """
 
     def __init__(self, trace: Trace, state: State, *, careful: bool = False) -> None:
         self.module = Module(trace, state)
         self.facts = Facts()
-        self.files: dict[str, bytes] = {}
         self._trace, self._state, self._careful = trace, state, careful
         self._runners = Runners(trace.graph)
         self._datasets = datasets_of(trace.graph)
-        self.facts.uses_contrib = bool(self._datasets)
         self._tail: Function | None = None
         self._taken: set[str] = set()
         self._returned: set[str] = {tensor.name for tensor in trace.returned.tensors}
@@ -136,46 +129,25 @@ class Pipeline:
         if whole and len(order) == 1 and not isinstance(returned.structure, (tuple, dict)):
             return True
         if tail is None or sum(f"({tail.name}" in line for line in self.module.lines) > 1:
-            self._wrap(unique(list(arguments.values())), order)
+            names = unique(list(arguments.values()))
+            packed = _bracketed(self._structure([names[i] for i in order]))
+            self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {packed})")
             return True
         tail.returned = self._structure([tail.results[i] for i in order])
         self.module.redefine(tail)
         return True
-
-    def _wrap(self, names: Sequence[str], order: Sequence[int] | None = None) -> None:
-        """Print a map that packs the elements into the returned structure."""
-        returned = self._trace.returned
-        if len(returned.leaves) != len(returned.tensors if order is None else order):
-            raise NotPrintableError("the function returns a composite tensor")
-        text = self._structure([names[i] for i in (range(len(names)) if order is None else order)])
-        if text != ", ".join(names):
-            self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {_bracketed(text)})")
 
     def _finish(self, section: Section, arguments: dict[str, str]) -> None:
         self.facts.mixed |= self.facts.batch is not None
         returned = self._trace.returned
         body = Body(self.module, section, arguments)
         body.results()
-        texts = []
-        for leaf in returned.leaves:
-            if leaf is None:
-                texts.append("None")
-            elif hasattr(leaf, "dense_shape"):
-                texts.append(body.sparse((leaf.indices, leaf.values, leaf.dense_shape)))
-            elif hasattr(leaf, "row_splits"):
-                raise NotPrintableError("a ragged tensor is returned")
-            elif hasattr(leaf, "op"):
-                texts.append(body.value(leaf))
-            else:
-                texts.append(f"tf.constant({plain(leaf)})")
-        names, lines, texts = body.named(texts, self.module.names)
+        if any(hasattr(leaf, "row_splits") for leaf in returned.leaves):
+            raise NotPrintableError("a ragged tensor is returned")
+        texts = list(map(body.show, returned.leaves))
         base = "parse" if any(pull.type in READS for pull in section.pulls) else "finish"
-        function = Function(self.module.free(base), names, lines, texts, random=bool(section.stateful))
         shapes = [getattr(leaf, "shape", None) for leaf in returned.leaves]
-        self.module.refine(function, shapes, "dataset")
-        function.returned = self._structure(function.results)
-        self.module.redefine(function)
-        self._map(self.module.add_function(function), "dataset")
+        self._map(self.module.function(base, body, texts, "dataset", shapes, pack=self._structure), "dataset")
 
     def _structure(self, texts: Sequence[str]) -> str:
         rest = iter(texts)
@@ -190,6 +162,15 @@ class Pipeline:
             return next(rest)
 
         return text(self._trace.returned.structure, outside=True)
+
+    def _function(
+        self, section: Section, arguments: dict[str, str], shapes: Sequence[Any], variable: str
+    ) -> Function | None:
+        """Print a section as a function of the elements of a dataset."""
+        reads = any(pull.type in READS for pull in section.pulls)
+        base = "parse" if reads or any(op.type in PARSERS for op in section.inner.values()) else "prepare"
+        body = Body(self.module, section, arguments)
+        return self.module.function(base, body, body.results(), variable, shapes)
 
     def _map(self, function: Function | None, variable: str) -> None:
         if function is None:
@@ -210,28 +191,24 @@ class Pipeline:
         """
         pulls = sections[0].pulls
         for pull in pulls:
-            names = [source_of(handle).name for handle in handles_of(pull)] if is_pull(pull) else [pull.name]
+            names = [source.name for source in sources_of(pull)]
             if not self._taken.isdisjoint(names):
                 raise NotPrintableError(f"{describe(pull)}: several operations take from its source")
             self._taken.update(names)
         if len(pulls) == 1:
-            others = [section.pulls for section in sections]
-            if any(len(other) != 1 for other in others):
-                raise NotPrintableError(f"{describe(pulls[0])}: threads take from different sources")
-            arguments = self._pull(pulls[0], [other[0] for other in others], sections[0], variable, final=final)
+            arguments = self._pull(pulls[0], sections, variable, final=final)
         else:
-            if len(sections) > 1:
-                raise NotPrintableError(f"{describe(pulls[0])}: threads take from several sources")
             arguments = self._zip(pulls, sections[0], variable)
-        for op in sections[0].limits:
-            self.module.add(f"{variable} = {variable}.take({self._state.limit(op)})")
+        limit = self._state.limit(sections[0])
+        if limit is not None:
+            self.module.add(f"{variable} = {variable}.take({limit})")
         return arguments
 
     def _zip(self, pulls: Sequence[Any], section: Section, variable: str) -> dict[str, str]:
         sources = []
         for number, pull in enumerate(pulls):
             name = variable if not number else f"{variable}_{number + 1}"
-            sources.append((name, self._pull(pull, [pull], section, name, final=False)))
+            sources.append((name, self._pull(pull, [section], name, final=False)))
         self.module.add(f"{variable} = tf.data.Dataset.zip(({', '.join(name for name, _ in sources)}))")
         if any(len(arguments) > 1 for _, arguments in sources):
             names = [f"part_{number + 1}" for number in range(len(sources))]
@@ -242,17 +219,12 @@ class Pipeline:
         names = unique([name for _, arguments in sources for name in arguments.values()])
         return dict(zip(tensors, names, strict=True))
 
-    def _pull(self, pull: Any, alike: Sequence[Any], section: Section, variable: str, *, final: bool) -> dict[str, str]:
+    def _pull(self, pull: Any, sections: Sequence[Section], variable: str, *, final: bool) -> dict[str, str]:
         if pull.name in self._datasets:
             return self._recipe(pull, variable)
         if pull.type in READS:
-            return self._read(alike, variable)
+            return self._read([pull, *(section.pulls[0] for section in sections[1:])], variable)
         queue = source_of(pull.inputs[0])
-        if any(other.inputs[0] is not pull.inputs[0] and source_of(other.inputs[0]) is not queue for other in alike):
-            raise NotPrintableError(f"{describe(pull)}: threads take from different queues")
-        columns = self._columns(pull, section)
-        if columns:
-            return self._producer(queue, variable, columns)
         if queue.type == "PriorityQueueV2":
             raise NotPrintableError(f"{describe(queue)}: the order of priorities")
         components = self._contents(queue, variable)
@@ -267,8 +239,8 @@ class Pipeline:
         names = line_of(pull).targets
         if len(names) != len(outputs) or len(set(names)) < len(names):
             names = tuple(components.values())
-        rows = [sparse_slot(component) for component in self._runners.feeds(queue)[0].components]
-        self.module.packed |= {x.name for x, row in zip(pull.outputs, rows, strict=True) if row and _pads(queue)}
+        rows = zip(pull.outputs, self._runners.feeds(queue)[0].components, strict=True)
+        self.module.packed |= {x.name for x, row in rows if isinstance(row, SparseSlot) and _pads(queue)}
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
@@ -280,38 +252,34 @@ class Pipeline:
 
     def _is_used(self, tensor: Any) -> bool:
         """Check that a tensor is returned or computed with, directly or behind further queues."""
-        if tensor.name in self._returned:
+        return tensor.name in self._returned or any(self._uses(op, tensor) for op in tensor.consumers())
+
+    def _uses(self, op: Any, tensor: Any) -> bool:
+        """Check that an operation computes with a tensor, or passes it on to one that does."""
+        if op.type == "Identity":
+            return self._is_used(op.outputs[0])
+        if op.type not in ENQUEUES:
             return True
-        for op in tensor.consumers():
-            if op.type == "Identity":
-                used = self._is_used(op.outputs[0])
-            elif op.type in ENQUEUES:
-                live, queue = [*op.inputs[1:]], source_of(op.inputs[0])
-                position = next(i for i, x in enumerate(live) if x is tensor)
-                used = queue.name not in self._runners.filled or self._live(queue)[position]
-            else:
-                used = True
-            if used:
-                return True
-        return False
+        queue, position = source_of(op.inputs[0]), next(i for i, x in enumerate(op.inputs[1:]) if x is tensor)
+        return queue.name not in self._runners.filled or self._live(queue)[position]
 
     def _batch(self, pull: Any, queue: Any, variable: str, *, final: bool) -> None:
-        size = str(count := self.number(pull.inputs[1]))
-        if final:
-            self.facts.batch, self.facts.final = count, pull
-            if not self._repeats(count):
-                size = self.module.parameter("batch_size", size)
+        count = self.number(pull.inputs[1])
+        size = self._batch_size(count, pull) if final else str(count)
         drop = pull.type == "QueueDequeueManyV2"
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
-    def _repeats(self, count: int) -> bool:
-        """Check that the batch size also occurs as a constant in the returned operations."""
+    def _batch_size(self, count: int, pull: Any) -> str:
+        """Print the size of the final batch: a parameter, unless it is a constant of the returned operations, too."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
         values = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
         numbers = [value for value in values if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
-        return count > 1 and any(count in value for value in numbers)
+        self.facts.batch, self.facts.final = count, pull
+        if count > 1 and any(count in value for value in numbers):
+            return str(count)
+        return self.module.parameter("batch_size", str(count))
 
     def number(self, tensor: Any) -> int:
         """Evaluate an integer tensor that does not depend on a queue."""
@@ -325,27 +293,29 @@ class Pipeline:
         feed = feeds[0]
         pulled = bool(self._cut(feed.components, feed.after).pulls)
         live = [number for number, alive in enumerate(self._live(queue)) if alive or not pulled]
-        rows = [[sparse_slot(each.components[n]) or each.components[n] for n in live] for each in feeds]
-        sections = [self._cut([*keep_of(f), *row], f.after) for f, row in zip(feeds, rows, strict=True)]
+        rows = [[each.components[number] for number in live] for each in feeds]
+        sections = [self._cut([*f.selects, *row], f.after) for f, row in zip(feeds, rows, strict=True)]
         names = {number: _name_of(feed.components[number]) for number in live}
         kinds = [_structure(section) for section in sections]
         if not pulled:
             if len(feeds) > 1:
                 raise NotPrintableError(f"{len(feeds)} operations fill {describe(queue)}")
-            self._producer(queue, variable, ())
+            self._producer(queue, variable)
             return names
+        if len(feeds) > 1 and are_apart(sections):
+            raise NotPrintableError(f"{describe(queue)}: threads take from different sources")
         arguments = self._take(sections, variable)
         declared = list(queue.get_attr("shapes")) or [None] * len(feed.components)
-        shapes = [None] * len(keep_of(feed)) + [
-            None if hasattr(row, "many") else _declared(row, declared[number], feed)
-            for row, number in zip(rows[0], live, strict=True)
-        ]
-        self.module.serialized |= {row for row in itertools.chain(*rows) if hasattr(row, "many") and _pads(queue)}
+        shapes = [_declared(feed.components[number], declared[number], feed) for number in live]
+        shapes = [None] * len(feed.selects) + shapes
+        sparse = {row for row in itertools.chain(*rows) if isinstance(row, SparseSlot)}
+        self.module.serialized |= sparse if _pads(queue) else set()
         if len(set(kinds)) > 1:
-            self._deal(queue, [*zip(kinds, sections, strict=True)], arguments, shapes, variable)
+            if len({sources_of(section.pulls[0])[0] for section in sections}) > 1:
+                raise NotPrintableError(f"{len(sections)} different operations fill {describe(queue)}")
+            self._deal([*zip(kinds, sections, strict=True)], arguments, shapes, variable)
         else:
-            base = "parse" if _parses(sections[0]) else "prepare"
-            self._map(self.module.function(base, sections[0], arguments, shapes, variable), variable)
+            self._map(self._function(sections[0], arguments, shapes, variable), variable)
         if feed.keep is not None:
             rest = "*row" if len(live) > 1 else "row"
             self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {'' if feed.keep[1] else '~'}keep)")
@@ -356,24 +326,14 @@ class Pipeline:
         return names
 
     def _deal(
-        self,
-        queue: Any,
-        branches: Sequence[tuple[Any, Section]],
-        arguments: dict[str, str],
-        shapes: Sequence[Any],
-        variable: str,
+        self, branches: Sequence[tuple[Any, Section]], arguments: dict[str, str], shapes: Sequence[Any], variable: str
     ) -> None:
         """Print threads that process one source differently, as a round-robin."""
-        sources = {source_of(section.pulls[0].inputs[0]).name for _, section in branches}
-        kept = self._runners.feeds(queue)[0].keep is not None
-        if len(sources) > 1 or kept or any(section.limits for _, section in branches):
-            raise NotPrintableError(f"{len(branches)} different operations fill {describe(queue)}")
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]
             mine = dict(zip((tensor.name for tensor in taken), arguments.values(), strict=True))
-            base = "parse" if _parses(section) else "prepare"
-            functions.setdefault(kind, self.module.function(base, section, mine, shapes, variable))
+            functions.setdefault(kind, self._function(section, mine, shapes, variable))
         record = "*record" if len(arguments) > 1 else "record"
         calls = [f"lambda: {f.name if (f := functions[kind]) else 'tf.identity'}({record})" for kind, _ in branches]
         period = next(n for n in range(1, len(calls) + 1) if calls[:n] * (len(calls) // n) == calls)
@@ -381,39 +341,14 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.enumerate().map(lambda number, record: {chosen})")
         self.facts.mixed, self._tail = True, None
 
-    def _columns(self, pull: Any, section: Section) -> list[Any]:
-        """Find the gathers of constant rows by a dequeued index; empty if the index has other uses."""
-        import tensorflow as tf
-
-        queue = source_of(pull.inputs[0])
-        if pull.type != "QueueDequeueV2" or len(pull.outputs) != 1 or pull.outputs[0].name in self._returned:
-            return []
-        users = [op for op in section.inner.values() if any(through_identities(x).op is pull for x in op.inputs)]
-        order = {op: number for number, op in enumerate(pull.graph.get_operations())}
-        gathers = sorted((op for op in users if op.type != "Identity"), key=order.__getitem__)
-        feeds = self._runners.feeds(queue)
-        producers = [self._cut(feed.components, feed.after) for feed in feeds]
-        shuffles = [seeds(op) for producer in producers for op in producer.inner.values() if op.type == "RandomShuffle"]
-        whole = all(
-            op.type == "GatherV2" and tf.get_static_value(op.inputs[0]) is not None and op.name in section.inner
-            for op in gathers
-        )
-        if (
-            not gathers
-            or not whole
-            or len(feeds) != 1
-            or producers[0].pulls
-            or any(any(seed or ()) for seed in shuffles)
-        ):
-            return []
-        return gathers
-
-    def _producer(self, queue: Any, variable: str, columns: Sequence[Any]) -> dict[str, str]:
-        """Print the producer of a queue of constants; return the names of the columns gathered by index."""
+    def _producer(self, queue: Any, variable: str) -> None:
+        """Print the producer of a queue of constants."""
         [feed] = self._runners.feeds(queue)
         section = self._cut(feed.components, feed.after)
-        limit = min((self._state.limit(op) for op in section.limits), default=None)
-        shuffle: Any = next((op for op in section.stateful if op.type == "RandomShuffle"), None)
+        limit = self._state.limit(section)
+        shuffle = next(iter(section.shuffles), None)
+        if any(isinstance(component, SparseSlot) for component in feed.components):
+            raise NotPrintableError(f"{describe(queue)}: it holds constant sparse tensors")
         tensors = [shuffle.inputs[0]] if shuffle is not None else list(feed.components)
         queued = [through_identities(component).op for component in feed.components]
         if section.stateful and (len(section.stateful) > 1 or queued != [shuffle]):
@@ -423,10 +358,7 @@ class Pipeline:
         count = len(values[0])
         epochs = self._epochs(limit)
         seed = (0, 0) if shuffle is None else seeds(shuffle) or (0, 0)
-        if columns:
-            source, names = self._gathered(columns)
-        else:
-            source, names = self._slices(tensors, values), {}
+        source = self._slices(tensors, values)
         if shuffle is not None and any(seed) and count > 1:
             graph_seed = "" if seed[0] == DEFAULT_SEED else f", graph_seed={seed[0]}"
             repeats = "" if epochs is None else f"num_epochs={epochs}, "
@@ -438,7 +370,6 @@ class Pipeline:
                 self.module.add(f"{variable} = {variable}.shuffle({size})")
             if epochs != "1":
                 self.module.add(f"{variable} = {variable}.repeat({epochs or ''})")
-        return names
 
     def _epochs(self, limit: int | None) -> str | None:
         """Print a number of epochs; the first one becomes the parameter `num_epochs`."""
@@ -465,19 +396,6 @@ class Pipeline:
                 texts.append(self.module.constant(line_of(tensor.op).targets, value))
         return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
-    def _gathered(self, columns: Sequence[Any]) -> tuple[str, dict[str, str]]:
-        import tensorflow as tf
-
-        names: Sequence[str] = line_of(columns[0]).targets
-        if len(names) != len(columns) or not all(names):
-            names = ["path" if op.outputs[0].dtype == tf.string else _name_of(op.outputs[0]) for op in columns]
-        texts = []
-        for op, name in zip(columns, names, strict=True):
-            value = tf.get_static_value(op.inputs[0])
-            texts.append(self.module.constant([f"{name or 'value'}s"], value))
-        source = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-        return source, dict(zip((op.outputs[0].name for op in columns), unique(names), strict=True))
-
     def _pattern(self, tensor: Any) -> str | None:
         """Find the glob pattern of `tf.train.match_filenames_once` behind a tensor, if any."""
         import tensorflow as tf
@@ -494,10 +412,7 @@ class Pipeline:
 
     def _read(self, pulls: Sequence[Any], variable: str) -> dict[str, str]:
         pull = pulls[0]
-        readers = {source_of(each.inputs[0]): None for each in pulls}
-        queues = {source_of(each.inputs[1]) for each in pulls}
-        if len(queues) > 1 or len({reader_attributes(reader) for reader in readers}) > 1:
-            raise NotPrintableError(f"{describe(pull)}: threads read different files, or in different ways")
+        readers = {source_of(each.inputs[0]) for each in pulls}
         reader, queue = source_of(pull.inputs[0]), source_of(pull.inputs[1])
         reads = [op for each in readers for op in consumers(each) if op.type in READS]
         keyed = any(self._is_used(op.outputs[0]) for op in reads)
@@ -513,42 +428,24 @@ class Pipeline:
 
     def _reading(self, reader: Any, variable: str, *, keyed: bool, count: int | None, readers: int) -> None:
         """Print the dataset that reads each file."""
-        get = reader.get_attr
-        kind = reader.type.removesuffix("ReaderV2")
-        if kind == "Identity":
-            if keyed:
-                self.module.add(f"{variable} = {variable}.map(lambda path: (path, path))")
-            return
-        if kind == "WholeFile":
-            what = "lambda path: (path, tf.io.read_file(path))" if keyed else "tf.io.read_file"
-            self.module.add(f"{variable} = {variable}.map({what})")
+        kind, options = reader.type.removesuffix("ReaderV2"), options_of(reader)
+        if kind in ("Identity", "WholeFile"):
+            value = "path" if kind == "Identity" else "tf.io.read_file(path)"
+            self.module.add(f"{variable} = {variable}.map(lambda path: {f'(path, {value})' if keyed else value})")
             if count is not None:
                 self.module.add(f"{variable} = {variable}.batch(1)")
             return
+        exact = not self._careful
         if kind == "TFRecord":
-            packed = get("compression_type").decode()
-            own = f"sr.legacy.tf_records({{}}{f', compression={plain(packed)}' if packed else ''})"
-            new = f"tf.data.TFRecordDataset({{}}{f', {plain(packed)}' if packed else ''})"
+            new = ", ".join(["tf.data.TFRecordDataset({}", *map(plain, options.values())]) + ")"
             exact = True
         elif kind == "TextLine":
-            skip = get("skip_header_lines")
-            own = f"sr.legacy.text_lines({{}}{f', skip_header_lines={skip}' if skip else ''})"
-            new = "tf.data.TextLineDataset({})" + (f".skip({skip})" if skip else "")
-            exact = not self._careful
+            new = "tf.data.TextLineDataset({})" + "".join(f".skip({lines})" for lines in options.values())
         else:
-            sizes = [int(get(f"{name}_bytes")) for name in ("record", "header", "footer", "hop")]
-            encoding = get("encoding").decode()
-            named = [
-                f"{name}_bytes={size}"
-                for name, size in zip(("header", "footer", "hop"), sizes[1:], strict=True)
-                if size
-            ]
-            named += [f"encoding={plain(encoding)}"] if encoding else []
-            own = f"sr.legacy.fixed_length_records({{}}, {', '.join([str(sizes[0]), *named])})"
-            rest = f", {sizes[1]}, {sizes[2]}" if any(sizes[1:3]) else ""
-            new = f"tf.data.FixedLengthRecordDataset({{}}, {sizes[0]}{rest})"
-            exact = not (self._careful or encoding or sizes[3] not in (0, sizes[0]))
-        text = new if exact and not keyed else own
+            size, *ends = (options.get(f"{name}_bytes", 0) for name in ("record", "header", "footer"))
+            new = f"tf.data.FixedLengthRecordDataset({', '.join(map(str, ['{}', size, *(ends if any(ends) else [])]))})"
+            exact &= "encoding" not in options and options.get("hop_bytes", size) == size
+        text = new if exact and not keyed else f"sr.legacy.{call_of(reader, '{}')}"
         text += "" if exact or keyed else ".map(lambda key, record: record)"
         text += "" if count is None else f".batch({count})"
         inside = "lambda path: " + text.format("path")
@@ -571,19 +468,15 @@ class Pipeline:
         if recipe.steps:
             self.facts.batch, self.facts.final = recipe.sizes[0], pull
             raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches")
-        base = "parse" if _parses(section) else "prepare"
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
-        self._map(self.module.function(base, section, arguments, shapes, variable), variable)
+        self._map(self._function(section, arguments, shapes, variable), variable)
         if recipe.keep:
             self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: keep)")
             self.module.add(f"{variable} = {variable}.map(lambda keep, *row: row)")
         vector = "[0]" if recipe.targets[0].shape.rank == 1 else ""
         size = recipe.sizes[0]
         if len(set(recipe.sizes)) == 1:
-            self.facts.batch, self.facts.final = size, pull
-            batch = "batch_size" if self._repeats(size) else self.module.parameter("batch_size", str(size))
-            batch = str(size) if "batch_size" not in self.module.parameters else batch
-            sizes = f"[{batch}] * {len(recipe.sizes)}"
+            sizes = f"[{self._batch_size(size, pull)}] * {len(recipe.sizes)}"
         else:
             sizes = plain(np.array(recipe.sizes))
         boundaries = self.module.define("BOUNDARIES", plain(np.array(recipe.boundaries)))
@@ -610,8 +503,7 @@ def _bracketed(text: str) -> str:
 
 def _name_of(tensor: Any) -> str:
     """Return the name of a tensor in the script, or an empty string."""
-    slot = sparse_slot(tensor)
-    origin = through_identities(tensor if slot is None else slot.components[1])
+    origin = through_identities(tensor.components[1] if isinstance(tensor, SparseSlot) else tensor)
     if origin.op.type in PARSERS:
         names = {part.name: name for part, name, _, _ in read_parse(origin.op).outputs}
         return identifier(names[origin.name])
@@ -625,6 +517,8 @@ def _declared(tensor: Any, shape: Any, feed: Feed) -> Any:
     """Merge the shape of a component in the graph with the one that the queue declares."""
     import tensorflow as tf
 
+    if isinstance(tensor, SparseSlot):
+        return None
     known, declared = tensor.shape, tf.TensorShape(shape)
     return known if feed.many or not known.is_compatible_with(declared) else known.merge_with(declared)
 
@@ -635,8 +529,7 @@ def _structure(section: Section) -> tuple[Any, ...]:
 
     numbers: dict[Any, int] = {}
     known = {x.name: (p, x.value_index) for p, pull in enumerate(section.pulls) for x in pull.outputs}
-    order = {op: number for number, op in enumerate(section.pulls[0].graph.get_operations())} if section.pulls else {}
-    for op in sorted(section.inner.values(), key=lambda op: order.get(op, 0)):
+    for op in section.inner.values():
         attributes = [op.node_def.attr[a.name].SerializeToString() for a in op.op_def.attr if a.name not in _UNEQUAL]
         branches = [_operations(graph) for graph in get_func_graphs(op)] if op.type in CONDITIONALS else []
         inputs = [known.get(x.name, x.name) for x in op.inputs]
@@ -649,11 +542,6 @@ def _structure(section: Section) -> tuple[Any, ...]:
 def _operations(graph: Any) -> list[tuple[str, str]]:
     """List the operations of a branch with their constants."""
     return [(op.type, str(op.get_attr("value")) if op.type == "Const" else "") for op in graph.get_operations()]
-
-
-def _parses(section: Section) -> bool:
-    reads = any(pull.type in READS for pull in section.pulls)
-    return reads or any(op.type in PARSERS for op in section.inner.values())
 
 
 def _pads(queue: Any) -> bool:

@@ -154,7 +154,8 @@ def dataset_run(dataset: Any, most: int) -> Run:
                 return Run(batches, ended=True, why=f": {type(error).__name__}: {first_line(error)}")
             if element is None:
                 return Run(batches, ended=True)
-            batches.append([_array(part.numpy()) for part in tf.nest.flatten(element, expand_composites=True)])
+            parts = tf.nest.flatten(element, expand_composites=True)
+            batches.append([_array(part.numpy()) for part in parts if part is not None])
     return Run(batches, ended=False)
 
 

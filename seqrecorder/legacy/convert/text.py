@@ -70,9 +70,13 @@ def unique(names: Sequence[str]) -> list[str]:
     """Make names unique by numbering; an empty name becomes `x`."""
     new: list[str] = []
     for base in names:
-        choices = itertools.chain([base or "x"], (f"{base or 'x'}_{number}" for number in itertools.count(2)))
-        new.append(next(name for name in choices if name not in new and identifier(name)))
+        new.append(next(name for name in numbered(base or "x") if name not in new and identifier(name)))
     return new
+
+
+def numbered(base: str) -> Iterator[str]:
+    """Yield a name, then the name with each number from 2 on."""
+    return itertools.chain([base], (f"{base}_{number}" for number in itertools.count(2)))
 
 
 def fold(line: str, indent: int = 0) -> list[str]:

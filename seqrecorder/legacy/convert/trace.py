@@ -7,9 +7,7 @@ import contextlib
 import functools
 import keyword
 import linecache
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -17,6 +15,7 @@ import attrs
 
 from seqrecorder.errors import LiftError
 from seqrecorder.legacy.compatibility import compat
+from seqrecorder.legacy.graph import packages, user_frame
 from seqrecorder.legacy.lifting import Returned
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _no_session() -> Iterator[None]:
     making = BaseSession.__init__
 
     def make(session: Any, *arguments: Any, **named: Any) -> None:
-        here, ours = sys._getframe(1), _packages()  # noqa: SLF001 - the frames of the caller
+        here, ours = sys._getframe(1), packages()  # noqa: SLF001 - the frames of the caller
         while here.f_code.co_filename.startswith(ours[0]):
             here = here.f_back or here
         if not here.f_code.co_filename.startswith(ours):
@@ -193,16 +192,8 @@ class Line:
 
 def line_of(op: Any) -> Line:
     """Find the statement that created an operation."""
-    packages = _packages()
-    for frame in reversed(op.traceback or []):
-        if not frame.filename.startswith(packages) and linecache.getlines(frame.filename):
-            return _line(frame.filename, frame.lineno)
-    return Line(None, 0, ())
-
-
-@functools.cache
-def _packages() -> tuple[str, ...]:
-    return tuple(str(Path(str(sys.modules[n].__file__)).parent) + os.sep for n in ("tensorflow", "seqrecorder"))
+    frame = user_frame(op.traceback or [])
+    return Line(None, 0, ()) if frame is None else _line(frame.filename, frame.lineno)
 
 
 @functools.cache

@@ -87,6 +87,68 @@ def test_threads_that_do_not_alternate_take_turns(files):
     assert "number % 3" in conversion.source
 
 
+def test_threads_that_keep_differently_take_turns(files):
+    """Each thread has its own condition for what it enqueues."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=2, shuffle=False)
+        length = tf.strings.length(v1.TextLineReader().read(queue).value)
+        return v1.train.maybe_batch_join([[length], [length * 2]], length > 12, 2)
+
+    conversion = legacy.convert(inputs)
+    assert conversion.printed
+    assert ".filter(lambda keep, *_: keep)" in conversion.source
+
+
+def test_paths_read_several_at_a_time(files):
+    """`IdentityReader.read_up_to` gives vectors of one path, for its files hold one record each."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=2, shuffle=False)
+        return v1.train.batch(list(v1.IdentityReader().read_up_to(queue, 2)), 2, enqueue_many=True)
+
+    conversion = legacy.convert(inputs)
+    assert conversion.printed
+    assert ".map(lambda path: (path, path))" in conversion.source
+
+
+def test_attributes_of_operations_are_printed(files):
+    """Each attribute that is not the default is an argument, whichever it is."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=1, shuffle=False)
+        line = v1.TextLineReader().read(queue).value
+        number = tf.cast(tf.strings.length(line), tf.uint8)
+        jpeg = tf.raw_ops.EncodeJpeg(image=tf.fill([2, 2, 3], number))
+        image = tf.raw_ops.DecodeJpeg(contents=jpeg, channels=3, try_recover_truncated=True)
+        pair = tf.io.decode_raw(tf.strings.join([line, line]), tf.int16, little_endian=False)[:1]
+        return v1.train.batch([tf.ensure_shape(image, [2, 2, 3]), tf.ensure_shape(pair, [1])], 2)
+
+    source = legacy.convert(inputs).source
+    assert "tf.io.decode_jpeg(jpeg, channels=3, try_recover_truncated=True)" in source
+    assert "tf.int16, little_endian=False)" in source
+
+
+def test_values_of_python_beside_batches(files):
+    """A function may return numbers and None with its batches."""
+
+    def inputs():
+        queue = v1.train.string_input_producer(files["text"], num_epochs=1, shuffle=False)
+        lines = v1.train.batch([v1.TextLineReader().read(queue).value], 2)
+        return {"length": tf.strings.length(lines), "weights": None, "size": 2, "rate": 0.5}
+
+    conversion = legacy.convert(inputs)
+    assert conversion.printed
+    assert '"weights": None, "size": 2, "rate": 0.5}' in conversion.source
+    assert next(iter(conversion.dataset))["size"].numpy() == 2
+
+
+def test_constant_sparse_tensors_stay_lifted():
+    """A queue of them has no form in tf.data."""
+    conversion = legacy.convert(lambda: v1.train.batch([tf.sparse.from_dense([1, 0, 2])], 2))
+    assert "it holds constant sparse tensors" in conversion.report.splitlines()[0]
+
+
 def test_branches_are_functions(files):
     """Both sides of a `tf.cond` are printed, with what they take as arguments."""
     source = legacy.convert(old_readers.chosen_by_chance, files["examples"]).source
