@@ -136,8 +136,8 @@ def is_label(stats: Stats, name: str) -> bool:
 def is_code(stats: FieldStats) -> bool:
     """Check whether a field is a scalar of texts or whole numbers, which may stand for something."""
     field = stats.field
-    scalar = not field.is_list and not field.shape and field.sparse is None and not (field.key or field.chunk)
-    return scalar and (field.element.is_text or field.element.numpy.kind in "iub")
+    is_code = field.element.is_text or field.element.numpy.kind in "iub"
+    return is_code and field.is_scalar and not (field.key or field.chunk)
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:

@@ -177,9 +177,8 @@ class FieldStats:
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
         """Return the statistics of a field over no records."""
-        is_counted = field.is_list or field.is_ragged or field.sparse is not None
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
-        sizes = Numbers.empty(_LENGTH) if is_counted else None
+        sizes = Numbers.empty(_LENGTH) if field.is_counted else None
         inner = Numbers.empty(_LENGTH) if field.is_list and (field.is_ragged or field.sparse is not None) else None
         has_gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
         return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
@@ -908,8 +907,7 @@ def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None)
 
 def _field_of_labels(schema: Schema, by: str) -> Field:
     field = schema[by]
-    scalar = not field.is_list and not field.shape and field.sparse is None
-    if not scalar or not (field.element.is_text or field.element.numpy.kind in "iub"):
+    if not field.is_scalar or not (field.element.is_text or field.element.numpy.kind in "iub"):
         raise OptionError(f"by: expected a scalar context field of text, whole numbers or bools, got {by!r}, {field!r}")
     return field
 

@@ -187,9 +187,7 @@ def _collect_unchecked(field: Field, values: list[Any]) -> Column | None:
             return None
         column = _rows(field, list(chain.from_iterable(values)))
         return None if column is None else attrs.evolve(column, steps=_lengths(values))
-    if field.is_list or field.shape or field.sparse is not None:
-        return _rows(field, values)
-    return _scalars(field, values)
+    return _scalars(field, values) if field.is_scalar else _rows(field, values)
 
 
 def _scalars(field: Field, values: list[Any]) -> Column | None:
@@ -228,8 +226,8 @@ def _images(field: Field, values: list[Any]) -> Column | None:
     except (Mismatch, TypeError, ValueError, OverflowError):
         return None
     if not field.is_list:
-        return Column(separate(exact))
-    return Column(separate(list(chain.from_iterable(exact))), steps=_lengths(exact))
+        return Column(objects(exact))
+    return Column(objects(list(chain.from_iterable(exact))), steps=_lengths(exact))
 
 
 def _sparse(field: Field, values: list[Any]) -> Column | None:
@@ -277,19 +275,9 @@ def with_texts(field: Field, column: Column) -> Column | None:
     return attrs.evolve(column, features=features)
 
 
-def objects(values: list[Any]) -> NDArray[Any]:
-    """Make an object array of values that may be sequences."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
-def separate(values: Sequence[Any]) -> NDArray[Any]:
-    """Make an object array of values that may be arrays of one shape."""
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Make an object array of values that may be sequences, or arrays of one shape."""
+    return np.fromiter(values, object, len(values))
 
 
 def check_alignment(

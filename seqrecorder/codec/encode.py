@@ -233,7 +233,7 @@ def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
         return lambda values: sum(map(value_size, values))
     if is_ragged:
         return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
-    if not field.is_list and not field.shape:  # text: numbers are counted by `sizer`
+    if field.is_scalar:  # text: numbers are counted by `sizer`
         return lambda values: sum(map(len, values))
     if field.element.is_text:
         return _size_of_arrays_of_texts
@@ -249,7 +249,7 @@ def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
 
 
 def _is_number(field: Field) -> bool:
-    return not (field.is_list or field.shape or field.sparse is not None or field.element.is_text)
+    return field.is_scalar and not field.element.is_text
 
 
 def value_size(value: Any, depth: int = 0) -> int:
