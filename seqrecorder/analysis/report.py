@@ -26,6 +26,7 @@ from seqrecorder.analysis.survey import BINS, survey
 from seqrecorder.errors import printable
 from seqrecorder.schema.display import (
     POINTS,
+    as_curves,
     bars,
     bytes_text,
     curves,
@@ -348,7 +349,7 @@ def _record(facts: Survey, position: int, fact: str) -> str:
     for field in schema.fields:
         value = getattr(record, field.name)
         if not field.is_list:
-            if not field.shape and field.sparse is None and not field.key and len(rows) < _MOST_LISTS:
+            if field.is_scalar and not field.key and len(rows) < _MOST_LISTS:
                 rows.append((field.name, str(value)))
         elif value is None or not len(value):
             rows.append((field.name, "None" if value is None else "no steps"))
@@ -357,7 +358,7 @@ def _record(facts: Survey, position: int, fact: str) -> str:
         elif field.element.is_text or field.is_ragged or field.sparse is not None:
             rows.append((field.name, f"{len(value):,}: " + " ".join(map(str, value[:_MOST_WORDS]))))
         else:
-            numbers = _as_curves(value)
+            numbers = as_curves(field, value)
             rows.append((field.name, _brief(numbers)))
             lists.append((field.element.is_time, field.name, numbers))
     lists.sort(key=itemgetter(0))
@@ -377,15 +378,6 @@ def _brief(numbers: Any) -> str:
     ends = f", {number(known.min())} to {number(known.max())}" if known.size else ""
     missing = int(np.isnan(numbers).sum())
     return f"{number_of(len(numbers), 'step')}{ends}" + (f", {missing:,} missing" if missing else "")
-
-
-def _as_curves(value: Any) -> Any:
-    array = np.asarray(value)
-    array = np.abs(array) if array.dtype.kind == "c" else array
-    if array.dtype.kind in "mM":
-        times = array.view(np.int64).astype(np.float64)
-        array = np.where(np.isnat(array), np.nan, times)
-    return array.reshape(len(array), -1).astype(np.float64)
 
 
 _MOST_FINDINGS, _MOST_PROBLEMS, _MOST_LABELS = 100, 50, 20
