@@ -50,7 +50,7 @@ BUDGETS = {
     "writing": (3090, 10),
     "reading": (3990, 22),
     "sources": (1850, 9),
-    "analysis": (2650, 9),
+    "analysis": (2610, 9),
     "keras, distributed": (920, 7),
     "legacy": (4300, 32),
     "cli": (1060, 9),

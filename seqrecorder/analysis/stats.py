@@ -288,9 +288,7 @@ class FieldStats:
     @property
     def infinities(self) -> Any:
         """Number of infinite elements."""
-        if isinstance(self.values, Texts):
-            return 0
-        return self._of(self.values.positive_infinity + self.values.negative_infinity)
+        return 0 if isinstance(self.values, Texts) else self._of(self.values.infinite)
 
     @property
     def constant(self) -> Any:
