@@ -42,14 +42,14 @@ NUMPY_ONLY = ("errors", "schema", "wire")
 # What each room may weigh at most: lines of code proper (no docstrings, comments, imports, blanks), and modules. Raise
 # a bound in a commit of its own, which says what users asked for that needs it.
 BUDGETS = {
-    "schema": (1800, 9),
+    "schema": (1790, 9),
     "wire": (940, 4),
     "storage": (2830, 9),
     "codec": (3080, 13),
     "dataset": (3810, 15),
     "writing": (3090, 10),
-    "reading": (3990, 22),
-    "sources": (1850, 9),
+    "reading": (3980, 22),
+    "sources": (1840, 9),
     "analysis": (2610, 9),
     "keras, distributed": (920, 7),
     "legacy": (4300, 32),

@@ -336,18 +336,19 @@ def scatter(field: Field, column: Column) -> list[Any]:
 def _split_values(field: Field, column: Column) -> list[Any]:
     values = column.values
     if field.sparse is not None:
-        pairs = zip(_split(column.indices, column.counts), _split(values, column.counts), strict=True)
+        pairs = zip(split(column.indices, column.counts), split(values, column.counts), strict=True)
         values = [SparseVector(indices, own, field.sparse) for indices, own in pairs]
     elif field.is_ragged:
-        values = _split(values, column.counts)
+        values = split(values, column.counts)
     elif field.any_size or field.encoded:
         values = list(values)
     elif not (field.is_list or field.shape) and (field.element.is_text or field.element.name == "bool"):
         values = values.tolist()
-    return _split(values, column.steps) if field.is_list else list(values)
+    return split(values, column.steps) if field.is_list else list(values)
 
 
-def _split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
+def split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
+    """Cut values into pieces of these lengths: views of an array, and of what has no views copies."""
     ends = np.cumsum(lengths).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

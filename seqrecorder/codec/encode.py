@@ -21,6 +21,7 @@ from seqrecorder.codec.columns import (
     keep_freed_memory,
     objects,
     only_stores,
+    split,
     split_present,
     with_texts,
 )
@@ -85,11 +86,9 @@ def encode_tensors(field: Field, column: Column) -> Any:
         header = np.frombuffer(tensor_header(field.element.graph, field.rest, width), np.uint8)
         rows = buffer.reshape(-1, width)
         return np.hstack([np.broadcast_to(header, (len(rows), header.size)), rows])
-    data, start, out = buffer.tobytes(), 0, []
-    for count in column.counts.tolist():
-        size = count * width
-        out.append(tensor_header(field.element.graph, (count, *field.rest), size) + data[start : start + size])
-        start += size
+    out = []
+    for count, data in zip(column.counts.tolist(), split(buffer.tobytes(), column.counts * width), strict=True):
+        out.append(tensor_header(field.element.graph, (count, *field.rest), len(data)) + data)
     return out
 
 
@@ -480,6 +479,4 @@ def _buffers(field: Field, column: Column) -> Any:
     if counts is None:
         return bytes_.reshape(-1, width)
     is_large = bytes_.size > LARGE * counts.size and (field.packed or not field.is_list)
-    data: Any = bytes_.data if is_large else bytes_.tobytes()
-    ends = np.cumsum(counts * width).tolist()
-    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return split(bytes_.data if is_large else bytes_.tobytes(), counts * width)

@@ -474,7 +474,8 @@ class DerivedFields:
         made_of = {field.name: field.name for field in chosen.fields}
         made_of |= {name: source for name, source in horizons.items() if source is not None}
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
-        used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
+        names_in = {"inputs": names_of, "targets": names_of, "weights": weight_names}
+        used = {option: {made_of.get(name) for name in names_in[option](part)} for option, part in parts.items()}
         ids, scales = field_maps(schema, vocabulary, normalize)
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
@@ -554,10 +555,6 @@ class DerivedFields:
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
             counts[name] = tuple(of)
         return counts
-
-
-def _names_in(option: str, part: Any) -> list[str]:
-    return weight_names(part) if option == "weights" else names_of(part)
 
 
 def _renamed(part: Any, names: Mapping[str, str]) -> Any:
