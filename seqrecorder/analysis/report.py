@@ -194,12 +194,8 @@ def _field(stats: Stats, name: str) -> str:
 
 
 def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str, FieldStats]) -> str:
-    whole = field.whole
-    assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
     dtype = field.field.element.numpy
-    edges = edges_of(whole, is_whole=dtype.kind in "iu")
-    known = {split: part.whole for split, part in fields.items() if not isinstance(part.whole, Texts)}
-    shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
+    edges, shares = field.binned(fields)
     ticks = ticks_of(edges)
     if dtype.kind in "mM":
         texts = [str(np.array(int(edge), np.int64).view(dtype)) for edge in np.linspace(edges[0], edges[-1], 4)]
