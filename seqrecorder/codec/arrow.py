@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, is_hub_dataset, objects
+from seqrecorder.codec.columns import Column, is_hub_dataset, nested, objects
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.conversion import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
@@ -75,7 +75,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
             counts, array = _flatten_lists(field, array)
             lengths.append(counts)
         if field.is_image and (images := _images(field, array)) is not None:
-            return Column(images, steps=lengths[0] if field.is_list else None, present=present)
+            return nested(field, images, lengths, present)
         for size in field.rest:
             counts, array = _flatten_lists(field, array)
             lengths.append(counts)
@@ -88,12 +88,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
-    return Column(
-        values,
-        steps=lengths[0] if field.is_list else None,
-        counts=lengths[int(field.is_list)] if field.is_ragged else None,
-        present=present,
-    )
+    return nested(field, values, lengths, present)
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:

@@ -275,6 +275,15 @@ def with_texts(field: Field, column: Column) -> Column | None:
     return attrs.evolve(column, features=features)
 
 
+def nested(
+    field: Field, values: Any, lengths: Sequence[NDArray[np.int64]], present: NDArray[np.bool_] | None = None
+) -> Column:
+    """Make the column of flat values and the lengths of the lists around them, from the records inwards."""
+    steps = lengths[0] if field.is_list else None
+    counts = lengths[int(field.is_list)] if field.is_ragged else None
+    return Column(values, steps, counts, present=present)
+
+
 def objects(values: Sequence[Any]) -> NDArray[Any]:
     """Make an object array of values that may be sequences, or arrays of one shape."""
     return np.fromiter(values, object, len(values))

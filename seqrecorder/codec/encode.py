@@ -19,6 +19,7 @@ from seqrecorder.codec.columns import (
     gather,
     group_lengths,
     keep_freed_memory,
+    nested,
     objects,
     only_stores,
     split,
@@ -367,11 +368,7 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
     flat = objects(values) if field.element.is_text else exact_array(values, field.element)
     if flat.ndim != 1:
         return None
-    column = Column(
-        flat.reshape(-1, *field.rest),
-        steps=lengths[0] if field.is_list else None,
-        counts=lengths[int(field.is_list)] if field.is_ragged else None,
-    )
+    column = nested(field, flat.reshape(-1, *field.rest), lengths)
     return with_texts(field, column) if field.element.is_text else column
 
 
