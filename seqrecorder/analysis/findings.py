@@ -136,8 +136,8 @@ def is_label(stats: Stats, name: str) -> bool:
 def is_code(stats: FieldStats) -> bool:
     """Check whether a field is a scalar of texts or whole numbers, which may stand for something."""
     field = stats.field
-    scalar = not field.is_list and not field.shape and field.sparse is None and not (field.key or field.chunk)
-    return scalar and (field.element.is_text or field.element.numpy.kind in "iub")
+    is_code = field.element.is_text or field.element.numpy.kind in "iub"
+    return is_code and field.is_scalar and not (field.key or field.chunk)
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
@@ -157,26 +157,29 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
     if field.key or field.chunk or field.element.is_time:
         return []
     apart = {pair[:2] for pair in values_apart(stats, name)} if is_code(stats.fields[name]) else set()
-    (first, whole), *others = stats.splits.items()
     coded = codes_of(stats.fields[name]) is not None
-    shifts = []
-    for split, part in others:
-        far = None if (first, split) in apart else distance(whole.fields[name], part.fields[name], coded=coded)
-        if far is not None:
-            shifts.append((first, split, far))
-    return shifts
+
+    def compare(one: Stats, other: Stats) -> Distance | None:
+        return distance(one.fields[name], other.fields[name], coded=coded)
+
+    return [shift for shift in _from_first(stats, compare) if shift[:2] not in apart]
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
     """Compute the distances of the records' lengths in the first split and each other one."""
-    (first, a), *others = stats.splits.items()
-    lengths = a.groups[group].distributions[0]
-    shifts = []
-    for split, b in others:
-        far = numbers_distance(lengths, b.groups[group].distributions[0], a.records, b.records)
-        if far is not None:
-            shifts.append((first, split, far))
-    return shifts
+
+    def compare(one: Stats, other: Stats) -> Distance | None:
+        a, b = (part.groups[group].distributions[0] for part in (one, other))
+        return numbers_distance(a, b, one.records, other.records)
+
+    return _from_first(stats, compare)
+
+
+def _from_first(stats: Stats, compare: Callable[[Stats, Stats], Distance | None]) -> list[tuple[str, str, Distance]]:
+    """Compare the first split with each other one; none where one has no values."""
+    (first, whole), *others = stats.splits.items()
+    distances = [(split, compare(whole, part)) for split, part in others]
+    return [(first, split, far) for split, far in distances if far is not None]
 
 
 def distance_text(far: Distance) -> str:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 RELATIVE_ERROR = 2.0**-8
 """Largest relative distance of a quantile from its order statistics, beyond the limit."""
-_PAGE = 256  # buckets, and pages
-_DENSE = 1 << 15  # values from which on it is faster to count those of equal buckets first
+_BUCKETS = 1 << 16
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -41,13 +40,13 @@ class Distribution:
     Attributes:
         limit: of the distinct values that are counted one by one.
         values: those that came, ascending; None beyond the limit.
-        pages: beyond the limit, the runs of 256 buckets (see `buckets_of`) that hold a value, ascending; most do not.
-        counts: how often each value came, or how many values each bucket of these runs holds, int64.
+        buckets: beyond the limit, those (see `buckets_of`) that hold a value, ascending; most do not.
+        counts: how often each value came, or how many values each of these buckets holds, int64.
     """
 
     limit: int
     values: NDArray[Any] | None = attrs.field(factory=lambda: np.empty(0, np.int64))
-    pages: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64))
+    buckets: NDArray[np.uint16] = attrs.field(factory=lambda: np.empty(0, np.uint16))
     counts: NDArray[np.int64] = attrs.field(factory=lambda: np.empty(0, np.int64))
 
     @property
@@ -62,29 +61,18 @@ class Distribution:
 
     def add(self, values: NDArray[Any]) -> None:
         """Count some values: int64, uint64 or float64 `(n,)`, always of one dtype, and finite."""
-        if self.values is not None:
-            if values.dtype.kind != "f" or np.unique(values[: 2 * self.limit]).size <= self.limit:
-                self._count(*_counted(values))
-                return
-            self._spread()
-        self.add_buckets(buckets_of(values))
-
-    def add_buckets(self, buckets: NDArray[np.uint16], times: NDArray[np.int64] | int = 1) -> None:
-        """Count values by their buckets, with multiplicities, once there are more distinct ones than the limit."""
-        if isinstance(times, int) and buckets.size >= _DENSE:
-            dense = np.bincount(buckets)
-            buckets = np.flatnonzero(dense != 0).astype(np.uint16)
-            times = dense[buckets]
-        slots = self._slots(buckets)
-        np.add.at(self.counts, slots, times)
+        few = values.dtype.kind != "f" or self.values is None or np.unique(values[: 2 * self.limit]).size <= self.limit
+        if self.values is not None and few:
+            self._count(*_counted(values))
+        else:
+            self._count_buckets(np.bincount(buckets_of(values), minlength=_BUCKETS))
 
     def __add__(self, other: Distribution) -> Distribution:
-        both = attrs.evolve(self, counts=self.counts.copy())
+        both = attrs.evolve(self)  # Arrays are replaced, and never written to.
         if self.values is not None and other.values is not None:
             both._count(other.values, other.counts)
         else:
-            both._spread()
-            both.add_buckets(*(other.filled() if other.values is None else (buckets_of(other.values), other.counts)))
+            both._count_buckets(other._added_to(np.zeros(_BUCKETS, np.int64)))
         return both
 
     def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
@@ -97,51 +85,37 @@ class Distribution:
             np.add.at(sums, indices.reshape(-1), np.concatenate([self.counts, counts]))
             self.values, self.counts = united, sums
         if self.values.size > self.limit:
-            self._spread()
+            self._count_buckets(np.zeros(_BUCKETS, np.int64))
 
-    def _spread(self) -> None:
-        """Switch from counting values to counting buckets."""
-        if self.values is not None:
-            buckets, counts = buckets_of(self.values), self.counts
-            self.values, self.counts = None, np.empty(0, np.int64)
-            self.add_buckets(buckets, counts)
+    def _added_to(self, every: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add the values to the number that each of all buckets holds, in place."""
+        if self.values is None:
+            every[self.buckets] += self.counts
+        else:
+            np.add.at(every, buckets_of(self.values), self.counts)
+        return every
 
-    def _slots(self, buckets: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Return the indices of buckets among the counts, which get the pages that they lack."""
-        pages, is_filled = buckets >> 8, np.zeros(_PAGE, bool)
-        is_filled[self.pages] = is_filled[pages] = True
-        every = np.flatnonzero(is_filled)
-        if every.size > self.pages.size:
-            counts = np.zeros((every.size, _PAGE), np.int64)
-            counts[np.searchsorted(every, self.pages)] = self.counts.reshape(-1, _PAGE)
-            self.pages, self.counts = every, counts.ravel()
-        starts = np.zeros(_PAGE, np.int64)
-        starts[self.pages] = np.arange(0, self.counts.size, _PAGE)
-        slots: NDArray[np.int64] = starts[pages] + (buckets & (_PAGE - 1))
-        return slots
-
-    def filled(self) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-        """Return the non-empty buckets, ascending, and their counts; beyond the limit only."""
-        slots = np.flatnonzero(self.counts)
-        return (self.pages[slots // _PAGE] * _PAGE + slots % _PAGE).astype(np.uint16), self.counts[slots]
+    def _count_buckets(self, every: NDArray[np.int64]) -> None:
+        """Go over to counting the values in buckets; `every` says how many more each of all buckets holds."""
+        every = self._added_to(every)
+        filled = np.flatnonzero(every != 0)
+        self.values, self.buckets, self.counts = None, filled.astype(np.uint16), every[filled]
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return values, ascending, and their counts; beyond the limit, the middles of buckets."""
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
-        buckets, counts = self.filled()
-        keys = _keys_of(buckets)
+        keys = _keys_of(self.buckets)
         middles = ((keys << 16) | 0x8000).view(np.float32).astype(np.float64)
         middles[(keys & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
-        return middles, counts
+        return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Return the least and the largest value of each bucket, ascending, and its count; beyond the limit only."""
-        buckets, counts = self.filled()
-        keys = _keys_of(buckets)
+        keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
         low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
-        return low, high, counts
+        return low, high, self.counts
 
     def quantile(self, q: Any) -> Any:
         """Return quantiles as `numpy.quantile` interpolates them, from order statistics known to `RELATIVE_ERROR`.
@@ -299,40 +273,24 @@ QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
 """Quantiles that summaries show."""
 
 
-@attrs.frozen(repr=False)
 class Summary:
     """Figures of whole numbers, such as lengths.
 
     Attributes:
         numbers: what is known of them.
+        count: how many there are.
+        minimum: the least; None where there are none.
+        maximum: the largest; None where there are none.
+        mean: their mean.
+        std: their standard deviation.
     """
 
-    numbers: Numbers
-
-    @property
-    def count(self) -> int:
-        """Number of numbers."""
-        return int(self.numbers.count[0])
-
-    @property
-    def minimum(self) -> int | None:
-        """The least; None where there are none."""
-        return int(self.numbers.minimum[0]) if self.count else None
-
-    @property
-    def maximum(self) -> int | None:
-        """The largest; None where there are none."""
-        return int(self.numbers.maximum[0]) if self.count else None
-
-    @property
-    def mean(self) -> float:
-        """Their mean."""
-        return float(self.numbers.mean[0]) if self.count else float("nan")
-
-    @property
-    def std(self) -> float:
-        """Their standard deviation."""
-        return float(np.sqrt(self.numbers.variance[0]))
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers, self.count = numbers, int(numbers.count[0])
+        self.minimum = int(numbers.minimum[0]) if self.count else None
+        self.maximum = int(numbers.maximum[0]) if self.count else None
+        self.mean = float(numbers.mean[0]) if self.count else float("nan")
+        self.std = float(np.sqrt(numbers.variance[0]))
 
     @property
     def total(self) -> int:
@@ -427,15 +385,15 @@ MOST_CHANNELS = 64
 """Number of channels up to which each has quantiles of its own; beyond, all have common ones."""
 _EXACT_FLOATS, _EXACT_CODES = 1 << 12, 1 << 16
 _BLOCK = 1 << 16  # values that stay in the processor's cache
-_COUNTERS = ("zeros", "nan", "positive_infinity", "negative_infinity")
+_COUNTERS = ("zeros", "nan", "infinite")
 
 
 @attrs.define(eq=False, repr=False)
 class Numbers:
     """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
-    Everything but `nan`, `positive_infinity` and `negative_infinity` is of the finite ones. Booleans count as 0 and 1,
-    times in their unit, complex numbers by their magnitude. Arrays have an entry per channel.
+    Everything but `nan` and `infinite` is of the finite ones. Booleans count as 0 and 1, times in their unit, complex
+    numbers by their magnitude. Arrays have an entry per channel.
 
     Attributes:
         dtype: of the numbers.
@@ -446,8 +404,7 @@ class Numbers:
         maximum: likewise, the least.
         zeros: how many are 0, int64.
         nan: how many are NaN, or NaT, int64.
-        positive_infinity: int64.
-        negative_infinity: int64.
+        infinite: how many are infinities, int64.
         distributions: one a channel, up to `MOST_CHANNELS`; of more channels one of all.
     """
 
@@ -459,8 +416,7 @@ class Numbers:
     maximum: NDArray[Any]
     zeros: NDArray[np.int64]
     nan: NDArray[np.int64]
-    positive_infinity: NDArray[np.int64]
-    negative_infinity: NDArray[np.int64]
+    infinite: NDArray[np.int64]
     distributions: tuple[Distribution, ...]
 
     @classmethod
@@ -472,7 +428,7 @@ class Numbers:
         drawn = (Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1))
         # Arrays are replaced, and never written to.
         zero = np.zeros(channels)
-        return cls(dtype, none, zero, zero, most, least, none, none, none, none, tuple(drawn))
+        return cls(dtype, none, zero, zero, most, least, none, none, none, tuple(drawn))
 
     @property
     def variance(self) -> NDArray[np.float64]:
@@ -498,8 +454,7 @@ class Numbers:
         else:
             count = real.sum(1)
             if block.dtype.kind == "f":
-                self.positive_infinity = self.positive_infinity + (block == np.inf).sum(1)
-                self.negative_infinity = self.negative_infinity + (block == -np.inf).sum(1)
+                self.infinite = self.infinite + np.isinf(block).sum(1)
                 self.nan = self.nan + np.isnan(block).sum(1)
             else:
                 self.nan = self.nan + (block.shape[1] - count)

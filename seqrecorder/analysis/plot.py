@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.errors import OptionError
-from seqrecorder.schema.display import cut, join
+from seqrecorder.schema.display import cut, join, numbers_of_steps
 from seqrecorder.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _panels(record: Any, fields: Sequence[str] | None, time: str | None) -> list
 
 
 def _title(schema: Schema, record: Any) -> str:
-    scalars = [f for f in schema.fields if not f.is_list and not f.shape and f.sparse is None]
+    scalars = [field for field in schema.fields if field.is_scalar]
     first = sorted(scalars, key=lambda field: not field.key)
     return join([_printable(f"{field.name} {cut(str(getattr(record, field.name)), 40)}") for field in first], 6)
 
@@ -220,21 +220,17 @@ class _Panel:
 
     def _draw_numbers(self, ax: Any, x: NDArray[Any]) -> None:
         array = np.asarray(self.value)
-        if array.dtype.kind == "c":
-            array = np.abs(array)
-        if array.dtype.kind in "mM":
-            array = array.view(np.int64)
         if array.dtype.name == "bool" and array.ndim == 1:
             ax.vlines(x[array], 0, 1, linewidth=1.2)
             ax.set_ylim(0, 1)
             ax.set_yticks([])
             self._span(ax, x)
             return
-        values = array.reshape(len(array), -1).astype(np.float64)
+        values = numbers_of_steps(array)
         if values.shape[1] > _MOST_CURVES:
             self._draw_map(ax, x, values)
             return
-        whole = array.dtype.kind in "iub"
+        whole = array.dtype.kind in "iubmM"
         marker = "." if len(values) <= 60 else None  # noqa: PLR2004 - steps that can be told apart
         lines = ax.plot(x, values, drawstyle="steps-mid" if whole else None, linewidth=1.0, marker=marker)
         if values.shape[1] > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from seqrecorder.analysis.survey import BINS, survey
 from seqrecorder.errors import printable
 from seqrecorder.schema.display import (
     POINTS,
+    as_curves,
     bars,
     bytes_text,
     curves,
@@ -95,66 +97,7 @@ def first_splits(stats: Stats) -> dict[str, Stats]:
     return dict(list(stats.splits.items())[:_MOST_SPLITS])
 
 
-STYLE = """
-:root{--bg:#fff;--fg:#1a1c20;--muted:#525866;--soft:#767d8a;--line:#ccd2da;--card:#f6f7f9;--link:#0b4f9e;
---c0:#0b5cad;--c1:#b3420a;--c2:#1b7340;--c3:#7a2aa8;--c4:#7a5600;--c5:#a01c4b;--c6:#0a6470;--c7:#5a5a5a;
---error:#9b1c10;--error-bg:#fde8e6;--warning:#694700;--warning-bg:#fff1cf;--note:#14457c;--note-bg:#e6effb}
-@media screen and (prefers-color-scheme:dark){:root{--bg:#14161a;--fg:#e8eaed;--muted:#aeb5c0;--soft:#8a93a1;
---line:#3b414b;
---card:#1d2025;--link:#8cbcff;--c0:#7db4ff;--c1:#ff9d66;--c2:#6fd398;--c3:#d0a2ff;--c4:#e3c15c;--c5:#ff8fb3;
---c6:#6ad0dd;--c7:#b8b8b8;--error:#ffb4aa;--error-bg:#44201d;--warning:#ffd980;--warning-bg:#3a3013;--note:#a9cdfb;
---note-bg:#1b2f47}}
-*{box-sizing:border-box}
-html{scroll-behavior:smooth}
-body{margin:0;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-header,main{max-width:1240px;margin:0 auto;padding:0 16px}
-header p{margin:16px 0 0;color:var(--muted)}
-h1{font-size:1.5rem;line-height:1.25;margin:0 0 8px}
-h2{font-size:1.25rem;margin:40px 0 8px;border-bottom:1px solid var(--line);padding-bottom:4px}
-h3{font-size:1.05rem;margin:16px 0 4px}
-h4{font-size:1rem;margin:0}
-p{margin:4px 0 8px}
-.soft{color:var(--muted);font-size:.9rem;margin:0}
-a{color:var(--link)}
-nav{display:flex;flex-wrap:wrap;gap:4px 16px}
-nav a{padding:4px 0}
-.findings{padding-left:2.6em}
-.findings li{margin:6px 0;padding:6px 10px;border-radius:6px;background:var(--note-bg)}
-.findings .error{background:var(--error-bg)}
-.findings .warning{background:var(--warning-bg)}
-.level{font-weight:700;color:var(--note)}
-.error .level{color:var(--error)}
-.warning .level{color:var(--warning)}
-.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(300px,100%),1fr));gap:16px;align-items:start}
-.grid>*{min-width:0}
-.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px}
-.card h3{margin-top:0}
-figure{margin:8px 0}
-figcaption{color:var(--muted);font-size:.87rem}
-svg{display:block;width:100%}
-.told{margin:4px 0;padding-left:1.2em;font-size:.87rem;color:var(--muted)}
-.told .differs{color:var(--warning);font-weight:700}
-details{margin:4px 0}
-summary{cursor:pointer;color:var(--link);font-size:.87rem;padding:4px 0}
-table{border-collapse:collapse;min-width:min(100%,26em);margin:8px 0;font-size:.9rem}
-caption{text-align:left;color:var(--muted);padding:4px 0}
-th,td{text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid var(--line)}
-.grid table,.grid thead,.grid tbody,.grid tr,.grid td,.grid caption{display:block}
-.grid thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-.grid tr{border-bottom:2px solid var(--line);padding:4px 0}
-.grid td{border:0;padding:0}
-.grid td:empty{display:none}
-.grid td:first-child{font-weight:700}
-.grid td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}
-@media(max-width:640px){table,thead,tbody,tr,td,caption{display:block}
-thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
-tr{border-bottom:2px solid var(--line);padding:4px 0}td{border:0;padding:0}
-td:first-child{font-weight:700}
-td::before{font-weight:400;content:attr(data-h) ": ";color:var(--muted)}td:empty{display:none}}
-@media print{:root{--bg:#fff;--fg:#000;--muted:#444;--card:#fff;--link:#000}nav{display:none}
-.card,figure,tr,.findings li{break-inside:avoid}h2,h3{break-after:avoid}
-details::details-content{content-visibility:visible;block-size:auto}}
-""".strip().replace("\n", "")
+STYLE = resources.files("seqrecorder.analysis").joinpath("report.css").read_text(encoding="utf-8").replace("\n", "")
 
 
 _MOST_CHANNELS = 16
@@ -251,12 +194,8 @@ def _field(stats: Stats, name: str) -> str:
 
 
 def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str, FieldStats]) -> str:
-    whole = field.whole
-    assert not isinstance(whole, Texts)  # noqa: S101 - texts are codes
     dtype = field.field.element.numpy
-    edges = edges_of(whole, is_whole=dtype.kind in "iu")
-    known = {split: part.whole for split, part in fields.items() if not isinstance(part.whole, Texts)}
-    shares = {split: shares_of(each, edges) for split, each in known.items() if each.total}
+    edges, shares = field.binned(fields)
     ticks = ticks_of(edges)
     if dtype.kind in "mM":
         texts = [str(np.array(int(edge), np.int64).view(dtype)) for edge in np.linspace(edges[0], edges[-1], 4)]
@@ -348,7 +287,7 @@ def _record(facts: Survey, position: int, fact: str) -> str:
     for field in schema.fields:
         value = getattr(record, field.name)
         if not field.is_list:
-            if not field.shape and field.sparse is None and not field.key and len(rows) < _MOST_LISTS:
+            if field.is_scalar and not field.key and len(rows) < _MOST_LISTS:
                 rows.append((field.name, str(value)))
         elif value is None or not len(value):
             rows.append((field.name, "None" if value is None else "no steps"))
@@ -357,7 +296,7 @@ def _record(facts: Survey, position: int, fact: str) -> str:
         elif field.element.is_text or field.is_ragged or field.sparse is not None:
             rows.append((field.name, f"{len(value):,}: " + " ".join(map(str, value[:_MOST_WORDS]))))
         else:
-            numbers = _as_curves(value)
+            numbers = as_curves(field, value)
             rows.append((field.name, _brief(numbers)))
             lists.append((field.element.is_time, field.name, numbers))
     lists.sort(key=itemgetter(0))
@@ -377,15 +316,6 @@ def _brief(numbers: Any) -> str:
     ends = f", {number(known.min())} to {number(known.max())}" if known.size else ""
     missing = int(np.isnan(numbers).sum())
     return f"{number_of(len(numbers), 'step')}{ends}" + (f", {missing:,} missing" if missing else "")
-
-
-def _as_curves(value: Any) -> Any:
-    array = np.asarray(value)
-    array = np.abs(array) if array.dtype.kind == "c" else array
-    if array.dtype.kind in "mM":
-        times = array.view(np.int64).astype(np.float64)
-        array = np.where(np.isnat(array), np.nan, times)
-    return array.reshape(len(array), -1).astype(np.float64)
 
 
 _MOST_FINDINGS, _MOST_PROBLEMS, _MOST_LABELS = 100, 50, 20

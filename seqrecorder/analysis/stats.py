@@ -96,9 +96,8 @@ def by_pieces(
         rows = rows_of(selection)
         stores.append(rows.store)
         mean = rows.store.manifest.bytes // max(1, rows.store.manifest.records)
-        size = (
-            max(1, _PIECE // max(1, mean)) if rows.store.is_sought else max(1, len(rows))
-        )  # GZIP is read from its start
+        # GZIP is read from its start.
+        size = max(1, _PIECE // max(1, mean)) if rows.store.is_sought else max(1, len(rows))
         pieces += [(name, len(stores) - 1, rows.positions[at : at + size]) for at in range(0, max(1, len(rows)), size)]
     on_pieces = _OnPieces(work, tuple(stores))
     results = ahead(on_pieces, pieces, 0) if alone else in_processes(on_pieces, pieces)
@@ -177,9 +176,8 @@ class FieldStats:
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
         """Return the statistics of a field over no records."""
-        is_counted = field.is_list or field.is_ragged or field.sparse is not None
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
-        sizes = Numbers.empty(_LENGTH) if is_counted else None
+        sizes = Numbers.empty(_LENGTH) if field.is_counted else None
         inner = Numbers.empty(_LENGTH) if field.is_list and (field.is_ragged or field.sparse is not None) else None
         has_gaps = field.is_list and field.element.is_time and not field.shape and field.sparse is None
         return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
@@ -289,9 +287,7 @@ class FieldStats:
     @property
     def infinities(self) -> Any:
         """Number of infinite elements."""
-        if isinstance(self.values, Texts):
-            return 0
-        return self._of(self.values.positive_infinity + self.values.negative_infinity)
+        return 0 if isinstance(self.values, Texts) else self._of(self.values.infinite)
 
     @property
     def constant(self) -> Any:
@@ -367,24 +363,15 @@ class FieldStats:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as what JSON holds, with lists for channels."""
-        figures: dict[str, Any] = {
-            "dtype": self.field.element.name,
-            "kind": self.field.kind,
-            "records": self.records,
-            "none": self.none,
-            "empty": self.empty,
-            "count": self.count,
-            "missing": self.missing,
-            "zeros": self.zeros,
-            "constant": self.constant,
-            "distinct": self.distinct,
-            "top": [[value, times] for value, times in self.top()],
-        }
+        figures: dict[str, Any] = {"dtype": self.field.element.name, "kind": self.field.kind}
+        names = ["records", "none", "empty", "count", "missing", "zeros", "constant", "distinct"]
+        figures |= {name: getattr(self, name) for name in names}
+        figures["top"] = [[value, times] for value, times in self.top()]
         if isinstance(self.values, Texts):
             texts = self.values
             figures |= {"shortest": texts.shortest, "longest": texts.longest, "top_error": texts.error}
         else:
-            names = ("infinities", "minimum", "maximum", "mean", "std")
+            names = ["infinities", "minimum", "maximum", "mean", "std"]
             figures |= {name: getattr(self, name) for name in names}
             figures["quantiles"] = {str(q): self.quantile(q) for q in QUANTILES}
         for name, numbers in (("lengths", self.sizes), ("inner_lengths", self.inner)):
@@ -479,16 +466,9 @@ class FieldStats:
         if element.is_text or element.numpy.kind in "iub":
             top = ", ".join(f"{_named(value):.20} ({times:,})" for value, times in self.top(3))
         sizes = "" if self.sizes is None or not self.present else Summary(self.sizes).brief()
-        return (
-            self.name,
-            element.name,
-            f"{self.empty:,}",
-            sizes,
-            f"{int(np.sum(self.missing)):,}",
-            *figures,
-            "more" if self.distinct is None else f"{self.distinct:,}",
-            top,
-        )
+        missing = f"{int(np.sum(self.missing)):,}"
+        distinct = "more" if self.distinct is None else f"{self.distinct:,}"
+        return self.name, element.name, f"{self.empty:,}", sizes, missing, *figures, distinct, top
 
     def __repr__(self) -> str:
         cells = [f"{head} {cell}" for head, cell in zip(HEADS, self.line(), strict=True) if cell not in ("", "0")]
@@ -504,13 +484,14 @@ class FieldStats:
         whole = self.whole
         if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
             return ""
-        edges = edges_of(whole, is_whole=self.field.element.numpy.kind in "iu")
-        shares = {
-            name: shares_of(part.whole, edges)
-            for name, part in list(splits.items())[:_DRAWN]
-            if not isinstance(part.whole, Texts)
-        }
+        edges, shares = self.binned(dict(list(splits.items())[:_DRAWN]))
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
+
+    def binned(self, splits: Mapping[str, FieldStats]) -> tuple[Any, dict[str, Any]]:
+        """Bin the numbers of all channels; return the edges, and the shares of the values of splits that have any."""
+        edges = edges_of(self.whole, is_whole=self.field.element.numpy.kind in "iu")
+        parts = {name: part.whole for name, part in splits.items() if np.any(part.count)}
+        return edges, {name: shares_of(part, edges) for name, part in parts.items()}
 
 
 def _as_array(values: Any) -> Any:
@@ -651,14 +632,9 @@ class Stats:
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
             raise OptionError(f"statistics of the same fields can be added, got others: {join([*map(str, differs)])}")
-        return attrs.evolve(
-            self,
-            records=self.records + other.records,
-            fields=_sums(self.fields, other.fields),
-            groups=_sums(self.groups, other.groups),
-            splits=_sums(self.splits, other.splits),
-            by=_sums(self.by, other.by),
-        )
+        names = ("fields", "groups", "splits", "by")
+        sums: dict[str, Any] = {name: _sums(getattr(self, name), getattr(other, name)) for name in names}
+        return attrs.evolve(self, records=self.records + other.records, **sums)
 
     def normalizers(self) -> dict[str, FieldStats | _Grouped]:
         """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
@@ -908,8 +884,7 @@ def _stats_of(selection: Selection, names: Sequence[str] | None, by: str | None)
 
 def _field_of_labels(schema: Schema, by: str) -> Field:
     field = schema[by]
-    scalar = not field.is_list and not field.shape and field.sparse is None
-    if not scalar or not (field.element.is_text or field.element.numpy.kind in "iub"):
+    if not field.is_scalar or not (field.element.is_text or field.element.numpy.kind in "iub"):
         raise OptionError(f"by: expected a scalar context field of text, whole numbers or bools, got {by!r}, {field!r}")
     return field
 

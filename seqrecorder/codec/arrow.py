@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, is_hub_dataset, separate
+from seqrecorder.codec.columns import Column, is_hub_dataset, nested, objects
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.conversion import NO_ZONE, Mismatch, cast_values, check_zone, zone_of
 from seqrecorder.schema.dtypes import element_type, widen
@@ -65,9 +65,8 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
     if pyarrow().types.is_null(array.type):  # it has no value type
         array = _nulls(field, len(array))
     present = None
-    is_scalar = not field.is_list and not field.shape
     has_own = field.element.has_nan or field.element.is_time
-    if array.null_count and not (is_scalar and has_own and not field.optional):
+    if array.null_count and not (field.is_scalar and has_own and not field.optional):
         present = array.is_valid().to_numpy(zero_copy_only=False)
         array = array.drop_null()
     lengths: list[NDArray[np.int64]] = []  # from the records inwards
@@ -76,7 +75,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
             counts, array = _flatten_lists(field, array)
             lengths.append(counts)
         if field.is_image and (images := _images(field, array)) is not None:
-            return Column(images, steps=lengths[0] if field.is_list else None, present=present)
+            return nested(field, images, lengths, present)
         for size in field.rest:
             counts, array = _flatten_lists(field, array)
             lengths.append(counts)
@@ -89,12 +88,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
         values = (cast_values(values, field.element) if cast else values).reshape(-1, *field.rest)
     except Mismatch as mismatch:
         raise Mismatch(mismatch.expected, mismatch.got, outward(mismatch.index, lengths[::-1], present)) from None
-    return Column(
-        values,
-        steps=lengths[0] if field.is_list else None,
-        counts=lengths[int(field.is_list)] if field.is_ragged else None,
-        present=present,
-    )
+    return nested(field, values, lengths, present)
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:
@@ -102,7 +96,7 @@ def _images(field: Field, array: Any) -> NDArray[Any] | None:
     types = pyarrow().types
     if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
         return None
-    return separate(field.exact_images(array.to_pylist()))
+    return objects(field.exact_images(array.to_pylist()))
 
 
 def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = False) -> Column:
@@ -570,7 +564,7 @@ def _leaf(field: Field, values: Any) -> Any:
         return pa.array(flat)
     valid = None
     if element.is_time and (missing := np.isnat(flat)).any():
-        if field.optional and not (field.is_list or field.shape or field.sparse is not None):
+        if field.optional and field.is_scalar:
             raise OptionError(
                 f"field {field.name!r}: Arrow has one null for NaT and for None, which the field may both be; leave it "
                 "out (fields=)"

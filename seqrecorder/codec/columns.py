@@ -187,9 +187,7 @@ def _collect_unchecked(field: Field, values: list[Any]) -> Column | None:
             return None
         column = _rows(field, list(chain.from_iterable(values)))
         return None if column is None else attrs.evolve(column, steps=_lengths(values))
-    if field.is_list or field.shape or field.sparse is not None:
-        return _rows(field, values)
-    return _scalars(field, values)
+    return _scalars(field, values) if field.is_scalar else _rows(field, values)
 
 
 def _scalars(field: Field, values: list[Any]) -> Column | None:
@@ -228,8 +226,8 @@ def _images(field: Field, values: list[Any]) -> Column | None:
     except (Mismatch, TypeError, ValueError, OverflowError):
         return None
     if not field.is_list:
-        return Column(separate(exact))
-    return Column(separate(list(chain.from_iterable(exact))), steps=_lengths(exact))
+        return Column(objects(exact))
+    return Column(objects(list(chain.from_iterable(exact))), steps=_lengths(exact))
 
 
 def _sparse(field: Field, values: list[Any]) -> Column | None:
@@ -277,19 +275,18 @@ def with_texts(field: Field, column: Column) -> Column | None:
     return attrs.evolve(column, features=features)
 
 
-def objects(values: list[Any]) -> NDArray[Any]:
-    """Make an object array of values that may be sequences."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+def nested(
+    field: Field, values: Any, lengths: Sequence[NDArray[np.int64]], present: NDArray[np.bool_] | None = None
+) -> Column:
+    """Make the column of flat values and the lengths of the lists around them, from the records inwards."""
+    steps = lengths[0] if field.is_list else None
+    counts = lengths[int(field.is_list)] if field.is_ragged else None
+    return Column(values, steps, counts, present=present)
 
 
-def separate(values: Sequence[Any]) -> NDArray[Any]:
-    """Make an object array of values that may be arrays of one shape."""
-    array = np.empty(len(values), object)
-    for index, value in enumerate(values):
-        array[index] = value
-    return array
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """Make an object array of values that may be sequences, or arrays of one shape."""
+    return np.fromiter(values, object, len(values))
 
 
 def check_alignment(
@@ -348,18 +345,19 @@ def scatter(field: Field, column: Column) -> list[Any]:
 def _split_values(field: Field, column: Column) -> list[Any]:
     values = column.values
     if field.sparse is not None:
-        pairs = zip(_split(column.indices, column.counts), _split(values, column.counts), strict=True)
+        pairs = zip(split(column.indices, column.counts), split(values, column.counts), strict=True)
         values = [SparseVector(indices, own, field.sparse) for indices, own in pairs]
     elif field.is_ragged:
-        values = _split(values, column.counts)
+        values = split(values, column.counts)
     elif field.any_size or field.encoded:
         values = list(values)
     elif not (field.is_list or field.shape) and (field.element.is_text or field.element.name == "bool"):
         values = values.tolist()
-    return _split(values, column.steps) if field.is_list else list(values)
+    return split(values, column.steps) if field.is_list else list(values)
 
 
-def _split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
+def split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
+    """Cut values into pieces of these lengths: views of an array, and of what has no views copies."""
     ends = np.cumsum(lengths).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, objects, scatter, separate
+from seqrecorder.codec.columns import Column, builder, group_lengths, keep_freed_memory, objects, scatter
 from seqrecorder.codec.flat_values import (
     FLOAT_BYTES,
     Broken,
@@ -96,7 +96,7 @@ def _with_defaults(field: Field, values: NDArray[Any], have: NDArray[np.bool_]) 
     out = np.empty((have.size, *field.rest), values.dtype)
     out[have] = values
     default = field.exact(field.default)
-    out[~have] = separate([default]) if field.any_size else default
+    out[~have] = objects([default]) if field.any_size else default
     return out
 
 
@@ -248,7 +248,7 @@ def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
     if field.is_list and field.is_ragged:
         nothing = np.empty((0, *field.rest), field.element.numpy)
         return np.concatenate([nothing, *value]), list(map(len, value)), None
-    return separate(value) if field.any_size else value, [len(value)], None
+    return objects(value) if field.any_size else value, [len(value)], None
 
 
 def reconcile(
@@ -441,7 +441,7 @@ class ColumnDecoder:
         for field in self.schema.fields:
             stated = self._stated(field, spans)
             features = in_lists if self._in_lists(field) else spans
-            if not field.is_list and not field.is_ragged and field.sparse is None:
+            if not field.is_counted:
                 columns[field.name] = self._fixed(field, features[field.feature.encode()], stated)
                 continue
             column, holds = self._decode_field(field, features)
@@ -478,8 +478,7 @@ class ColumnDecoder:
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         check = functools.partial(_require_usual, rows=rows, size=size)
-        any_number = field.is_list or field.is_ragged or field.sparse is not None
-        return self._reader(field, rows).read(payload_spans, check, any_number=any_number, required=required)
+        return self._reader(field, rows).read(payload_spans, check, any_number=field.is_counted, required=required)
 
     def _reader(self, field: Field, rows: NDArray[np.int64]) -> Reader:
         joined = self._joined and field.sparse is None and not field.may_lack
@@ -687,7 +686,7 @@ def _absent(field: Field) -> Any:
     """Return the value for a record that was written before the field was added."""
     if not field.has_default:
         return None
-    _require(not (field.is_list or field.shape or field.sparse is not None))
+    _require(field.is_scalar)
     value = field.exact(field.default)
     return bool(value) if field.element.name == "bool" else value
 

@@ -19,8 +19,10 @@ from seqrecorder.codec.columns import (
     gather,
     group_lengths,
     keep_freed_memory,
+    nested,
     objects,
     only_stores,
+    split,
     split_present,
     with_texts,
 )
@@ -85,11 +87,9 @@ def encode_tensors(field: Field, column: Column) -> Any:
         header = np.frombuffer(tensor_header(field.element.graph, field.rest, width), np.uint8)
         rows = buffer.reshape(-1, width)
         return np.hstack([np.broadcast_to(header, (len(rows), header.size)), rows])
-    data, start, out = buffer.tobytes(), 0, []
-    for count in column.counts.tolist():
-        size = count * width
-        out.append(tensor_header(field.element.graph, (count, *field.rest), size) + data[start : start + size])
-        start += size
+    out = []
+    for count, data in zip(column.counts.tolist(), split(buffer.tobytes(), column.counts * width), strict=True):
+        out.append(tensor_header(field.element.graph, (count, *field.rest), len(data)) + data)
     return out
 
 
@@ -233,7 +233,7 @@ def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
         return lambda values: sum(map(value_size, values))
     if is_ragged:
         return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
-    if not field.is_list and not field.shape:  # text: numbers are counted by `sizer`
+    if field.is_scalar:  # text: numbers are counted by `sizer`
         return lambda values: sum(map(len, values))
     if field.element.is_text:
         return _size_of_arrays_of_texts
@@ -249,7 +249,7 @@ def _size_of_arrays_of_texts(values: Sequence[Any]) -> int:
 
 
 def _is_number(field: Field) -> bool:
-    return not (field.is_list or field.shape or field.sparse is not None or field.element.is_text)
+    return field.is_scalar and not field.element.is_text
 
 
 def value_size(value: Any, depth: int = 0) -> int:
@@ -368,11 +368,7 @@ def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
     flat = objects(values) if field.element.is_text else exact_array(values, field.element)
     if flat.ndim != 1:
         return None
-    column = Column(
-        flat.reshape(-1, *field.rest),
-        steps=lengths[0] if field.is_list else None,
-        counts=lengths[int(field.is_list)] if field.is_ragged else None,
-    )
+    column = nested(field, flat.reshape(-1, *field.rest), lengths)
     return with_texts(field, column) if field.element.is_text else column
 
 
@@ -480,6 +476,4 @@ def _buffers(field: Field, column: Column) -> Any:
     if counts is None:
         return bytes_.reshape(-1, width)
     is_large = bytes_.size > LARGE * counts.size and (field.packed or not field.is_list)
-    data: Any = bytes_.data if is_large else bytes_.tobytes()
-    ends = np.cumsum(counts * width).tolist()
-    return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return split(bytes_.data if is_large else bytes_.tobytes(), counts * width)

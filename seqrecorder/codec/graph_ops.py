@@ -587,8 +587,8 @@ class Derivation(ABC):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded as the source is."""
-        return ()
+        """Names of the added fields that are padded as the source is: by default the first one, if there is one."""
+        return self.names[:1]
 
 
 def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
@@ -672,11 +672,6 @@ class FieldMap(Derivation):
     def names(self) -> tuple[str, ...]:
         """Names of the added fields."""
         return () if self.stored is None else (self.stored,)
-
-    @property
-    def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded as the source is."""
-        return self.names
 
     def fields(self, field: Field) -> tuple[Field, ...]:
         """Derive the fields of a field (see `Derivation`)."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from seqrecorder.codec.columns import separate
+from seqrecorder.codec.columns import objects
 from seqrecorder.codec.encode import encode_images
 from seqrecorder.codec.graph_ops import checked, spread_rows
 from seqrecorder.schema.conversion import Mismatch, exact_image, image_header
@@ -58,7 +58,7 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
     with tf.device("CPU:0"):
         images = [one if field.encoded and _fits(one, field) else decoder.decode_one(one) for one in encoded]
     if field.any_size or field.encoded:
-        return separate(images)
+        return objects(images)
     return np.stack(images) if images else np.empty([0, *(size or 0 for size in field.shape)], field.element.numpy)
 
 
@@ -88,8 +88,8 @@ class ImageDecoder:
         default = self.field.default
         if self.field.has_default:
             listed = default if self.field.is_list else [default]
-            encoded = encode_images(separate(list(listed)), "png")  # exact, and accepted by either decoder
-            default = separate(encoded) if self.field.is_list else encoded[0]
+            encoded = encode_images(objects(listed), "png")  # exact, and accepted by either decoder
+            default = objects(encoded) if self.field.is_list else encoded[0]
         return attrs.evolve(
             self.field,
             element=element_type("bytes"),

@@ -86,7 +86,7 @@ def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
         return values
     if not missing.any():
         return objects
-    if field.optional and not (field.is_list or field.shape or field.sparse is not None):
+    if field.optional and field.is_scalar:
         nothing = "NaT" if field.element.is_time else "NaN"
         raise OptionError(
             f"field {field.name!r}: JSON has one null for {nothing} and for None, which the field may both be; leave "

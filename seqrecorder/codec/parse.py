@@ -488,7 +488,7 @@ class Parser:
                 sizes = tf.cast(steps[field.feature], tf.int64)
                 sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
                 parsed.lengths[name] = whole[name] = sizes
-            elif self._is_counted(field):
+            elif field.is_counted:
                 column, sizes = column_of(field, features, self.specs, self._crop(field))
                 column = attrs.evolve(column, values=self._not_empty(field, column.values))
                 sizes, presence = presence_of(of_graphs(), field, sizes, stated, holds.get(name))
@@ -542,7 +542,7 @@ class Parser:
         asked: dict[str, list[str]] = {}
         for field in self.stored.fields:
             by_op = field.feature in steps
-            is_shown = by_op or not self._is_counted(field)  # a required feature without values is an error anyway
+            is_shown = by_op or not field.is_counted  # a required feature without values is an error anyway
             if is_shown and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
                 continue
             asked[field.name] = value_features(field)
@@ -555,8 +555,3 @@ class Parser:
                 (lists if field.is_list and self.layout != "example" else context)[name] = spec
         holds = find_features(serialized, doubtful, context, lists)
         return {field: functools.reduce(tf.logical_and, map(holds.get, names)) for field, names in asked.items()}
-
-    @staticmethod
-    def _is_counted(field: Field) -> bool:
-        """Check whether a field has a length of its own, so that an empty value is valid."""
-        return field.is_list or field.is_ragged or field.sparse is not None

@@ -75,7 +75,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT02"  # 01 stored counts of values that do not occur; statistics in it are computed again
+_MAGIC = b"SRSTAT03"  # 01 and 02 stored counts of values that do not occur; statistics in it are computed again
 _HEAD = len(_MAGIC) + 64
 
 

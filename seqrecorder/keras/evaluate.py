@@ -120,16 +120,16 @@ class _Loss:
 def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
     """Collect the losses of the outputs that have one."""
     shares = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
-    by_name = {}
-    for option, value in (("loss", model.loss), ("share", shares)):
-        if isinstance(value, Mapping):
-            by_name[option] = {name: value.get(name) for name in names}
-        elif isinstance(value, (list, tuple)):
-            by_name[option] = dict(zip(names, value, strict=True))
-        else:
-            by_name[option] = dict.fromkeys(names, value)
-    shares = {name: 1.0 if share is None else share for name, share in by_name["share"].items()}
-    return {name: _Loss(loss, shares[name]) for name, loss in by_name["loss"].items() if loss is not None}
+    parts = [{**dict.fromkeys(names), **part} if isinstance(part, Mapping) else part for part in (model.loss, shares)]
+    by_name = zip(names, *(_in_order(part, names) for part in parts), strict=True)
+    return {name: _Loss(loss, 1.0 if share is None else share) for name, loss, share in by_name if loss is not None}
+
+
+def _in_order(part: Any, names: list[str]) -> list[Any]:
+    """List the part of each output, by its name or in its order; what is one part alone is that of all."""
+    if isinstance(part, Mapping):
+        return [part[name] for name in names]
+    return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)
 
 
 def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, tuple[Any, Any, Any]]:
@@ -140,13 +140,8 @@ def _outputs(model: Any, outputs: Any, targets: Any, weights: Any) -> dict[str, 
         count = len(outputs) if isinstance(outputs, (list, tuple)) else 1
         names = list(getattr(model, "output_names", None) or [])
         names = names if len(names) == count else [f"output_{number}" for number in range(count)]
-
-    def by_name(part: Any) -> list[Any]:
-        if isinstance(part, Mapping):
-            return [part[name] for name in names]
-        return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)
-
-    return dict(zip(names, zip(*map(by_name, (outputs, targets, weights)), strict=True), strict=True))
+    parts = [_in_order(part, names) for part in (outputs, targets, weights)]
+    return dict(zip(names, zip(*parts, strict=True), strict=True))
 
 
 def _structured(outputs: Any, flat: dict[str, tuple[Any, Any, Any]], number: int) -> Any:

@@ -17,6 +17,8 @@ from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import Field
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from seqrecorder.codec.columns import Column
@@ -309,11 +311,6 @@ class Shift(Derivation):
         """Names of the derived fields."""
         return (self.name,) if self.real is None else (self.name, self.real)
 
-    @property
-    def padded_alike(self) -> tuple[str, ...]:
-        """Names of the derived fields whose padding is that of the source."""
-        return (self.name,)
-
     def fields(self, field: Field) -> tuple[Field, ...]:
         """Return a field and those derived from it (see `Derivation`)."""
         function = self.name.partition("(")[0]
@@ -397,8 +394,6 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
     shifts: list[Shift] = []
 
     def name(value: Any) -> Any:
-        if option == "weights" and isinstance(value, Sequence) and not isinstance(value, str):
-            return tuple(map(name, value))  # of one target
         if not isinstance(value, Shifted):
             return value
         if not value.is_one:
@@ -406,11 +401,14 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
         shifts.append(started(value.shifts[0]))
         return shifts[-1].name
 
+    return map_names(name, part), shifts
+
+
+def map_names(function: Callable[[Any], Any], part: Any) -> Any:
+    """Apply a function to each name in inputs, targets or weights; the result is structured as they are."""
     if isinstance(part, Mapping):
-        return {key: name(value) for key, value in part.items()}, shifts
-    if isinstance(part, Sequence) and not isinstance(part, str):
-        return tuple(map(name, part)), shifts
-    return name(part), shifts
+        return {key: map_names(function, each) for key, each in part.items()}
+    return tuple(map_names(function, each) for each in part) if _is_several(part) else function(part)
 
 
 @attrs.frozen
@@ -474,7 +472,8 @@ class DerivedFields:
         made_of = {field.name: field.name for field in chosen.fields}
         made_of |= {name: source for name, source in horizons.items() if source is not None}
         made_of |= {shift.name: shift.source for of_option in shifts.values() for shift in of_option}
-        used = {option: {made_of.get(name) for name in _names_in(option, part)} for option, part in parts.items()}
+        names_in = {"inputs": names_of, "targets": names_of, "weights": weight_names}
+        used = {option: {made_of.get(name) for name in names_in[option](part)} for option, part in parts.items()}
         ids, scales = field_maps(schema, vocabulary, normalize)
         scaled = set(made_of.values()) if inputs is None else used["inputs"]
         scaled = scaled | used["targets"] if normalize_targets else scaled
@@ -496,7 +495,11 @@ class DerivedFields:
             moved = [attrs.evolve(shift, source=copies.get(shift.source, shift.source)) for shift in shifts[option]]
             names = {name: copies[of] + name.removeprefix(of) for name, of in made_of.items() if of in copies}
             names |= {old.name: new.name for old, new in zip(shifts[option], moved, strict=True)}
-            parts[option], shifts[option] = _renamed(parts[option], names), moved
+
+            def renamed(name: Any, names: Mapping[str, str] = names) -> Any:
+                return names.get(name, name)
+
+            parts[option], shifts[option] = map_names(renamed, parts[option]), moved
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
         # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
@@ -556,18 +559,6 @@ class DerivedFields:
         return counts
 
 
-def _names_in(option: str, part: Any) -> list[str]:
-    return weight_names(part) if option == "weights" else names_of(part)
-
-
-def _renamed(part: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(part, str):
-        return names.get(part, part)
-    if isinstance(part, Mapping):
-        return {key: _renamed(each, names) for key, each in part.items()}
-    return tuple(_renamed(each, names) for each in part) if isinstance(part, Sequence) else part
-
-
 def _observed(shift: Shift, mask: Observed) -> Shift:
     """Return the shift of what says where the values of a shift were observed; a start counts as observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
@@ -592,6 +583,11 @@ class Observed(Derivation):
     def names(self) -> tuple[str, ...]:
         """Names of the derived fields."""
         return (self.name,)
+
+    @property
+    def padded_alike(self) -> tuple[str, ...]:
+        """Names of the derived fields whose padding is that of the source: none, for padding is not observed."""
+        return ()
 
     def fields(self, field: Field) -> tuple[Field, ...]:
         """Return a field and those derived from it (see `Derivation`)."""

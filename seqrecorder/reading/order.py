@@ -729,10 +729,14 @@ class _Files:
     """The files of a stream, as tensors."""
 
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
+        import tensorflow as tf
+
         self.origin, self.options = origin, options
         self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
+        with tf.init_scope():  # outside of the graph, where functions capture it
+            self._spans = None if options.spans is None else tf.constant(options.spans, tf.int64)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def _of(self, file: Any, name: str) -> Any:
@@ -886,9 +890,9 @@ class _Files:
 
         options = self.options
         parts = [serialized, *lengths.values()]
-        if options.spans is not None:
+        if self._spans is not None:
             first = self._offset(file) + total
-            parts.append(self._spans()[first : first + tf.size(serialized, tf.int64)])
+            parts.append(self._spans[first : first + tf.size(serialized, tf.int64)])
         if options.number or options.seeds or options.oversampling:
             start, step = (self._of(file, name) for name in _WRITTEN)
             positions = start + step * (total + tf.range(tf.size(serialized, tf.int64)))
@@ -913,15 +917,6 @@ class _Files:
             return (parts[0],)
         counted = options.cropped(options.group, dict(zip(lengths, parts[1:], strict=False)), tf)
         return parts[0], counted if options.spans is None else tf.concat([counted[:, tf.newaxis], parts[-1]], 1)
-
-    def _spans(self) -> Any:
-        """Return the spans of all records as a tensor, outside of the graph, which functions capture."""
-        import tensorflow as tf
-
-        if "spans" not in self._columns:
-            with tf.init_scope():
-                self._columns["spans"] = tf.constant(self.options.spans, tf.int64)
-        return self._columns["spans"]
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:

@@ -248,15 +248,11 @@ def plan(
     origin, deal = origin.take_shard(shard)
     known = {group: origin.lengths(group) for group in origin.schema.groups}
     options = StreamOptions(WINDOW, shuffle, seed, 1, deal=deal, known=known)
-    feed = Feed(origin, Parser(origin.schema, origin.layout), _unshaped, options)
+    feed = Feed(origin, Parser(origin.schema, origin.layout), lambda values: values, options)
     feeds = [attrs.evolve(feed, left_out={}) for _ in strategies]
     shapes = tf.autograph.experimental.do_not_convert(lambda strategy, feed: strategy.shapes(feed))
     plans = [_summary(strategy, shapes(strategy, own), own) for strategy, own in zip(strategies, feeds, strict=True)]
     return plans[0] if len(plans) == 1 else PlanTable(tuple(plans))
-
-
-def _unshaped(values: dict[str, Any]) -> dict[str, Any]:
-    return values
 
 
 def _summary(strategy: Batching, shapes: Any, feed: Feed) -> Plan:

@@ -313,8 +313,6 @@ def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known
         raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
     if epochs is None:
         return counted(batches.dataset, -1)
-    return (
-        batches.dataset
-        if batches.count < 0 or not known
-        else counted(batches.dataset, batches.before + batches.count * epochs)
-    )
+    if batches.count < 0 or not known:
+        return batches.dataset
+    return counted(batches.dataset, batches.before + batches.count * epochs)

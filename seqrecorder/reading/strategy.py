@@ -81,21 +81,14 @@ class Feed:
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
         """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
+        groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
-        elif not parse and not self._has_lengths(group):
-            return None
-        else:
+        elif parse or (group in groups and all(file.lengths_name for file in self.origin.files)):
             lengths = self.origin.lengths(group)
+        else:
+            return None
         return lengths if self.options.deal is None else lengths[self.options.deal]
-
-    def _has_lengths(self, group: str) -> bool:
-        manifest = self.origin.manifest
-        return (
-            manifest is not None
-            and group in manifest.schema.groups
-            and all(file.lengths_name for file in self.origin.files)
-        )
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
         """Mark the records of this reader that are kept; None where only parsing would tell."""

@@ -21,6 +21,7 @@ from seqrecorder.reading.elements import (
     DerivedFields,
     OutputOptions,
     id_of,
+    map_names,
     mask_of,
     names_of,
     needed_fields,
@@ -47,7 +48,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """
     import tensorflow as tf
 
-    x = _pick(values, options.derived.inputs)
+    x = map_names(values.__getitem__, options.derived.inputs)
     if options.derived.targets is None:
         return x
     carried, names = options.carried, names_of(options.derived.targets)
@@ -55,7 +56,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     is_weighted = any(options.counts.get(name) for name in names) or options.class_weight is not None
     lengths = {name: _lengths_of(name, parsed, options) for name in (*names, *weight_names(options.derived.weights))}
     shaped = {name: with_last_axis(values[name]) if padded and lengths[name] else values[name] for name in names}
-    y = _pick(shaped, options.derived.targets)
+    y = map_names(shaped.__getitem__, options.derived.targets)
     has_padding = carried is not None and (
         carried.vacant or carried.weighted or (padded and any(map(lengths.get, names)))
     )
@@ -216,14 +217,6 @@ def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, 
     left = options.carried is not None and group in options.carried.left
     mask = tf.reverse(mask, [1]) if left else mask
     return mask if like is None else tf.ensure_shape(mask, like.shape[:2])
-
-
-def _pick(values: Mapping[str, Any], part: Any) -> Any:
-    if isinstance(part, str):
-        return values[part]
-    if isinstance(part, Mapping):
-        return {key: values[name] for key, name in part.items()}
-    return tuple(values[name] for name in part)
 
 
 # Weights of classes ---------------------------------------------------------------------------------------------------

@@ -429,11 +429,9 @@ def _family(element: ElementType) -> str:
 
 
 def _text(values: Any, element: ElementType) -> NDArray[Any]:
-    result = np.empty(len(values), object)
     # Not str(): subclasses, such as the members of an enumeration, may say something else there.
     plain: Any = str.__str__ if element.name == "str" else bytes
-    result[:] = list(map(plain, values))
-    return result
+    return np.fromiter(map(plain, values), object, len(values))
 
 
 _JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF markers: their segments begin with the size

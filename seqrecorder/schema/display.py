@@ -141,6 +141,7 @@ COLOURS = ("#2f74c0", "#d9651f", "#2e9e5b", "#9b59d0", "#a17a00", "#d0406f", "#1
 _DASHES = ("", "6 3", "2 2", "8 3 2 3", "12 3", "4 6", "1 3", "10 2 1 2")
 _WIDTH, _LINE = 320, 16
 _PLOT = 104
+_SOFT = "fill:none;stroke:var(--soft,#909090)"
 POINTS = 110
 """Largest number of points in a curve."""
 _MOST_CURVES = 3
@@ -187,14 +188,14 @@ def outlines(
         return 6 + (_WIDTH - 12) * ((value / 2 - low / 2) / ((high / 2 - low / 2) or 1))
 
     base = top + _PLOT
-    elements += [f'<path d="M{x(mark):.1f} {top}V{base}" style="{_soft()}"/>' for mark in marks if low <= mark <= high]
+    elements += [f'<path d="M{x(mark):.1f} {top}V{base}" style="{_SOFT}"/>' for mark in marks if low <= mark <= high]
     most = max((float(np.max(each, initial=0)) for each in shares.values()), default=0) or 1.0
     for at, each in enumerate(shares.values()):
         path = f"M{x(low):.1f} {base}"
         for left, right, share in zip(edges[:-1].tolist(), edges[1:].tolist(), each.tolist(), strict=True):
             path += f"L{x(left):.1f} {base - _PLOT * share / most:.1f}H{x(right):.1f}"
         elements.append(f'<path d="{path}V{base}" style="{_stroke(at)}"/>')
-    elements.append(f'<path d="M4 {base}H{_WIDTH - 4}" style="{_soft()}"/>')
+    elements.append(f'<path d="M4 {base}H{_WIDTH - 4}" style="{_SOFT}"/>')
     elements += _ticks([(x(value), text) for value, text in ticks], base + 13)
     return picture(title, elements, base + 18)
 
@@ -223,7 +224,7 @@ def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str,
         elements.append(f'<text x="2" y="{top + 11}" fill="currentColor">{plain(name, 44)}</text>')
         top += 15
         wide = (_WIDTH - 4) / max(1, each.size)
-        elements.append(f'<rect x="2" y="{top}" width="{_WIDTH - 4}" height="14" style="{_soft()}"/>')
+        elements.append(f'<rect x="2" y="{top}" width="{_WIDTH - 4}" height="14" style="{_SOFT}"/>')
         for at in np.flatnonzero(each > 0).tolist():
             opacity = 0.15 + 0.85 * each[at] / most
             elements.append(
@@ -327,10 +328,6 @@ def _stroke(number: int, *, thin: bool = False) -> str:
     )
 
 
-def _soft() -> str:
-    return "fill:none;stroke:var(--soft,#909090)"
-
-
 _VALUE_WIDTH, _MOST_ITEMS, _MOST_PICTURES = 100, 12, 4
 
 
@@ -340,7 +337,7 @@ def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
     for field in fields:
         value = getattr(record, field.name)
         rows.append((field.name, field.element.name, cut(_brief(value), _VALUE_WIDTH)))
-        numbers = _numbers(field, value)
+        numbers = as_curves(field, value)
         if numbers is not None and len(drawn) < _MOST_PICTURES:
             drawn.append(f"<div>{plain(field.name)}{curves(field.name, numbers)}</div>")
     return html_table(name, ("field", "dtype", "value"), rows) + "".join(drawn)
@@ -353,9 +350,18 @@ def _brief(value: Any) -> str:
     return str(value)
 
 
-def _numbers(field: Field, value: Any) -> Any:
-    """Convert a value to curves, float64 `(steps, channels)`; return None if it is not drawn."""
-    is_drawn = field.is_list and field.element.numpy.kind in "fiub" and not field.is_ragged and field.sparse is None
-    if not is_drawn or field.is_image or field.element.is_text or value is None or len(value) == 0:
+def as_curves(field: Field, value: Any) -> Any:
+    """Convert a feature list to curves, float64 `(steps, channels)`; return None if it is not drawn."""
+    is_drawn = field.is_list and not (field.element.is_text or field.is_image or field.is_ragged)
+    if not is_drawn or field.sparse is not None or value is None or len(value) == 0:
         return None
-    return np.asarray(value, np.float64).reshape(len(value), -1)
+    return numbers_of_steps(np.asarray(value))
+
+
+def numbers_of_steps(steps: NDArray[Any]) -> NDArray[np.float64]:
+    """Convert steps to float64 `(steps, channels)`: complex numbers to magnitudes, times to counts, NaT to NaN."""
+    if steps.dtype.kind == "c":
+        steps = np.abs(steps)
+    elif steps.dtype.kind in "mM":
+        steps = np.where(np.isnat(steps), np.nan, steps.view(np.int64).astype(np.float64))
+    return steps.reshape(len(steps), -1).astype(np.float64)

@@ -71,11 +71,8 @@ def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
             result.append(_added(field, stored, wanted, sources))
             continue
         if source.name in taken:
-            result.append(
-                Change(
-                    field.name, f"would be read from {source.name!r}, as {taken[source.name]!r} is", compatible=False
-                )
-            )
+            what = f"would be read from {source.name!r}, as {taken[source.name]!r} is"
+            result.append(Change(field.name, what, compatible=False))
         taken[source.name] = field.name
         result += _differences(field, source)
     result += _alignments(stored, wanted, sources)
@@ -103,12 +100,8 @@ def _added(field: Field, stored: Sequence[Field], wanted: Sequence[Field], sourc
         if other.is_list and other is not field and other.group == field.group and sources[other.name] is not None
     ]
     if field.is_list and field.has_default and len(field.default) and aligned:
-        return Change(
-            field.name,
-            f"{what}; a default of {len(field.default)} steps cannot have the length of {aligned[0]!r}: "
-            "declare optional=True, or align=None",
-            compatible=False,
-        )
+        what += f"; a default of {len(field.default)} steps cannot have the length of {aligned[0]!r}: "
+        return Change(field.name, f"{what}declare optional=True, or align=None", compatible=False)
     filled = "filled with its default" if field.has_default else "None"
     return Change(field.name, f"{what}, {filled}", compatible=True)
 

@@ -129,6 +129,16 @@ class Field:
         return self.is_image and None in self.shape
 
     @property
+    def is_scalar(self) -> bool:
+        """Check whether each record has one element: of contexts without a shape."""
+        return not (self.is_list or self.shape or self.sparse is not None)
+
+    @property
+    def is_counted(self) -> bool:
+        """Check whether records may differ in the number of elements, which may be none."""
+        return self.is_list or self.is_ragged or self.sparse is not None
+
+    @property
     def rest(self) -> tuple[int, ...]:
         """The known dimensions: the shape without an unknown first one; empty for images of any size."""
         return () if self.any_size else tuple(size for size in self.shape if size is not None)
@@ -199,20 +209,23 @@ class Field:
                 return None
             hint = "a value by the end of `load`" if self.deferred else "a value (declare optional=True to allow None)"
             raise Mismatch(hint, "None")
-        if self.sparse is not None:
-            return (
-                self._exact_steps(value, "sparse vectors", self._exact_sparse)
-                if self.is_list
-                else self._exact_sparse(value)
-            )
+        if not self.is_list:
+            return self._exact_one(value)
         if self.is_image:
-            return self.exact_images(value) if self.is_list else self._exact_image(value)
-        if not self.is_list and not self.shape:
+            return self.exact_images(value)
+        if self.is_ragged or self.sparse is not None:
+            return self._exact_steps(value, "arrays" if self.sparse is None else "sparse vectors")
+        return self._fit(exact_array(value, self.element), (None, *self.rest))
+
+    def _exact_one(self, value: object) -> Any:
+        """Convert the value of a context field, or of a step that has a size of its own."""
+        if self.sparse is not None:
+            return exact_sparse(value, self.element, self.sparse)
+        if self.is_image:
+            return exact_image(plain_image(value), self.element, self.shape, self.storage)
+        if not self.shape:
             return exact_scalar(value, self.element)
-        if self.is_list and self.is_ragged:
-            return self._exact_steps(value, "arrays", self._exact_row)
-        leading = 1 if self.is_list or self.is_ragged else 0
-        return self._fit(exact_array(value, self.element), (None,) * leading + self.rest)
+        return self._fit(exact_array(value, self.element), (None,) * self.is_ragged + self.rest)
 
     def checked(self, value: object) -> Any:
         """Convert a value by `exact`, and check that UTF-8 can hold its text."""
@@ -228,9 +241,8 @@ class Field:
         """
         exact, dtype = self.exact, self.element.numpy
         is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
-        is_scalar = not self.is_list and not self.shape and self.sparse is None and not self.element.is_time
         kinds = {"str": str, "bytes": bytes, "bool": bool}
-        kind = kinds.get(self.element.name, dtype.type) if is_scalar else None
+        kind = kinds.get(self.element.name, dtype.type) if self.is_scalar and not self.element.is_time else None
 
         def normalise(value: Any) -> Any:
             if type(value) is kind or (is_dense and type(value) is np.ndarray and value.dtype == dtype):
@@ -252,26 +264,16 @@ class Field:
         items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
         if not self.any_size and not holds_encoded(items):
             return self._fit(exact_array(value, self.element), (None, *self.rest))
-        return self._exact_steps(items, "images", self._exact_image)
+        return self._exact_steps(items, "images")
 
-    def _exact_image(self, value: object) -> Any:
-        return exact_image(plain_image(value), self.element, self.shape, self.storage)
-
-    def _exact_sparse(self, value: object) -> SparseVector:
-        return exact_sparse(value, self.element, self.sparse or 0)
-
-    def _exact_row(self, value: object) -> np.ndarray[Any, Any]:
-        return self._fit(exact_array(value, self.element), (None, *self.rest))
-
-    @staticmethod
-    def _exact_steps(value: Any, what: str, exact: Callable[[Any], Any]) -> list[Any]:
+    def _exact_steps(self, value: Any, what: str) -> list[Any]:
         """Convert the value of each step."""
         if not isinstance(value, (list, tuple, np.ndarray)):
             raise Mismatch(f"a list of {what}, one per step", type(value).__name__)
         steps = []
         for step, item in enumerate(value):
             try:
-                steps.append(exact(item))
+                steps.append(self._exact_one(item))
             except Mismatch as problem:
                 raise problem.inside(step) from None
         return steps
@@ -363,10 +365,9 @@ def _check_sparse(field: Field) -> None:
 
 
 def _check_roles(field: Field) -> None:
-    scalar = not field.is_list and not field.shape and field.sparse is None
-    if field.key and (not scalar or field.optional or field.element.wire == "float" or field.element.buffered):
+    if field.key and (not field.is_scalar or field.optional or field.element.wire == "float" or field.element.buffered):
         raise SchemaError("a key is a required scalar context field of text, integers, bools or times")
-    if field.chunk and (not scalar or field.element.numpy.kind not in "iu"):
+    if field.chunk and (not field.is_scalar or field.element.numpy.kind not in "iu"):
         raise SchemaError("chunk=True is for a scalar integer context field")
     if field.is_image and holds_encoded(field.default):
         raise SchemaError("the default of an image is pixels, got encoded bytes")

@@ -27,8 +27,8 @@ from seqrecorder.codec.columns import (
     gather,
     is_arrow,
     maker_from_mapping,
+    objects,
     records_of,
-    separate,
     with_texts,
 )
 from seqrecorder.codec.encode import columns_of_dictionaries, value_size
@@ -172,12 +172,12 @@ def _exact(field: Field, values: Any) -> Column:
     """
     if field.is_image:
         images = field.exact_images(values)
-        return Column(separate(images) if isinstance(images, list) else images)
+        return Column(objects(images) if isinstance(images, list) else images)
     if not field.element.is_text:
         return Column(exact_array(values, field.element))
     # What makes features of texts checks them as well.
-    objects = isinstance(values, np.ndarray) and values.dtype == object
-    column = with_texts(field, Column(values if objects else exact_array(values, field.element)))
+    are_objects = isinstance(values, np.ndarray) and values.dtype == object
+    column = with_texts(field, Column(values if are_objects else exact_array(values, field.element)))
     if column is not None:
         return column
     exact = exact_array(values, field.element)
@@ -331,7 +331,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
         if isinstance(slot, MemberDescriptorType)
     ]
     simple = slots == set(names) and len(ways) == len(names) and record_class.__dictoffset__ == 0
-    new, objects = object.__new__, np.dtype(object)
+    new, of_objects = object.__new__, np.dtype(object)
 
     def snapshot(record: Any) -> Any:
         if not simple or type(record) is not record_class:
@@ -342,7 +342,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
                 value = get(record)
                 kind = type(value)
                 if kind not in _SCALARS:
-                    fast = kind is np.ndarray and copier is copied and (is_text or value.dtype is not objects)
+                    fast = kind is np.ndarray and copier is copied and (is_text or value.dtype is not of_objects)
                     value = _copy_of_array(value) if fast else copier(value)
                 put(taken, value)
         except AttributeError:  # one is not set

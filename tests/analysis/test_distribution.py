@@ -82,7 +82,7 @@ def test_many_channels_are_counted_as_each_alone(random):
     for channel, found in enumerate(together.distributions):
         alone = counted(everything[:, channel][~np.isnan(everything[:, channel])], limit=100)
         assert np.array_equal(found.counts, alone.counts)
-        assert np.array_equal(found.pages, alone.pages)
+        assert np.array_equal(found.buckets, alone.buckets)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,15 @@ def test_times_that_go_backwards_are_drawn_themselves():
     assert empty["price"].texts[0].get_text() == "no steps"
 
 
+def test_missing_times_are_marked_and_no_numbers():
+    """The axis of times reaches over those that there are, not to the number that stands for NaT."""
+    record = everything(size=6)
+    record.day[2] = "NaT"
+    days = axes_of(sr.plot(record))["day"]
+    assert days.texts[0].get_text() == "1 steps with missing values"
+    assert days.get_ylim()[0] > 0
+
+
 def test_what_cannot_be_drawn_is_refused():
     """Nothing, too much, unknown fields, and axes that are none."""
     record = everything()

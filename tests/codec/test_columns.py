@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec.columns import collect, separate
+from seqrecorder.codec.columns import collect
 from seqrecorder.schema.conversion import same_bits
 
 
@@ -20,9 +20,7 @@ def record_with(declaration: Any, value: Any) -> Any:
 
 
 def objects(*items: Any) -> np.ndarray:
-    array = np.empty(len(items), object)
-    array[:] = items
-    return array
+    return np.fromiter(items, object, len(items))
 
 
 def scalar(value: Any, dtype: str) -> Any:
@@ -158,10 +156,10 @@ REFUSED: dict[str, tuple[Any, Any, tuple[int, ...], str, str]] = {
     "negative array for uint64": (sr.feature_list("uint64"), np.array([0, -1]), (1,), "uint64", "-1"),
     "uint64 array for int64": (sr.feature_list("int64"), np.array([2**63], "u8"), (0,), "int64", str(2**63)),
     "2**64 in an object array": (sr.feature_list("uint64"), objects(1, 2**64), (1,), "uint64", str(2**64)),
-    "lists in an object array": (sr.feature_list("int64"), separate([[1], [2]]), (0,), "int64", "list [1]"),
-    "arrays in an object array": (sr.feature_list("int8"), separate([np.array([1])]), (0,), "int8", "ndarray"),
-    "a list in an object scalar": (sr.context("int64"), separate([[5]]).reshape(()), (), "int64", "[5]"),
-    "lists in an object array of str": (sr.feature_list(str), separate([["a"], ["b"]]), (0,), "str", "list ['a']"),
+    "lists in an object array": (sr.feature_list("int64"), objects([1], [2]), (0,), "int64", "list [1]"),
+    "arrays in an object array": (sr.feature_list("int8"), objects(np.array([1])), (0,), "int8", "ndarray"),
+    "a list in an object scalar": (sr.context("int64"), objects([5]).reshape(()), (), "int64", "[5]"),
+    "lists in an object array of str": (sr.feature_list(str), objects(["a"], ["b"]), (0,), "str", "list ['a']"),
     "float for int": (sr.context("int32"), 1.5, (), "int32", "float 1.5"),
     "whole float for int": (sr.context("int32"), 1.0, (), "int32", "float 1.0"),
     "float in a list of ints": (sr.feature_list("int32"), [1, 2.0], (1,), "int32", "float 2.0"),

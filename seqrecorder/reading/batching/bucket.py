@@ -714,10 +714,9 @@ def in_turns(windows: Any, number: Any = None) -> Any:
     """
     import tensorflow as tf
 
-    none = tf.zeros([], tf.int64)
-    nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     if number is None:
-        return mapped(windows, lambda *window: (*window, False, none)).concatenate(at_end((*nothing, True, none)))
+        return with_end(windows, tf.zeros([], tf.int64))
+    nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
     # Within the function of an epoch nothing is dealt to others (see `at_end`), which spares two functions.
     flat = (*windows.element_spec, tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.int64))
     number = tf.convert_to_tensor(number, tf.int64)
@@ -847,20 +846,21 @@ def _listed(*vectors: Any) -> Any:
     return listed
 
 
-def with_end(windows: Any, *, end: bool = True) -> Any:
+def with_end(windows: Any, *more: Any, end: bool = True) -> Any:
     """Return windows that say each that they are not the last, and behind them one without rows that says it is.
 
     Args:
         windows: a finite `tf.data.Dataset` of tuples of tensors that have rows.
+        *more: what stands behind that in each.
         end: whether that last one comes.
     """
     import tensorflow as tf
 
-    going = mapped(windows, lambda *window: (*window, False))
+    going = mapped(windows, lambda *window: (*window, False, *more))
     if not end:
         return going
     nothing = [tf.zeros([0, *part.shape[1:]], part.dtype) for part in windows.element_spec]
-    return going.concatenate(at_end((*nothing, True)))
+    return going.concatenate(at_end((*nothing, True, *more)))
 
 
 def at_end(element: Any) -> Any:
@@ -923,8 +923,7 @@ def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop
         return feed.stream(lambda windows, _: rebatched(windows, size, drop_remainder=drop_remainder), **options)
 
     def in_order(windows: Any, number: Any) -> Any:
-        windows = windows if group else mapped(windows, _without_lengths)
-        return in_turns(windows, number)
+        return in_turns(windows if group else mapped(windows, with_lengths), number)
 
     def plan(lengths: Any, turn: Turn) -> tuple[Any, Any]:
         import tensorflow as tf
@@ -942,11 +941,11 @@ def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop
     return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
 
 
-def _without_lengths(serialized: Any) -> tuple[Any, Any]:
-    """Return a window whose lengths nobody asks for."""
+def with_lengths(serialized: Any, *lengths: Any) -> tuple[Any, Any]:
+    """Return a window with its lengths, zeros where nobody asks for them."""
     import tensorflow as tf
 
-    return serialized, tf.zeros_like(serialized, tf.int64)
+    return serialized, lengths[0] if lengths else tf.zeros_like(serialized, tf.int64)
 
 
 def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:

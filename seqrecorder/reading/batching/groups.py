@@ -10,6 +10,7 @@ import numpy as np
 from seqrecorder.codec.graph_ops import to_longest
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
+from seqrecorder.reading.batching.bucket import with_lengths
 from seqrecorder.reading.order import require_one_value
 from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
@@ -117,9 +118,6 @@ class Groups(PaddedBatches):
 
         kinds = len(places)
         wanted, records = tf.constant(places * self.each, tf.int64), tf.constant(values.counts, tf.int64)
-
-        def with_lengths(serialized: Any, *lengths: Any) -> Any:
-            return serialized, lengths[0] if lengths else tf.zeros_like(tf.strings.length(serialized), tf.int64)
 
         def step(state: Any, window: Any) -> Any:
             (waiting, waiting_kinds, waiting_lengths, seen, left, done), (serialized, lengths) = state, window

@@ -96,7 +96,7 @@ class Pad(PaddedBatches):
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
         batches = feed.map_batches(
-            self._batches(feed),
+            consecutive_batches(feed, self.batch_size, drop_remainder=self.drop_remainder),
             lambda *batch: feed.shape(feed.parser.parse_batch(parts_of(*batch)[0], padding)),
             self.batch_size,
             width=max([*targets.values(), self.pad_to_multiple_of]),
@@ -113,7 +113,8 @@ class Pad(PaddedBatches):
             lengths = parts_of(*batch)[1]
             return shape_of(lengths, width(group, lengths))
 
-        return self._batches(feed, group).map(shape)
+        batches = consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)
+        return batches.map(shape)
 
     def _padding(self, feed: Feed, targets: dict[str, int]) -> Padding:
         import tensorflow as tf
@@ -138,6 +139,3 @@ class Pad(PaddedBatches):
             option = f"length={steps}"
             feed = fit_lengths(feed, group, steps, self.too_long, option=option, words=TOO_LONG, parse=False)
         return targets, feed
-
-    def _batches(self, feed: Feed, group: str | None = None) -> Any:
-        return consecutive_batches(feed, self.batch_size, group, drop_remainder=self.drop_remainder)

@@ -134,13 +134,19 @@ class Unroll(Strategy):
         return group, feed
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
+        """Return plans (see `cut_batches`): which segment of which record each slot holds in each batch."""
+        import tensorflow as tf
+
         if self.split_records:
             return mapped(windows, self._in_parallel)
         # A window of no more records than slots would parse most of them twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = mapped(windows, self._longest_first)
-        return plan_segments(windows, self.batch_size, self.length, drain=self.tail == "drain")
+        numbers = tf.zeros([self.batch_size], tf.int64)
+        slots = tf.fill([self.batch_size], ""), numbers, numbers
+        windows = with_end(windows, end=self.tail == "drain")
+        return scanned(windows, slots, lambda slots, window: deal_records(slots, window, self.length))
 
     def _longest_first(self, serialized: Any, lengths: Any) -> tuple[Any, Any]:
         import tensorflow as tf
@@ -200,22 +206,6 @@ class Unroll(Strategy):
 def segment_counts(lengths: Any, length: int) -> Any:
     """Return how many segments records of these lengths have."""
     return (lengths + length - 1) // length
-
-
-def plan_segments(windows: Any, batch_size: int, length: int, *, drain: bool) -> Any:
-    """Return plans (see `cut_batches`): which segment of which record each slot holds in each batch.
-
-    Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
-        batch_size: slots.
-        length: steps of a segment.
-        drain: whether records in slots are finished after the end of the stream.
-    """
-    import tensorflow as tf
-
-    numbers = tf.zeros([batch_size], tf.int64)
-    slots = tf.fill([batch_size], ""), numbers, numbers
-    return scanned(with_end(windows, end=drain), slots, lambda slots, window: deal_records(slots, window, length))
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:

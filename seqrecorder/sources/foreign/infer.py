@@ -136,9 +136,8 @@ class _Tally:
     kinds: set[str] = attrs.field(factory=set)
     is_text: bool = True
     formats: set[str | None] = attrs.field(factory=set)
-    positions: list[int] = attrs.field(factory=list)
-    sizes: list[int] = attrs.field(factory=list)
-    totals: list[int] = attrs.field(factory=list)
+    sizes: list[tuple[int, int, int]] = attrs.field(factory=list)
+    """By message that has the feature: its number, and how many features and values it has."""
     values: Range | None = None
 
     def add(self, feature: Feature) -> int:
@@ -152,17 +151,10 @@ class _Tally:
             if kind == "bytes" and len(self.formats) <= 1:
                 self.formats.update(map(_format, values))
         known = self.values
-        if known is None:
-            self.values = Range(count, count)
-        elif not known.least <= count <= known.most:
+        if known is None or not known.least <= count <= known.most:
+            known = known or Range(count, count)
             self.values = Range(min(known.least, count), max(known.most, count))
         return count
-
-    def note_size(self, position: int, size: int, total: int) -> None:
-        """Note how large the feature is in one message."""
-        self.positions.append(position)
-        self.sizes.append(size)
-        self.totals.append(total)
 
     def dtype(self) -> str | None:
         """Return the element type of the values."""
@@ -197,10 +189,10 @@ def profile(data: Iterable[bytes]) -> Profile:
         for name, feature in message.context.items():
             tally = context.setdefault(name, _Tally())
             count = tally.add(feature)
-            tally.note_size(records, count, count)
+            tally.sizes.append((records, count, count))
         for name, steps in message.lists.items():
             tally = lists.setdefault(name, _Tally())
-            tally.note_size(records, len(steps), sum(map(tally.add, steps)))
+            tally.sizes.append((records, len(steps), sum(map(tally.add, steps))))
         records += 1
     if not context and not lists:
         why = "no record has a feature" if records else "no record could be read"
@@ -208,12 +200,12 @@ def profile(data: Iterable[bytes]) -> Profile:
     features, sizes, totals = [], {}, {}
     for kind, of_kind in (("context", context), ("feature_list", lists)):
         for name, tally in sorted(of_kind.items()):
-            length = Range(min(tally.sizes), max(tally.sizes)) if of_kind is lists else None
+            positions, lengths, counts = zip(*tally.sizes, strict=True)
+            length = Range(min(lengths), max(lengths)) if of_kind is lists else None
             of_values = tally.values, tally.format
-            features.append(FeatureDescription(name, kind, tally.dtype(), len(tally.positions), length, *of_values))
+            features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, *of_values))
             sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
-            sizes[name][tally.positions] = tally.sizes
-            totals[name][tally.positions] = tally.totals
+            sizes[name][list(positions)], totals[name][list(positions)] = lengths, counts
     # Both have their first features under one number, so a flat message is an Example for all one can tell.
     return Profile(SEQUENCE_EXAMPLE if lists else EXAMPLE, records, tuple(features), sizes, totals)
 
