@@ -84,8 +84,8 @@ if TYPE_CHECKING:
     from seqrecorder.reading.batching.token_budget import TokenBudget as TokenBudget
     from seqrecorder.reading.batching.unroll import Unroll as Unroll
     from seqrecorder.reading.batching.window import Window as Window
-    from seqrecorder.reading.elements import next_step as next_step
-    from seqrecorder.reading.elements import previous_step as previous_step
+    from seqrecorder.reading.derived_fields import next_step as next_step
+    from seqrecorder.reading.derived_fields import previous_step as previous_step
     from seqrecorder.reading.mix import mix as mix
     from seqrecorder.reading.plan import Plan as Plan
     from seqrecorder.reading.plan import PlanTable as PlanTable

@@ -48,7 +48,7 @@ BUDGETS = {
     "codec": (3080, 13),
     "dataset": (3790, 15),
     "writing": (2970, 11),
-    "reading": (3960, 22),
+    "reading": (3960, 24),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),

@@ -12,7 +12,7 @@ import numpy as np
 from seqrecorder.errors import OptionError
 from seqrecorder.keras.predict import call_model
 from seqrecorder.reading.read import read
-from seqrecorder.reading.targets import with_last_axis
+from seqrecorder.reading.sample_weights import with_last_axis
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.elements import Shifted
+from seqrecorder.reading.derived_fields import Shifted
 from seqrecorder.reading.read import read
 
 if TYPE_CHECKING:

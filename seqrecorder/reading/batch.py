@@ -14,9 +14,9 @@ from seqrecorder.codec.parse import Parser
 from seqrecorder.dataset.shard_set import Origin
 from seqrecorder.errors import OptionError, did_you_mean
 from seqrecorder.reading.batching.bucket import BatchesByLength
+from seqrecorder.reading.elements import Elements
 from seqrecorder.reading.order import StreamOptions, check_seed, in_epochs, names_of_lists, permuted
 from seqrecorder.reading.strategy import WINDOW, Feed, Strategy, check_count
-from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import Traced
 from seqrecorder.schema.dtypes import element_type
 from seqrecorder.schema.field import DEFAULT_GROUP, Field

@@ -7,9 +7,7 @@ shuffled and batched by vector operations.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import math
 import numbers
 import os
 from collections.abc import Mapping, Sequence
@@ -40,7 +38,6 @@ from seqrecorder.reading.tfdata_ops import (
     scanned,
     staged,
 )
-from seqrecorder.schema.conversion import Mismatch, exact_array
 from seqrecorder.schema.field import DEFAULT_GROUP
 from seqrecorder.storage.processes import cores
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, advice, checked_path, opened, tf_records
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.codec.graph_ops import Crop
     from seqrecorder.dataset.shard_set import Origin
-    from seqrecorder.schema.field import Field
+    from seqrecorder.reading.oversampling import Oversampling
     from seqrecorder.schema.schema import Schema
 
 
@@ -502,114 +499,6 @@ class PlannedReads:
         return scanned(records.batch(window).concatenate(ended), (tf.zeros_like(count), start), counted)
 
 
-_MOST = 1 << 16
-"""Copies of a record, at most: all of a window are in memory."""
-
-
-@attrs.frozen(eq=False)
-class Oversampling:
-    """How often records come in an epoch: as often as their weight says, of whose fraction a random number decides.
-
-    Attributes:
-        field: name of the context field that decides.
-        parser: of that field.
-        weights: by value of the field, the weight of a record that has it; None where the value is the weight.
-    """
-
-    field: str
-    parser: Parser
-    weights: Mapping[Any, float] | None
-
-    def copies(self, serialized: Any, positions: Any, number: Any) -> Any:
-        """Return how often each of some records comes, int64 `(w,)`.
-
-        Args:
-            serialized: string, `(w,)`.
-            positions: int64, `(w,)`: in written order, so that neither order nor windows nor readers matter.
-            number: int64 scalar: stands for the order of the epoch.
-        """
-        import tensorflow as tf
-
-        values = self.parser.parse_columns(serialized)[0][self.field].values
-        if self.weights is None:
-            weights = tf.cast(values, tf.float64)
-            message = f"oversample: expected weights from 0 to {_MOST:,} in field {self.field!r}, got"
-            weights = checked(weights, (weights >= 0) & (weights <= _MOST), message, weights)
-        else:
-            known = tf.constant(list(self.weights), values.dtype)
-            is_known = tf.equal(values[:, tf.newaxis], known)
-            named = tf.gather(tf.constant(list(self.weights.values()), tf.float64), tf.argmax(is_known, 1))
-            weights = tf.where(tf.reduce_any(is_known, 1), named, 1.0)
-        whole = tf.floor(weights)
-        return tf.cast(whole, tf.int64) + tf.cast(figures_of(positions, number) < weights - whole, tf.int64)
-
-
-def oversampling(origin: Origin, oversample: Any) -> Oversampling:
-    """Check the option `oversample` of `read`.
-
-    Raises:
-        SchemaError: there is no field of the name.
-        OptionError: the field gives no weight of a record, or weights are none.
-    """
-    if isinstance(oversample, Mapping) and len(oversample) == 1:
-        [(name, weights)] = oversample.items()
-    else:
-        name, weights = oversample, None
-    if not isinstance(name, str) or (isinstance(oversample, Mapping) and not isinstance(weights, Mapping)):
-        raise OptionError(
-            "oversample: expected the name of a field that holds weights, or one field with weights by its values, "
-            f"such as {{'label': {{3: 5.0}}}}; got {oversample!r}"
-        )
-    field = origin.schema[name]
-    problem = None
-    if weights is None and not _is_number(field):
-        problem = f"holds {field.element.name}, which is no weight; give weights by value: {{{name!r}: {{VALUE: 2.0}}}}"
-    require_one_value("oversample", field, problem)
-    if weights is not None:
-        weights = _by_value(field, weights)
-    return Oversampling(name, Parser(origin.schema.select([name]), origin.layout, where=origin.record), weights)
-
-
-def require_one_value(option: str, field: Field, problem: str | None = None) -> None:
-    """Raise `OptionError` where a field has not one value of each record, or for another problem."""
-    problem = "may be None" if field.optional else problem
-    problem = "has more than one value" if field.sparse is not None or field.is_ragged or field.shape else problem
-    problem = "is a feature list" if field.is_list else problem
-    if problem:
-        raise OptionError(f"{option}: expected one value of each record, and field {field.name!r} {problem}")
-
-
-def _is_number(field: Field) -> bool:
-    return not (field.element.is_text or field.element.is_time or field.element.name.startswith("complex"))
-
-
-def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
-    """Return weights by value of a field.
-
-    Raises:
-        OptionError: these are no values of the field, or no weights.
-    """
-    element, known = field.element, {}
-    for value, weight in weights.items():
-        is_number = isinstance(weight, numbers.Real) and not isinstance(weight, bool)
-        if not is_number or not 0 <= float(weight) <= _MOST or not math.isfinite(weight):
-            raise OptionError(f"oversample: expected a weight from 0 to {_MOST:,} for {value!r}, got {weight!r}")
-        key = value if element.is_text and isinstance(value, str | bytes) else None
-        if element.numpy.kind in "biu" and isinstance(value, numbers.Integral):
-            is_bit = element.name == "bool" and value in (0, 1)
-            with contextlib.suppress(Mismatch):
-                key = exact_array(bool(value) if is_bit else int(value), element).item()
-        if key is None:
-            raise OptionError(
-                f"oversample: expected values of field {field.name!r}, ints, bools or texts, got {value!r} for a field "
-                f"of {element.name}"
-            )
-        known[key] = float(weight)
-    if not weights:
-        raise OptionError("oversample: expected a weight for a value or more, got none")
-    return known
-
-
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
 _INLINED = 1000  # files whose paths and counts stand in the functions themselves
@@ -907,7 +796,7 @@ class _Files:
         positions = parts.pop() if options.seeds or options.oversampling else tf.zeros([0], tf.int64)
         copy = tf.zeros_like(positions)
         if options.oversampling:
-            copies = options.oversampling.copies(parts[0], positions, number)
+            copies = options.oversampling.copies(parts[0], figures_of(positions, number))
             parts = [tf.repeat(part, copies, axis=0) for part in parts]
             positions = tf.repeat(positions, copies)
             copy = tf.range(tf.size(positions, tf.int64)) - tf.repeat(tf.cumsum(copies, exclusive=True), copies)

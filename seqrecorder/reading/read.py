@@ -23,9 +23,10 @@ from seqrecorder.reading.batching.ragged import Ragged
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.batching.unroll import Unroll
 from seqrecorder.reading.batching.window import Window
-from seqrecorder.reading.order import Limits, StreamOptions, check_seed, oversampling, record_length
+from seqrecorder.reading.elements import Elements
+from seqrecorder.reading.order import Limits, StreamOptions, check_seed, record_length
+from seqrecorder.reading.oversampling import oversampling
 from seqrecorder.reading.strategy import WINDOW, Feed, Single, check_count, log_once, nothing_comes
-from seqrecorder.reading.targets import Elements
 from seqrecorder.reading.tfdata_ops import counted
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from seqrecorder.codec.graph_ops import MapsField
     from seqrecorder.dataset.manifest import Manifest
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin
-    from seqrecorder.reading.elements import Output
+    from seqrecorder.reading.derived_fields import Output
     from seqrecorder.reading.strategy import Batches, Strategy
     from seqrecorder.schema.schema import Schema
 

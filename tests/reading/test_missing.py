@@ -12,7 +12,7 @@ from combinations import all_at_night
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column
-from seqrecorder.reading.elements import Observed
+from seqrecorder.reading.derived_fields import Observed
 
 LENGTHS = (3, 1, 5, 0, 4)
 

@@ -15,7 +15,7 @@ from strategies import as_tensor_holds, from_tensor
 
 import seqrecorder as sr
 from seqrecorder.codec.columns import Column
-from seqrecorder.reading.elements import Shift
+from seqrecorder.reading.derived_fields import Shift
 
 LENGTHS = (3, 1, 5, 0, 2, 7, 4, 4)
 START = 99

@@ -11,7 +11,7 @@ from seqrecorder.codec.graph_ops import to_longest
 from seqrecorder.codec.parse import Parser
 from seqrecorder.errors import OptionError
 from seqrecorder.reading.batching.bucket import with_lengths
-from seqrecorder.reading.order import require_one_value
+from seqrecorder.reading.oversampling import require_one_value
 from seqrecorder.reading.strategy import Batches, PaddedBatches, positive, shape_of
 from seqrecorder.reading.tfdata_ops import mapped, rebatched, scanned
 

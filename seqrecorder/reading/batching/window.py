@@ -18,7 +18,7 @@ from seqrecorder.reading.batching.step_slices import (
     groups_of_steps,
     only_needed,
 )
-from seqrecorder.reading.elements import Shift
+from seqrecorder.reading.derived_fields import Shift
 from seqrecorder.reading.order import draw_below
 from seqrecorder.reading.strategy import Batches, Carried, Strategy, batch_count, not_negative, one_of, positive
 from seqrecorder.reading.tfdata_ops import rebatched, scanned
