@@ -128,8 +128,8 @@ def class_of(dtype: str) -> type:
 def some_fields(schema: sr.Schema, dtype: str, turn: int, parts: int = 8, every: int = 1) -> sr.Schema:
     """Return the schema of a part of the fields of a class, another one each turn and for the next element type.
 
-    The parts of few element types together have every kind, storage, form and presence. Tracing costs by the field; a
-    single record is parsed as a batch of one, for which one field of `every` two of a part will do.
+    The parts of few element types together have every kind, storage, form and presence. Tracing costs by the field.
+    Of a part one field in `every` is taken.
     """
 
     def place(field: Any) -> int:
