@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 MOST = 30.0
-"""Percent of the statements. Lower it when the run says so; what raises it needs an example, or is not needed."""
+"""Percent of the statements, no more than an estimate until the first whole run. Lower it when the run says so; what
+raises it needs an example, or is not needed."""
 
 WHAT = ("tests/test_readme.py", "tests/test_examples.py", "tests/reliability")
 ROOT = Path(__file__).parents[1]
