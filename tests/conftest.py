@@ -17,24 +17,26 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 FAST_ROOMS = ("schema", "wire", "storage")
-"""The rooms whose tests are the inner loop: they run without TensorFlow."""
+"""The rooms of the inner loop whose tests run without TensorFlow."""
 
 LONGEST_FIRST = (
-    "codec/test_records.py",
     "test_examples.py",
+    "test_readme.py",
+    "codec/test_records.py",
     "reliability/test_corruption.py",
-    "reading/test_record_stream.py",
+    "reading/batching/test_window.py",
     "reading/test_read.py",
-    "keras/test_resume.py",
-    "keras/test_unrolled.py",
+    "reading/test_plan.py",
     "reliability/test_killed_writes.py",
     "reliability/test_exactly_once.py",
+    "codec/test_column_decoder.py",
+    "keras/test_unrolled.py",
+    "keras/test_resume.py",
     "reading/batching/test_pack.py",
-    "reading/test_plan.py",
+    "reading/batching/test_groups.py",
     "reliability/test_one_rule.py",
-    "reading/batching/test_window.py",
+    "reading/test_record_stream.py",
     "reading/batching/test_ragged.py",
-    "test_readme.py",
     "legacy/test_readers.py",
     "legacy/test_contrib.py",
     "legacy/test_batching.py",

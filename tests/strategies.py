@@ -125,6 +125,24 @@ def class_of(dtype: str) -> type:
     return attrs.make_class("Matrix", fields)
 
 
+def some_fields(schema: sr.Schema, dtype: str, turn: int, parts: int = 8, every: int = 1) -> sr.Schema:
+    """Return the schema of a part of the fields of a class, another one each turn and for the next element type.
+
+    The parts of few element types together have every kind, storage, form and presence. Tracing costs by the field.
+    Of a part one field in `every` is taken.
+    """
+
+    def place(field: Any) -> int:
+        storage = ("auto", "raw", "buffer", "packed", "tensor").index(field.storage)
+        return storage + len(field.shape) - field.is_ragged + field.is_list + 2 * field.optional
+
+    turn += list(CASES).index(dtype)
+    names = [field.name for field in schema.fields[1:] if (place(field) + turn) % parts == 0]
+    names = names[turn // parts % every :: every] or names
+    assert names
+    return schema.select([schema.fields[0].name, *names])
+
+
 def value_of(field: Any, values: np.ndarray, steps: int, random: np.random.Generator) -> Any:
     """Return a value of a field, made of the given elements."""
 

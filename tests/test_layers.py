@@ -5,6 +5,7 @@ import collections
 import graphlib
 import importlib
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -347,3 +348,22 @@ def test_files_of_tests_have_names_of_their_own():
     """Tests import what they share by bare names, so that two files of one name cannot be collected together."""
     names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
+
+
+PATCHED = 53
+"""How often tests set a constant of the package to reach a second path. It may only fall: give data that reach it."""
+
+
+def test_few_tests_patch_constants():
+    """A constant that is set by a test says nothing about what users meet, and keeps its name from being changed."""
+    constant = re.compile(r"(?:.*\.)?_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
+    patched = []
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
+                name = node.args[-2]
+                is_variable = isinstance(name, ast.Name)
+                if is_variable or (isinstance(name, ast.Constant) and constant.fullmatch(str(name.value))):
+                    patched.append(f"{path.name}:{node.lineno}")
+    assert len(patched) <= PATCHED, patched
+    assert len(patched) == PATCHED, f"lower PATCHED to {len(patched)}"

@@ -5,7 +5,9 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import keras
 import pytest
 import tensorflow as tf
 
@@ -26,16 +28,42 @@ def blocks(page: Path, language: str) -> list[str]:
     return [code for name, code in BLOCK.findall(TEXTS[page]) if name == language]
 
 
-@each_page
-def test_blocks_run_in_order(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+TRAINED = [GUIDE / f"{name}.md" for name in ("forecasting", "language_model", "start", "training", "translation")]
+"""Pages that train a network, which takes longest: two batches stand for all, but for at night."""
+
+LEARNED = re.compile(r"^assert history\[.*\n", re.MULTILINE)
+"""What only a network that has learned holds to."""
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every `fit` end after two batches, and two of validation."""
+    whole = keras.Model.fit
+
+    def fit(model: keras.Model, *args: Any, **options: Any) -> Any:
+        validation = {"validation_steps": 2} if "validation_data" in options else {}
+        return whole(model, *args, **{**options, "epochs": 1, "steps_per_epoch": 2, **validation})
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+
+
+@pytest.mark.parametrize(
+    ("page", "short"),
+    [
+        *(pytest.param(page, page in TRAINED, id=page.relative_to(ROOT).with_suffix("").as_posix()) for page in PAGES),
+        *(pytest.param(page, False, id=f"{page.stem}, whole", marks=pytest.mark.nightly) for page in TRAINED),
+    ],
+)
+def test_blocks_run_in_order(page: Path, short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's Python blocks and `seqrecorder` commands run, one after the other, as a reader would type them."""
     monkeypatch.chdir(tmp_path)
+    if short:
+        shorten(monkeypatch)
     tf.random.set_seed(None)  # which another page has set
     # Records are rebuilt by their class's module, so the blocks of a page run as one.
     namespace: dict[str, object] = {"__name__": page.stem}
     for number, (language, code) in enumerate(BLOCK.findall(TEXTS[page])):
         if language == "python":
-            source = compile(code, f"{page.name}, block {number}", "exec")
+            source = compile(LEARNED.sub("", code) if short else code, f"{page.name}, block {number}", "exec")
             exec(source, namespace)  # noqa: S102 - our own text
         for command in code.splitlines() if language == "console" else ():
             if command.startswith("seqrecorder "):

@@ -218,7 +218,7 @@ def plan(
     Args:
         path: as for `read`.
         split: as for `read`; behind a selection it may be left out: `plan(train, Pad(2))`.
-        strategies: what `read` takes as `batch`.
+        strategies: the strategies to plan; `batch=64` of `read` is `Pad(64)` here.
         schema: as for `read`.
         shuffle: as for `read`.
         seed: as for `read`.

@@ -1194,7 +1194,6 @@ def replaced_file(path: Any) -> Iterator[Path]:
 
 
 _PIECE = 1 << 20  # bytes read at once: larger buffers gain nothing, since hashing is the limit
-_STEP = 8 << 20  # bytes between two passes, each of which starts a thread
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -1239,10 +1238,11 @@ class FileDigest:
 
     Args:
         path: the file.
+        step: bytes between two passes, each of which starts a thread.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str | os.PathLike[str], *, step: int = 8 << 20) -> None:
+        self._path, self._step = Path(path), step
         self._state = hashlib.sha256()
         self._read = self._followed = 0
         self._thread: threading.Thread | None = None
@@ -1258,7 +1258,7 @@ class FileDigest:
             ShardWriteError: earlier bytes did not reach the disk.
         """
         self._check()
-        if written - self._followed < _STEP or (self._thread is not None and self._thread.is_alive()):
+        if written - self._followed < self._step or (self._thread is not None and self._thread.is_alive()):
             return
         self._followed = written
         thread = threading.Thread(target=self._pass, name="seqrecorder-digest", daemon=True)

@@ -712,7 +712,9 @@ _TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations p
 _COMPILED_FROM = 4096  # mean bytes above which compiled code is faster frame by frame than on a copy of all
 
 
-def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
+def damaged_frames(
+    data: NDArray[np.uint8], starts: Places, stops: Places, *, together: int = _TOGETHER
+) -> NDArray[np.bool_]:
     """Return the mask of frames with a wrong CRC of length or content.
 
     >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
@@ -723,14 +725,15 @@ def damaged_frames(data: NDArray[np.uint8], starts: Places, stops: Places) -> ND
         data: uint8, the concatenated frames.
         starts: offset of the content of each.
         stops: end of the content of each.
+        together: bytes that are checked at once.
     """
     damaged = np.zeros(starts.size, bool)
     first = 0
     while first < starts.size:
-        most = int(starts[first]) + _TOGETHER
+        most = int(starts[first]) + together
         last = max(first + 1, int(np.searchsorted(stops, most, side="right")))
         here = starts[first:last], stops[first:last]
-        large = _COMPILED_FROM if IS_COMPILED else _TOGETHER
+        large = _COMPILED_FROM if IS_COMPILED else together
         if int(here[1][-1] - here[0][0]) > large * (last - first) or not _are_whole(data, *here):
             damaged[first:last] = damaged_one_by_one(data, *here)
         first = last

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.columns import Column, gather
 from seqrecorder.codec.encode import bytes_of, cut, records_in_piece, sizer
 from seqrecorder.schema.conversion import same_bits
@@ -22,21 +21,19 @@ def steps(count: int, length: int = 2) -> list[Steps]:
     return [Steps(f"k{number}", np.arange(length) + number) for number in range(count)]
 
 
-def test_pieces_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_bounded_in_number() -> None:
     """Small records come in pieces of as many as may be."""
-    monkeypatch.setattr(pieces, "PIECE_RECORDS", 100)
-    assert records_in_piece(250, 250) == 100
-    assert records_in_piece(0, 0) == 100
+    assert records_in_piece(40_000, 40_000) == 16_384
+    assert records_in_piece(0, 0) == 16_384
 
 
-@pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 10**9])
-def test_pieces_are_bounded_in_bytes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of equal size come in pieces of about as many bytes as a piece has, and one at least."""
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3000)
-    most = records_in_piece(5000, 5000 * size)
-    assert most * size <= max(1000, size)
-    assert min(3000, 2 * most) * max(size, 1) >= 1000
+@pytest.mark.parametrize("size", [0, 1, 64, 512, 3071, 3072, 3073, 6 << 20, 10**9])
+def test_pieces_are_bounded_in_bytes(size: int) -> None:
+    """Records of equal size come in pieces of a mebibyte to six, and one at least, unless there are very many."""
+    most = records_in_piece(50_000, 50_000 * size)
+    assert most >= 1
+    assert most * size <= max(6 << 20, size)
+    assert most == 16_384 or 2 * most * size >= 1 << 20
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(10, 16_384), (100, 10_486), (1000, 2048), (2000, 2048), (5000, 1258)])
@@ -47,26 +44,24 @@ def test_pieces_of_many_records_end_early(size: int, wanted: int) -> None:
     assert abs(next(cut(columns, 40_000))[0] - wanted) <= 1
 
 
-def test_errors_name_the_position_in_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_position_in_all_records() -> None:
     """A record that does not fit is named by its place in what was given, whatever piece it is in."""
-    monkeypatch.setattr(pieces, "PIECE_RECORDS", 3)
     bad = steps(1)[0]
     bad.ids = "x"  # type: ignore[assignment]  # what no converter has seen
     with pytest.raises(sr.RecordError) as caught:
-        Schema.of(Steps).encode_batch([*steps(10), bad, *steps(10)])
-    assert (caught.value.position, caught.value.key) == (10, "k0")
+        Schema.of(Steps).encode_batch([*steps(16_390), bad, *steps(10)])
+    assert (caught.value.position, caught.value.key) == (16_390, "k0")
 
 
-def test_cut_columns_are_views_of_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cut_columns_are_views_of_bounded_pieces() -> None:
     """Columns are cut at records, into pieces of so many bytes, without a copy."""
-    schema, records = Schema.of(Steps), steps(100)
-    columns = gather(schema, records)
-    assert [size for size, _ in cut(columns, 100)] == [100]
+    schema, records = Schema.of(Steps), steps(100, 16_000)
+    assert [size for size, _ in cut(gather(schema, steps(100)), 100)] == [100]
     assert list(cut(gather(schema, []), 0)) == []
-    monkeypatch.setattr(pieces, "PIECE_BYTES", bytes_of(columns) // 9)
+    columns = gather(schema, records)
     start = 0
     for size, piece in cut(columns, 100):
-        assert size <= 12
+        assert size * 8 * 16_000 <= 6 << 20
         assert piece["ids"].values.base is not None
         assert_equal_columns(piece, gather(schema, records[start : start + size]))
         start += size

@@ -6,10 +6,9 @@ import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
-from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of
+from strategies import CASES, NUMBERS, as_tensor_holds, class_of, from_tensor, records_of, some_fields
 
 import seqrecorder as sr
-from seqrecorder.codec import encode as pieces
 from seqrecorder.codec.decode import RecordDecoder
 from seqrecorder.codec.encode import RecordEncoder
 from seqrecorder.schema.conversion import same_bits
@@ -23,23 +22,6 @@ def matrix(dtype: str) -> tuple[sr.Schema, list[Any], list[bytes]]:
     records = records_of(record_class, CASES[dtype].valid, LENGTHS, np.random.default_rng(7))
     schema = sr.Schema.of(record_class)
     return schema, records, schema.encode_batch(records)
-
-
-def some_fields(schema: sr.Schema, dtype: str, turn: int, parts: int = 4) -> sr.Schema:
-    """Return the schema of a part of the fields, another one each turn and for the next element type.
-
-    The parts of few element types together have every kind, storage, form and presence. Tracing costs by the field; a
-    single record is parsed as a batch of one.
-    """
-
-    def place(field: Any) -> int:
-        storage = ("auto", "raw", "buffer", "packed", "tensor").index(field.storage)
-        return storage + len(field.shape) - field.is_ragged + field.is_list + 2 * field.optional
-
-    turn += list(CASES).index(dtype)
-    names = [field.name for field in schema.fields[1:] if (place(field) + turn) % parts == 0]
-    assert names
-    return schema.select([schema.fields[0].name, *names])
 
 
 each_part = pytest.mark.parametrize("part", ["some", pytest.param("whole", marks=pytest.mark.nightly)])
@@ -107,7 +89,7 @@ def test_records_of_others_are_checked_alone() -> None:
 def test_parse_gives_the_same_bits(dtype: str, part: str) -> None:
     """`parse` inside a tf.data map, in C++ threads, gives what the records hold, and whether they hold it."""
     whole, records, data = matrix(dtype)
-    schema = some_fields(whole, dtype, 0, 8) if part == "some" else whole
+    schema = some_fields(whole, dtype, 0, every=2) if part == "some" else whole
     parsed = tf.data.Dataset.from_tensor_slices(data).map(schema.parse, num_parallel_calls=2)
     for record, tensors in zip(records, parsed, strict=True):
         for field in schema.fields:
@@ -414,19 +396,18 @@ def test_sparse_fields_come_back() -> None:
     assert schema.parse(data[0])["wide"].indices.numpy().tolist() == [[2**39]]
 
 
-def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("count", "steps"), [(100, 12_000), (16_500, 3)], ids=["large", "many"])
+def test_pieces_do_not_show(count: int, steps: int) -> None:
     """Records are encoded piece by piece to the same bytes, and an error names the position in the whole."""
     record_class = attrs.make_class("Steps", {"ids": sr.feature_list("int64")})
-    data = [record_class(np.arange(n % 7)) for n in range(100)]
+    data = [record_class(np.full(n % (steps + 1), 2**62)) for n in range(count)]
+    data[-1] = record_class(np.full(steps, 2**62))
     schema = sr.Schema.of(record_class)
-    want = [schema.encode(item) for item in data]
-    for records, size in ((4096, 1 << 20), (3, 1 << 20), (4096, 1)):
-        monkeypatch.setattr(pieces, "PIECE_RECORDS", records)
-        monkeypatch.setattr(pieces, "PIECE_BYTES", size)
-        assert schema.encode_batch(data) == want
-        with pytest.raises(sr.RecordError) as caught:
-            schema.encode_batch([*data, object(), *data])
-        assert caught.value.position == 100
+    want = [one for first in range(0, count, 999) for one in schema.encode_batch(data[first : first + 999])]
+    assert schema.encode_batch(data) == want
+    with pytest.raises(sr.RecordError) as caught:
+        schema.encode_batch([*data, object(), *data[:9]])
+    assert caught.value.position == count
 
 
 @pytest.mark.parametrize("first", [0, 1, 499, 500, 998, 999])

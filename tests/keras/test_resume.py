@@ -316,14 +316,11 @@ print(run("whole"), *[run("killed", place) for place in json.loads(os.environ["P
 """
 
 
-def killed(data: Path, tmp_path: Path, places: list[Any]) -> list[int]:
+def killed(warm_python: Any, data: Path, tmp_path: Path, places: list[Any]) -> list[int]:
     """Return the exit codes of a run and of one that is killed at each place, after comparing both."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(data), str(tmp_path)],
-        env={**os.environ, "PLACES": json.dumps([*places, None])},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
+    environment = {**os.environ, "PLACES": json.dumps([*places, None])}
+    done = warm_python.run([sys.executable, "-c", KILLED, data, tmp_path], env=environment, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
     logs = [[json.loads(line) for line in (tmp_path / f"{name}.log").read_text().splitlines()] for name in RUNS]
     whole, other = ({(epoch, batch): values for epoch, batch, *values in log} for log in logs)
     assert len(whole) == 10
@@ -336,16 +333,16 @@ def killed(data: Path, tmp_path: Path, places: list[Any]) -> list[int]:
 RUNS = ("whole", "killed")
 
 
-def test_killed_for_good(data: Path, tmp_path: Path) -> None:
+def test_killed_for_good(warm_python: Any, data: Path, tmp_path: Path) -> None:
     """SIGKILL in an epoch, while a state is saved, and between epochs: losses and metrics of every batch are equal."""
-    assert killed(data, tmp_path, [[0, 2], ["saving", 9], ["end", 0]]) == [0, -9, -9, -9, 0]
+    assert killed(warm_python, data, tmp_path, [[0, 2], ["saving", 9], ["end", 0]]) == [0, -9, -9, -9, 0]
 
 
 @pytest.mark.nightly
-def test_killed_while_saving(data: Path, tmp_path: Path) -> None:
+def test_killed_while_saving(warm_python: Any, data: Path, tmp_path: Path) -> None:
     """SIGKILL at operations on files all through the saving of states."""
     places = [["saving", number] for number in range(1, 50, 3)]
-    assert killed(data, tmp_path, places)[1] == -9
+    assert killed(warm_python, data, tmp_path, places)[1] == -9
 
 
 TUTORIAL = """

@@ -1,7 +1,6 @@
 """Forked processes: they leave their parent's files alone, and are told that TensorFlow has no threads in them."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -73,14 +72,12 @@ print("#", *[name for name in os.listdir() if name.startswith(".")])
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
+def said(tmp_path_factory, warm_python):
     """What was printed in each case; under no name, what was left over."""
     directory = tmp_path_factory.mktemp("forks")
     path = directory / "script.py"
     path.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, path], cwd=directory, capture_output=True, text=True, timeout=300, check=True
-    )
+    done = warm_python.run([sys.executable, path], cwd=directory, text=True, timeout=300, check=True)
     cases = [part.partition("\n") for part in done.stdout.split("#")[1:]]
     return {name.strip(): lines.splitlines() for name, _, lines in cases}
 

@@ -95,14 +95,13 @@ class Pair:
     right: np.ndarray = sr.feature_list("int64", default=())
 
 
-def test_lines_are_skipped_one_by_one_among_many(tmp_path, monkeypatch):
+def test_lines_are_skipped_one_by_one_among_many(tmp_path):
     """Of lines that are looked at together only the bad ones are left out, also where lists disagree."""
-    monkeypatch.setattr("seqrecorder.sources.text._PIECES", 4)
-    lines = [f'{{"key": "{n}", "left": [{n}], "right": [{n}]}}' for n in range(10)]
+    lines = [f'{{"key": "{n}", "left": [{n}], "right": [{n}]}}' for n in range(5000)]
     lines[2], lines[5], lines[6] = '{"key": "2", "left": [1], "right": []}', "[", '{"key": "6", "left": []}'
     (tmp_path / "x.jsonl").write_text("\n\n".join(lines))
     records = sr.from_jsonl(tmp_path / "x.jsonl", Pair, on_error="skip")
-    expected = [Pair(str(n), [n], [n]) if n != 6 else Pair("6", []) for n in range(10) if n not in (2, 5)]
+    expected = [Pair(str(n), [n], [n]) if n != 6 else Pair("6", []) for n in range(5000) if n not in (2, 5)]
     assert list(records) == expected
     assert records.skipped == 2
     assert sr.write(records, tmp_path / "d").skipped == 2

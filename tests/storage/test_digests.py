@@ -60,9 +60,8 @@ def test_bytes_are_brought_to_the_disk_while_more_are_written(tmp_path, monkeypa
     """Of every so many bytes the file is synced once; of fewer never."""
     path, synced = tmp_path / "x", []
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(digests, "_STEP", 10)
     monkeypatch.setattr(digests, "start_sync", synced.append)
-    digest = FileDigest(path)
+    digest = FileDigest(path, step=10)
     for written in (9, 10, 19, 20, 50):
         digest.follow(written)
         digest.wait()
@@ -73,7 +72,6 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
     """What the thread met is raised as soon as more is written, and at the end, though a sync succeeds then."""
     path = tmp_path / "x"
     path.write_bytes(bytes(100))
-    monkeypatch.setattr(digests, "_STEP", 10)
     real, left = os.fsync, [OSError(errno.EIO, "Input/output error")]
 
     def fsync(descriptor):
@@ -83,7 +81,7 @@ def test_a_failure_of_the_disk_is_told_though_the_system_does_not_tell_it_again(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(files, "_call_to_write", lambda: lambda *_: -1)  # which has failed
-    digest = FileDigest(path)
+    digest = FileDigest(path, step=10)
     digest.follow(50)
     digest.wait()
     sync_file(path)

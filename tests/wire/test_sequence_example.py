@@ -12,8 +12,7 @@ from protobuf_messages import SequenceExample
 
 import seqrecorder as sr
 from seqrecorder.wire import byte_rows
-from seqrecorder.wire import write as sequence_example
-from seqrecorder.wire.write import Leaf, serialize
+from seqrecorder.wire.write import Leaf, check_limit, serialize
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EDGES = st.sampled_from([0, 1, 127, 128, 2**14 - 1, 2**14, 2**63 - 1, -1, -(2**63)])
@@ -93,31 +92,28 @@ def test_no_records_have_no_bytes() -> None:
     assert sr.Schema.of(Mixed).encode_batch([]) == []
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 7, 59])
+@pytest.mark.parametrize("chunk", [1, 2, 7, 16, 17, 59])
 def test_chunks_do_not_change_bytes(chunk: int) -> None:
-    """Encoding all records at once gives the bytes that encoding them in parts, or one by one, gives."""
+    """Encoding all records at once gives the bytes that encoding them in parts, or one by one, gives.
+
+    Headers of up to sixteen rows are made one by one, those of more all at once.
+    """
     schema = sr.Schema.of(Mixed)
     parts = [schema.encode_batch(MANY[start : start + chunk]) for start in range(0, len(MANY), chunk)]
     assert [data for part in parts for data in part] == schema.encode_batch(MANY)
 
 
-def test_the_way_rows_are_copied_does_not_change_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows copied one by one, or in blocks of any width, give the same bytes."""
-    schema = sr.Schema.of(Mixed)
-    expected = schema.encode_batch(MANY)
-    for name, value in (("_LARGE_ROW", -1), ("_BLOCK", 1), ("_BLOCK", 7), ("_BLOCK", 10**4)):
-        with monkeypatch.context() as patch:
-            patch.setattr(byte_rows, name, value)
-            assert schema.encode_batch(MANY) == expected
-
-
-@pytest.mark.parametrize("few", [0, 1 << 40])
-def test_headers_of_few_rows_are_the_same(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers made one by one, or all at once, are the same bytes."""
-    schema = sr.Schema.of(Mixed)
-    expected = [schema.encode_batch(MANY[start : start + 7]) for start in range(0, len(MANY), 7)]
-    monkeypatch.setattr(sequence_example, "_FEW", few)
-    assert [schema.encode_batch(MANY[start : start + 7]) for start in range(0, len(MANY), 7)] == expected
+@pytest.mark.parametrize("longest", [1, 7, 127, 128, 129, 300, 20_000])
+def test_rows_of_every_length_are_joined(longest: int) -> None:
+    """Rows are joined as they are, those of a block or less, of several blocks, and those that are joined as bytes."""
+    random = np.random.default_rng(longest)
+    columns = [[random.bytes(int(size)) for size in random.integers(0, longest + 1, 50)] for _ in range(3)]
+    expected = [b"".join(row) for row in zip(*columns, strict=True)]
+    blobs = list(map(byte_rows.of_list, columns))
+    rows = byte_rows.joined(blobs)
+    assert list(rows) == expected
+    assert isinstance(rows, list) == (longest == 20_000), "large rows are bytes at once"
+    assert list(byte_rows.interleave(blobs)) == expected
 
 
 @pytest.mark.parametrize("place", ["context", "steps"])
@@ -137,17 +133,17 @@ def test_texts_around_the_width_of_a_length(place: str, longest: int, end: str |
         assert list(feature.bytes_list.value) == [value.encode() if isinstance(value, str) else value]
 
 
-def test_large_rows_are_joined_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of large rows become bytes at once, the same as through one array."""
-    leaves = [
-        Leaf("a", "float", "steps", np.arange(6, dtype="f4"), steps=np.array([2, 0, 4])),
-        Leaf("b", "bytes", "context", [b"x" * 9000, b"", b"y"]),
-    ]
-    blob = list(serialize(leaves, 3))
-    monkeypatch.setattr(byte_rows, "_LARGE_ROW", 1)
-    large = serialize(leaves, 3)
+def test_large_rows_are_read_back() -> None:
+    """Records of large rows become bytes at once, which protobuf reads back."""
+    floats, blobs = np.arange(6, dtype="f4"), [b"x" * 900_000, b"", b"y"]
+    steps = np.array([2, 0, 4])
+    large = serialize([Leaf("a", "float", "steps", floats, steps=steps), Leaf("b", "bytes", "context", blobs)], 3)
     assert isinstance(large, list)
-    assert large == blob
+    for data, blob, count, start in zip(large, blobs, steps.tolist(), [0, 2, 2], strict=True):
+        example = SequenceExample.FromString(data)
+        assert list(example.context.feature["b"].bytes_list.value) == [blob]
+        features = example.feature_lists.feature_list["a"].feature
+        assert [list(one.float_list.value) for one in features] == [[x] for x in floats[start : start + count]]
 
 
 def test_features_stand_in_declaration_order() -> None:
@@ -161,17 +157,12 @@ def test_features_stand_in_declaration_order() -> None:
         assert places == sorted(places)
 
 
-def test_a_record_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that protobuf could not take in is refused by key and position, before anything is written."""
-    small, large = mixed(1), mixed(7)
-    schema = sr.Schema.of(Mixed)
-    sizes = list(map(len, schema.encode_batch([small, large])))
-    monkeypatch.setattr(sequence_example, "MESSAGE_LIMIT", sizes[1])
-    assert len(schema.encode_batch([small, large])) == 2
-    monkeypatch.setattr(sequence_example, "MESSAGE_LIMIT", sizes[1] - 1)
-    with pytest.raises(sr.LimitExceededError, match=r"record 1 \(key 'k7'\): .*limit .*`split`") as caught:
-        schema.encode_batch([small, large])
-    assert (caught.value.position, caught.value.key) == (1, "k7")
+def test_a_record_over_the_limit_is_refused() -> None:
+    """A record that protobuf could not take in is refused by its position; `test_extremes` writes one."""
+    check_limit(np.array([0, 2**31 - 1]))
+    with pytest.raises(sr.LimitExceededError, match=r"^record 1: 2147483648 bytes .*limit .*`split`") as caught:
+        check_limit(np.array([7, 2**31, 2**31]))
+    assert caught.value.position == 1
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 2**14, 2**31, 2**63 - 1, -1, -128, -(2**63)])

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import seqrecorder as sr
-from seqrecorder.writing import intake as record_source
 from seqrecorder.writing.columns import Block
 from seqrecorder.writing.intake import RecordStream, Waiting
 
@@ -32,10 +31,11 @@ def chunks(kept: Waiting, source: object) -> list[list[Clip]]:
 
 
 @pytest.mark.parametrize("kind", [list, iter])
-@pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (6, [6]), (7, [7, 0]), (22, [7, 7, 7, 1])])
-def test_chunks_are_bounded_in_number(kind, count, sizes, monkeypatch):
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(0, [0]), (6, [6]), (16_384, [16_384, 0]), (33_000, [16_384, 16_384, 232])]
+)
+def test_chunks_are_bounded_in_number(kind, count, sizes):
     """Of lists and of iterators all records come, in order."""
-    monkeypatch.setattr(record_source, "PIECE_RECORDS", 7)
     records = clips(count)
     found = chunks(Waiting(SCHEMA, hooks=False, workers=1), kind(records))
     assert [len(part) for part in found] == sizes

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 import tensorflow as tf
+from combinations import all_at_night
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_records import as_numpy, assert_resumes_exactly, assert_same, trace_of, written
@@ -140,23 +141,35 @@ def dated():
     return [Dated(f"k{number}", day, np.arange(1, len(day) + 1)) for number, day in enumerate(days)]
 
 
-@pytest.mark.parametrize("options", SPANNED, ids=repr)
-def test_windows_of_a_span_are_those_made_one_by_one(dated, tmp_path: Path, options: dict) -> None:
-    """All come whose horizon begins there, with the steps before it; `plan` and the cardinality count them."""
-    path = tmp_path / "dated"
+@pytest.fixture(scope="module")
+def dated_path(dated, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("spans") / "dated"
     sr.write(dated, path, shards=3)
-    spans = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24")]
-    for (since, until), shift in zip(spans, (1, 2, 5), strict=True):
-        window = Window(4, shift=shift, time="day", since=since, until=until, batch_size=7, **options)
-        bounds = {name: np.datetime64(day) for name, day in (("since", since), ("until", until)) if day}
-        expected = sorted(spanned_rows(dated, attrs.evolve(window, **bounds)))
-        dataset = sr.read(path, batch=window)
-        assert sorted(rows_in(dataset)) == expected
-        assert int(dataset.cardinality()) == -(-len(expected) // 7)
-        if shift > 1:
-            continue
-        assert sr.plan(path, None, window).batches == int(dataset.cardinality())
-        parts = [rows_in(sr.read(path, batch=window, shard=(part, 2))) for part in range(2)]
+    return path
+
+
+SPANS = [("2021-03-08", None), (None, "2021-03-27"), ("2021-03-08", "2021-03-24")]
+
+
+@pytest.mark.parametrize(
+    ("number", "span"),
+    all_at_night(
+        itertools.product(range(len(SPANNED)), range(len(SPANS))),
+        [(number, number % len(SPANS)) for number in range(len(SPANNED))],
+    ),
+)
+def test_windows_of_a_span_are_those_made_one_by_one(dated, dated_path: Path, number: int, span: int) -> None:
+    """All come whose horizon begins there, with the steps before it; `plan` and the cardinality count them."""
+    (since, until), shift = SPANS[span], (1, 2, 5)[span]
+    window = Window(4, shift=shift, time="day", since=since, until=until, batch_size=7, **SPANNED[number])
+    bounds = {name: np.datetime64(day) for name, day in (("since", since), ("until", until)) if day}
+    expected = sorted(spanned_rows(dated, attrs.evolve(window, **bounds)))
+    dataset = sr.read(dated_path, batch=window)
+    assert sorted(rows_in(dataset)) == expected
+    assert int(dataset.cardinality()) == -(-len(expected) // 7)
+    assert sr.plan(dated_path, None, window).batches == int(dataset.cardinality())
+    if span == 0:
+        parts = [rows_in(sr.read(dated_path, batch=window, shard=(part, 2))) for part in range(2)]
         assert sorted(row for part in parts for row in part) == expected
 
 

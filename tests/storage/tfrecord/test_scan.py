@@ -93,23 +93,29 @@ def test_a_header_inside_a_record_is_no_frame():
     assert found(data) == ([RECORDS[1], inner, RECORDS[11], RECORDS[5]], ())
 
 
-def test_search_crosses_blocks(monkeypatch):
-    """The next header is found wherever it stands in the blocks that are searched."""
-    monkeypatch.setattr(scan, "_BLOCK", 32)
-    for gap in range(20, 90):
+def test_search_crosses_blocks():
+    """The next header is found wherever it stands in the blocks that are searched, of a mebibyte each."""
+    for gap in (20, 90, *range((1 << 20) - 14, (1 << 20) + 4)):
         records, [loss] = found(FRAMES[1] + b"\xaa" * gap + FRAMES[2] + FRAMES[3])
         assert records == RECORDS[1:4]
         assert (loss.start, loss.stop, loss.record) == (ENDS[2] - ENDS[1], ENDS[2] - ENDS[1] + gap, 1)
 
 
-def test_batches_of_checks(monkeypatch):
-    """Records are checked and read in batches of bounded size, with the same result."""
-    monkeypatch.setattr(scan, "_BATCH_BYTES", 50)
-    data = bytearray(WHOLE)
-    data[ENDS[5] + 13] ^= 1
+def test_batches_of_checks():
+    """Records are checked in batches of eight mebibytes, and read in batches of bounded size, with the same result."""
+    large = [bytes([number]) * (5 << 20) for number in range(2)]
+    behind = scan.frames(large).tobytes()
+    data = bytearray(behind + WHOLE + behind)
+    data[len(behind) + ENDS[5] + 13] ^= 1
     records, losses = found(bytes(data))
-    assert records == RECORDS[:5] + RECORDS[6:]
-    assert str(losses[0]) == f"bytes {ENDS[5]} to {ENDS[6]} (record 5): the CRC of a record differs"
+    assert records == [*large, *RECORDS[:5], *RECORDS[6:], *large]
+    places = f"bytes {len(behind) + ENDS[5]} to {len(behind) + ENDS[6]}"
+    assert str(losses[0]) == f"{places} (record 7): the CRC of a record differs"
+    file = io.BytesIO(WHOLE)
+    findings = find_records(file, len(WHOLE))
+    batches = list(read_batches(file, findings.starts, findings.lengths, 50))
+    assert [record for batch in batches for record in batch] == RECORDS
+    assert len(batches) > 2
 
 
 def from_gzip(path, data):
@@ -138,9 +144,8 @@ def test_truncated_gzip(tmp_path):
         assert losses, size
 
 
-def test_gzip_bomb(tmp_path, monkeypatch):
+def test_gzip_bomb(tmp_path):
     """A GZIP file that unpacks to far more than a shard could is left at a limit."""
-    monkeypatch.setattr("seqrecorder.storage.tfrecord._BOMB_BYTES", 1 << 20)
     _, losses = from_gzip(tmp_path / "bomb", gzip.compress(bytes(64 << 20), 9))
     assert "taken for a GZIP bomb" in losses[-1].reason
     assert losses[-1].stop < 32 << 20
