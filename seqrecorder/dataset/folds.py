@@ -98,7 +98,7 @@ def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple
 
 def _check_folds(count: Any) -> int:
     """Check the number of folds, and return it as an int; raise `OptionError` if it is invalid."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - 1 has no other side
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - one fold has nothing to train on
         raise OptionError(f"folds: expected an int of 2 or more, got {count!r}")
     return int(count)
 
