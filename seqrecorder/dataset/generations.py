@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 
 CSV_HEAD = b"shard,index,steps"
-"""First bytes of the `examples.csv` of a dataset."""
+"""First bytes of an `examples.csv` that a dataset's writer wrote."""
 
 ASSET_GENERATION = re.compile("g([0-9]{4,})")
-"""Name of a directory of assets that were added by a later generation."""
+"""Name of a directory with the assets that a later generation added."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
 _CSV = ".csv"
@@ -199,12 +199,12 @@ class Standing:
 
 
 NOTHING = Standing()
-"""An empty directory, or none."""
+"""State of a destination that is empty or missing."""
 
 _LOG = logging.getLogger("seqrecorder")
 _BESIDE = "|".join(map(re.escape, sorted(BESIDE_MANIFEST)))
 _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BESIDE}")
-"""Names of hidden files of writers; a directory with no others counts as empty."""
+"""Names of the hidden files of writers; a directory that contains no other files counts as empty."""
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:

@@ -137,7 +137,7 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
 _MEMORY_BYTES = 512 << 20
 _HASH_BYTES = 8
 MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
-"""Keys whose hashes are sorted in memory at a time; no index of more is kept by `commit`."""
+"""Maximum number of hashes to sort in memory; `commit` writes no index for more keys."""
 
 
 class SortedHashes:

@@ -234,7 +234,7 @@ def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
 DEEPEST = 100
-"""Levels of lists and dictionaries in the user's metadata."""
+"""Maximum depth of lists and dictionaries in the user's metadata."""
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -306,7 +306,7 @@ class AssetInfo:
 
 
 BY_FUNCTION = "()"
-"""Value of `Splitting.by` for a function, which a manifest cannot hold; no attribute can have this name."""
+"""Value of `Splitting.by` for a function, which a manifest cannot store; no attribute can have this name."""
 
 
 @attrs.frozen

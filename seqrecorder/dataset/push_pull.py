@@ -129,10 +129,10 @@ def is_ours(name: str) -> bool:
 
 
 PARTS = ".parts/"
-"""Prefix of the names of parts' manifests, until `commit` makes them one dataset."""
+"""Prefix of the names of the manifests of parts, until `commit` combines the parts."""
 
 _REUSED = dt.timedelta(hours=12)
-"""Age up to which a transfer reuses an object: `clean` leaves objects younger than a day."""
+"""Maximum age at which a transfer reuses an object; well below a day, since `clean` may remove older objects."""
 
 
 @attrs.frozen

@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Group the files of a split: files whose records were dealt round-robin are a group, any other file is its own."""
+    """Group the files of a split: files that share round-robin records form a group, other files are groups of one."""
     firsts = _first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
@@ -73,7 +73,7 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """Map from positions, counted through all splits, to files and record numbers.
+    """Mapping of positions, counted through all splits, to files and record numbers.
 
     Args:
         splits: shards of each split.
@@ -206,7 +206,7 @@ def _write(path: Path, parts: Iterable[bytes]) -> None:
                 file.write(part)
 
 
-_MOST_OPEN = 64  # shards
+_MOST_OPEN = 64  # shards open at a time
 _AHEAD = 8  # shards fetched at a time
 _WINDOW_BYTES = 4 << 20  # serialized records in memory at a time
 _INDEXED = 1 << 15  # records whose keys are decoded at a time
@@ -277,7 +277,7 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Map from positions to files and record numbers."""
+        """Mapping of positions to files and record numbers."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     @property

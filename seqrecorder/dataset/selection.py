@@ -397,8 +397,8 @@ class Selection(Selected, Generic[R]):
             predicate: function of a record that returns True to select it.
             fields: names of the fields that the predicate reads: only these are parsed, and the records that it gets
                 have no others. None parses all.
-            values: wanted value for the name of a context field without a shape; a list, tuple, set, range or array
-                matches any of its items. None matches a missing value of an optional field.
+            values: keyword arguments that map the name of a context field without a shape to the wanted value. A list,
+                tuple, set, range or array matches any of its items; None matches a missing value of an optional field.
 
         Raises:
             OptionError: there is no condition, or a field cannot have the wanted value.
@@ -410,8 +410,8 @@ class Selection(Selected, Generic[R]):
     def sample(self, size: float, *, seed: int) -> Selection[R]:
         """Draw records at random without replacement; they stay in the same order.
 
-        The draw depends on a record's split and its position in the split, so an append changes few of the drawn
-        records.
+        The draw depends on a record's split and its position in the split, so after a small append, most of the
+        drawn records are the same.
 
         Args:
             size: number of records as an int, or their share of the selection as a float.

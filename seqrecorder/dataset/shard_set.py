@@ -240,8 +240,8 @@ class Origin:
     def check_first(self, schema: Schema) -> None:
         """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
-        TensorFlow's own error, which comes while iterating, names neither file nor record. Values that are serialized
-        in bytes, such as images, are not checked: steps that are cropped off may hold anything.
+        TensorFlow's own error is raised while iterating, and names neither file nor record. Values that are serialized
+        as bytes, such as images, are not checked, since cropped steps may contain anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:
@@ -491,7 +491,7 @@ def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> Sh
         directory=path.parent,
         name=path.name,
         lengths_name=lengths_of_copy(path).name,
-        lengths_sha256=None,  # the lengths were computed again
+        lengths_sha256=None,  # the copy has new lengths, without a digest in the manifest
         records=records,
         bytes=path.stat().st_size,
         step=1,  # positions of its records are unknown

@@ -158,7 +158,7 @@ def _share(name: str, share: Any) -> float:
 
 @attrs.frozen(hash=False)
 class Ratios:
-    """Splits by share of the key hashes.
+    """Rule that splits keys by share, based on their hashes.
 
     The split of a key depends on the names and shares, but not on their order.
 
@@ -645,7 +645,7 @@ _OF_ALL = 0.25  # weight of a split's deficit in all records, relative to its de
 
 @attrs.define
 class Stratum:
-    """A stratum: the records with one value.
+    """Stratum: the records with one value.
 
     Attributes:
         name: the value as text, cut if it is long.

@@ -49,7 +49,7 @@ MANIFEST = "manifest.json"
 """File name of the manifest, which is written last."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""File name of the hashes of all keys, kept once a dataset was appended to; it can be rebuilt."""
+"""File name of the hashes of all keys, which speed up appends; it can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
 """File name of the stored statistics of a dataset; they can be rebuilt."""
@@ -335,9 +335,9 @@ _URL_OF_PLACE = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
 _URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib collapses double slashes
 
 DIRECTORY = "SEQRECORDER_CACHE"
-"""Environment variable: directory of the cache for datasets at URLs."""
+"""Environment variable with the directory of the cache for datasets at URLs."""
 ORIGIN = ".origin"
-"""File name, in a directory of the cache, of the text with its URL."""
+"""Name of the file with the URL in each directory of the cache."""
 
 
 def local_path(path: Any) -> Path:
@@ -498,10 +498,10 @@ def _checked(path: Any) -> str:
 
 _OPERATIONS = ("mkdir", "lock", "open", "write", "flush", "fsync", "rename", "link", "exchange", "remove")
 FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("before", "after"))
-"""Fault points: names of the moments at which a test can make a file operation fail, or kill the process."""
+"""Names of the fault points at which a test can make a file operation fail, or kill the process."""
 
 REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
-"""Fault points of requests to object stores; after a failure, the request may or may not have taken effect."""
+"""Names of the fault points of requests to object stores; a failed request may have taken effect."""
 _hook: Callable[[str, str], object] | None = None
 
 
@@ -867,7 +867,7 @@ REPLACING = ".replacing-"
 """Infix in the name of a file that is about to replace another one; 16 hex digits follow."""
 
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
-"""Errors of calls that the system, or the file system, does not support."""
+"""Errors of calls that the system or file system does not support."""
 
 # EPERM is also raised for a file of another user (`fs.protected_hardlinks` on Linux), EMLINK for too many links.
 _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, *UNSUPPORTED])

@@ -466,7 +466,7 @@ _PREFIX = "seqrecorder-scratch-"
 
 
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
-"""Names that `mkdtemp` makes with the prefix; other directories of similar names may be a user's data."""
+"""Names that `mkdtemp` creates with the prefix; directories with similar names may belong to the user."""
 
 
 def scratch() -> Path:

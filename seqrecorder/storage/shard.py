@@ -706,11 +706,11 @@ def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
 
 
 _GAP = 1 << 14
-"""Gaps up to so many bytes are read, not skipped: reading a few more pages costs less than another call."""
+"""Largest gap in bytes that is read instead of skipped: reading a few more pages costs less than another call."""
 _RUN = 16 << 20
-"""Bytes read at a time, unless one record has more."""
+"""Bytes to read at a time, unless a record is larger."""
 _MAPPED = 8 << 20
-"""Bytes from which a record is mapped into memory, not read: a slice of it need not wait for the whole."""
+"""Bytes from which a record is mapped instead of read, so that a slice of it need not wait for the whole record."""
 _READ_FIRST = 1 << 20  # bytes per read, so that a long record needs little memory
 _SHORT_STREAM = 1024
 

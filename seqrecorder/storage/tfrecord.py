@@ -44,7 +44,7 @@ with contextlib.suppress(ImportError, RuntimeWarning):  # the package is an opti
         _other, _extend = _package.value, _package.extend
 
 IS_COMPILED = _other is not None
-"""True if the package of the extra `fast` computes the CRCs."""
+"""True if the package from the extra `fast` computes the CRCs."""
 
 _MASK_DELTA = 0xA282EAD8
 _POLYNOMIAL = 0x82F63B78  # Castagnoli polynomial, bits reversed
@@ -441,9 +441,9 @@ def opened(path: Any) -> Any:
 Compression = Literal["GZIP"] | None
 
 HEADER = 12
-"""Bytes before the data of a record: length and its CRC."""
+"""Size in bytes of the header of a frame: the length and its CRC."""
 FOOTER = 4
-"""Bytes after the data of a record: their CRC."""
+"""Size in bytes of the footer of a frame: the CRC of the data."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 _ZLIB_START = 1 << 10
@@ -840,7 +840,7 @@ def count_records(path: Path, compression: Compression) -> int:
 
 
 UNKNOWN = -1
-"""Number of records in a range whose frames are gone."""
+"""Placeholder for an unknown number of records, as in a range whose frames are gone."""
 
 _SCAN_BYTES = 1 << 20
 _BUFFER = 1 << 16
