@@ -134,7 +134,7 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
     return merged[0], merged[1]
 
 
-_MEMORY_BYTES = 512 << 20
+_MEMORY_BYTES = 512 << 20  # of hashes in memory, for a merge or an index
 _HASH_BYTES = 8
 MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
 """Maximum number of hashes to sort in memory; `commit` writes no index for more keys."""

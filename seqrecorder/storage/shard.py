@@ -227,7 +227,7 @@ _LENGTH = 8
 _WIDEST = 16  # size of the widest number in bytes
 _PACKED = 1 << 16  # compressed bytes read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
-_MANY_RECORDS = 128
+_MANY_RECORDS = 128  # records per block, within these limits
 
 ALONE = 1 << 12
 """Block size at which large records are read one by one. Without compression, each record has its own buffer: it is
@@ -401,10 +401,10 @@ def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
 
 
 _ROWS_WAITING = 8192  # rows of lengths to keep in memory
-_EXACT_BINS = 512
+_EXACT_BINS = 512  # distinct lengths up to which a histogram is exact
 _LENGTH_BYTES = 8  # size of a length
 _NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
-_BITS_KEPT = 5
+_BITS_KEPT = 5  # leading bits of a length in a histogram that is not exact
 
 
 class ShardWriter:
@@ -712,7 +712,7 @@ _RUN = 16 << 20
 _MAPPED = 8 << 20
 """Bytes from which a record is mapped instead of read, so that a slice of it need not wait for the whole record."""
 _READ_FIRST = 1 << 20  # bytes per read, so that a long record needs little memory
-_SHORT_STREAM = 1024
+_SHORT_STREAM = 1024  # records per window of a GZIP shard
 
 
 @remember(most=4096)

@@ -64,7 +64,7 @@ _SPREAD = 1.25  # ratio of the longest to the shortest span in a group
 _LOOKED_UP = 1 << 19  # bytes to look up at a time, so that they stay in the cache
 _TABLE_WIDTH = 512  # bytes; folding leaves fewer
 _ROW = 256  # bytes of one span per row of a lookup, so that the table stays in the cache
-_MOST_OF_ONE = 1 << 15
+_MOST_OF_ONE = 1 << 15  # bytes from which a single buffer is folded like any long span
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -359,7 +359,7 @@ def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return rows[:, first:]
 
 
-_BUFFER_BYTES = 1 << 18
+_BUFFER_BYTES = 1 << 18  # read buffer of TensorFlow
 
 
 def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
@@ -446,17 +446,17 @@ FOOTER = 4
 """Size in bytes of the footer of a frame: the CRC of the data."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
-_ZLIB_START = 1 << 10
+_ZLIB_START = 1 << 10  # compressed bytes that suffice to decompress the first header
 _RECORD_LIMIT = 2**31 - 1
 
 # GZIP compresses zeros by a factor of up to 1,032, and up to 230 at level 1, which seqrecorder uses. So a large record
 # with 256 times the size of the file is a bomb.
 _BOMB_RATIO = 256
-_BOMB_BYTES = 16 << 20
+_BOMB_BYTES = 16 << 20  # decompressed size that is always allowed
 
 
 _LENGTH = struct.Struct("<Q")
-_LONGEST_BLOCK = 1 << 18
+_LONGEST_BLOCK = 1 << 18  # bytes to read at a time in a walk
 _LARGE = 64 << 10  # mean record size in bytes above which records are written one by one, without a copy
 
 
@@ -842,10 +842,10 @@ def count_records(path: Path, compression: Compression) -> int:
 UNKNOWN = -1
 """Placeholder for an unknown number of records, as in a range whose frames are gone."""
 
-_SCAN_BYTES = 1 << 20
+_SCAN_BYTES = 1 << 20  # bytes to read at a time in the search for records
 _BUFFER = 1 << 16
-_BATCH_BYTES = 8 << 20
-_REBUILT_BYTES = 16 << 20
+_BATCH_BYTES = 8 << 20  # bytes of records to check or read together
+_REBUILT_BYTES = 16 << 20  # largest record that is recovered without its header
 _GZIP_HEADER = 10
 _FRAME = HEADER + FOOTER
 
