@@ -1,18 +1,19 @@
 """Sequence data in TensorFlow's SequenceExample format: declare one attrs class; write, read and verify.
 
-The rooms, and the two walks through them::
+The packages, in the order in which the two main paths pass through them::
 
-    a record to its bytes                                  a path to its batch
-    writing/   its split, the hooks of its class           dataset/   the manifest: splits, shards, checks
+    writing: from a record to bytes                        reading: from a path to a batch
+    writing/   splits, hooks of the record class           dataset/   manifest: splits, shards, checks
     codec/     records to columns to messages              reading/   shards to windows of serialized records
-    wire/      protobuf messages, many at once             reading/batching/   windows to batches, a strategy a file
-    storage/   frames, shards, syncing, staging            codec/     one parse a batch: tensors, padded
-    dataset/   manifest and lengths, published at once     keras/     what a model needs beside batches
+    wire/      protobuf messages, vectorized               reading/batching/   windows to batches, a strategy per file
+    storage/   frames, shards, syncing, staging            codec/     one parse per batch, to padded tensors
+    dataset/   manifest and lengths, atomic publication    keras/     helpers for models
 
-`schema/` is what both walks go by: the record class as data. `sources/` is what records are made from, `analysis/`
-what they are asked before training, `distributed/` what Beam and Spark need, `legacy/` the queues of TensorFlow 1,
-`cli/` the command line, `testing.py` what tests of record classes call, `errors.py` what is raised. Importing this
-imports no TensorFlow; names that need more than the schema are loaded when first used.
+Both paths depend on `schema/`, which describes a record class as data. Of the others, `sources/` reads other formats,
+`analysis/` computes statistics and reports, `distributed/` supports Beam and Spark, `legacy/` has the queues of
+TensorFlow 1, `cli/` is the command line, `testing.py` has helpers for tests of record classes, and `errors.py` defines
+the exceptions. Importing this package does not import TensorFlow; names that need more than the schema are loaded on
+first use.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ if TYPE_CHECKING:
     from seqrecorder.writing.writer import Writer as Writer
     from seqrecorder.writing.writer import write as write
 
-# The schema's room knows neither bytes nor tensors: what its methods on them stand on is put in here, and nowhere else.
+# `schema` does not import `codec` and `sources`, so the methods that need them get their implementations here.
 Schema.codec_factory = _RecordCodec
 
 
@@ -123,7 +124,7 @@ Schema.inference = _infer
 
 __version__ = "0.1.0"
 
-# Where each name is that is loaded when it is first used.
+# Modules of the names that are loaded on first use.
 _LAZY = {
     name: f"seqrecorder.{module}"
     for module, names in {
@@ -188,7 +189,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _public() -> set[str]:
-    # Not what is imported here for use here, nor the modules that imports leave behind.
+    # Leave out names that are imported for internal use, and submodules, which imports add to the namespace.
     own = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")]
     return {*(name for name in own if not name.startswith("_")), *_LAZY, *_MODULES}
 

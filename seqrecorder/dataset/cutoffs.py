@@ -1,4 +1,7 @@
-"""Rolling origins in time: what is known at each, and the windows of what came next."""
+"""Rolling forecast origins: for each origin, the training records before it and the span to forecast.
+
+The windows themselves are cut by `seqrecorder.Window` while reading.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ else:
 
 @attrs.frozen
 class Cutoff(Generic[R]):
-    """Origin of forecasts: the series up to it, and the span to forecast from it; `cutoffs` gives several.
+    """A forecast origin: the series before it, and the span to forecast; made by `cutoffs`.
 
     Attributes:
-        since: the first time to forecast, as `Window(since=)` takes it.
-        until: the first time after the span, as `Window(until=)` takes it; None where the span ends with the data.
-        train: the records, cut before `since`.
+        since: first time to forecast, as for `Window(since=)`.
+        until: first time after the span, as for `Window(until=)`; None if the span ends with the data.
+        train: records cut before `since`.
     """
 
     since: Any
@@ -39,7 +42,7 @@ class Cutoff(Generic[R]):
 def cutoffs(
     selection: Selection[R], count: int, *, time: str, horizon: int, shift: int | None = None
 ) -> list[Cutoff[R]]:
-    """Return rolling origins of series: each has the records up to it to train on, and a span after it to test.
+    """Compute rolling forecast origins: each has the series before it for training, and a span after it for testing.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -56,22 +59,22 @@ def cutoffs(
     2026-01-04 [0. 1. 2.] [[1. 2.]] [[3. 4. 5.]]
     2026-01-07 [0. 1. 2. 3. 4. 5.] [[4. 5.]] [[6. 7. 8.]]
 
-    Others call this backtesting or cross-validation of series, and the parameters `n_windows`, `h` and `step_size`, or
-    `fh` and `step_length`.
+    Other libraries call this backtesting or time series cross-validation; their parameters are `n_windows`, `h` and
+    `step_size`, or `fh` and `step_length`.
 
     Args:
-        selection: whole series, from first to last.
-        count: how many origins.
-        time: name of the feature list of the times of steps, which ascend.
-        horizon: times that are forecast from an origin, counted among the distinct times of all series.
-        shift: times from one origin to the next; None is `horizon`, so that no time is forecast twice.
+        selection: complete series.
+        count: number of origins.
+        time: name of the feature list with the times of the steps, which ascend.
+        horizon: number of times to forecast from an origin, counted among the distinct times of all series.
+        shift: number of times between two origins; None is `horizon`, so that no time is forecast twice.
 
     Returns:
-        The origins, the earliest first.
+        The origins, earliest first.
 
     Raises:
-        OptionError: there are too few times, or options make no sense.
-        SchemaError: there is no field of the name.
+        OptionError: there are too few times, or an option is invalid.
+        SchemaError: the field does not exist.
         RecordError: the times of a record do not ascend.
     """
     for name, value in (("count", count), ("horizon", horizon), ("shift", horizon if shift is None else shift)):

@@ -1,7 +1,7 @@
-"""Records in other libraries' hands: Arrow, pandas, polars, Hugging Face, Parquet, JSON lines and numpy arrays.
+"""Export of records to Arrow, pandas, polars, Hugging Face, Parquet, JSON Lines and numpy arrays.
 
-Each function is the method of that name of `Selection`. Only the fields that are asked for are parsed, and no object is
-made for a record.
+Each function implements the method of `Selection` with the same name. Only the requested fields are parsed, and no
+record objects are created.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     Fields = Sequence[str] | None
 
-_MOST_SECONDS = (2**63 - 1) // 1000  # that int64 can count in milliseconds, as polars and Parquet do
+_MOST_SECONDS = (2**63 - 1) // 1000  # limit of int64 milliseconds, the unit of polars and Parquet
 
 
 def to_arrow(rows: Rows, fields: Fields) -> Any:
-    """Stream record batches."""
+    """Stream the records as Arrow record batches."""
     pa = pyarrow()
     schema = rows.schema.select(fields)
     batches = (arrow_batch(schema, columns) for columns in rows.columns(fields, joined=True))
@@ -39,7 +39,7 @@ def to_arrow(rows: Rows, fields: Fields) -> Any:
 
 
 def to_pandas(rows: Rows, fields: Fields) -> Any:
-    """Make a data frame, and refuse what it cannot tell apart."""
+    """Build a pandas frame; refuse NaN in optional fields, which pandas cannot distinguish from None."""
     _library("pandas")
     table = to_arrow(rows, fields).read_all()
     for field in rows.schema.select(fields).fields:
@@ -52,7 +52,7 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
                     "(fields=), or go to polars"
                 )
     try:
-        return table.to_pandas(integer_object_nulls=True)  # integers that may be None would become floats
+        return table.to_pandas(integer_object_nulls=True)  # else optional integers become floats
     except (ValueError, OverflowError) as error:
         days = [field.name for field in rows.schema.fields if field.element.name == "datetime64[D]"]
         raise OptionError(
@@ -62,13 +62,13 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
 
 
 def to_polars(rows: Rows, fields: Fields) -> Any:
-    """Make a polars data frame; it counts no seconds, so they become milliseconds."""
+    """Build a polars frame; polars has no unit of seconds, so they become milliseconds."""
     polars = _library("polars")
     return polars.from_arrow(_within_milliseconds(to_arrow(rows, fields)).read_all())
 
 
 def to_hf(rows: Rows, fields: Fields) -> Any:
-    """Make a data set of Hugging Face, in memory."""
+    """Build a Hugging Face dataset in memory."""
     return _library("datasets").Dataset(to_arrow(rows, fields).read_all())
 
 
@@ -85,7 +85,7 @@ def to_parquet(rows: Rows, path: str | os.PathLike[str], fields: Fields, options
 
 
 def to_jsonl(rows: Rows, path: str | os.PathLike[str], fields: Fields) -> None:
-    """Write lines of JSON batch by batch."""
+    """Write a JSON Lines file batch by batch."""
     schema = rows.schema.select(fields)
     check_json(schema)
     with replaced_file(path) as part, open_text(part) as file:
@@ -94,10 +94,10 @@ def to_jsonl(rows: Rows, path: str | os.PathLike[str], fields: Fields) -> None:
 
 
 def to_file(rows: Rows, path: str, fields: Fields) -> None:
-    """Write a file of the format that its name says.
+    """Write a file in the format that its suffix selects.
 
     Raises:
-        OptionError: it says none; else see `Selection.to_parquet` and `Selection.to_jsonl`.
+        OptionError: the suffix is unknown; for other errors see `Selection.to_parquet` and `Selection.to_jsonl`.
     """
     name = path.lower()
     if name.endswith(".parquet"):
@@ -116,13 +116,13 @@ def to_columns(rows: Rows, fields: Fields) -> dict[str, Column]:
 
 
 def _within_milliseconds(reader: Any) -> Any:
-    """Check, batch by batch, that seconds can be counted in milliseconds."""
+    """Check, batch by batch, that times in seconds fit into int64 milliseconds."""
     pa = pyarrow()
 
     def checked(batch: Any) -> Any:
         for name, array in zip(batch.schema.names, batch.columns, strict=True):
             while pa.types.is_nested(array.type):
-                array = array.flatten()  # noqa: PLW2901 - what is inside
+                array = array.flatten()  # noqa: PLW2901 - descend to the innermost values
             if getattr(array.type, "unit", None) != "s":
                 continue
             seconds = array.drop_null().view(pa.int64()).to_numpy()
@@ -137,7 +137,7 @@ def _within_milliseconds(reader: Any) -> Any:
 
 
 def _for_parquet(reader: Any, optional: set[str]) -> Any:
-    """Make lists of vectors that may be missing: not every pyarrow reads fixed-size lists with nulls."""
+    """Convert optional vectors to lists, since some versions of pyarrow cannot read fixed-size lists with nulls."""
     pa = pyarrow()
     kinds, names = list(reader.schema.types), reader.schema.names
     vectors = [i for i, kind in enumerate(kinds) if pa.types.is_fixed_size_list(kind) and names[i] in optional]
@@ -167,7 +167,7 @@ def _library(name: str) -> Any:
 
 
 def _joined(field: Field, parts: Sequence[Column]) -> Column:
-    """Concatenate columns of one field."""
+    """Concatenate the columns of one field."""
     lengths = np.empty(0, np.int64)
     empty = Column(
         np.empty((0, *field.rest), field.element.numpy),

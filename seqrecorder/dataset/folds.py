@@ -1,4 +1,7 @@
-"""Subsets of rows: conditions of `where`, and the parts and folds of `split` and `folds`."""
+"""Subsets of rows: conditions of `where`, and the parts and folds of `split` and `folds`.
+
+Splits of datasets that are being written are in `splits`.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +42,10 @@ S = TypeVar("S", bound=Sized)
 
 
 class Parts(dict[str, S]):
-    """The parts of a selection by name, as `write` takes them.
+    """Mapping of name to part of a selection, as accepted by `write`.
 
     Attributes:
-        shares: how near they came to their shares.
+        shares: requested and actual shares.
     """
 
     def __init__(self, parts: Mapping[str, S], shares: Shares) -> None:
@@ -57,10 +60,10 @@ class Parts(dict[str, S]):
 
 
 class Folds(list[tuple[S, S]]):
-    """Pairs of selections: what is fitted on, and what is held out.
+    """List of folds, each a pair of a training and a held-out selection.
 
     Attributes:
-        shares: how near the held ones came to equal shares.
+        shares: requested and actual shares of the held-out selections.
     """
 
     def __init__(self, folds: Sequence[tuple[S, S]], shares: Shares) -> None:
@@ -75,7 +78,7 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts of these shares: for each part, where its records are among the rows."""
+    """Deal rows into parts by shares; return a mapping of name to row indices, and the shares."""
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -85,7 +88,7 @@ def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) 
 
 
 def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple[list[tuple[Places, Places]], Shares]:
-    """Deal rows into folds of equal shares: for each, the records that are fitted on, and those held out."""
+    """Deal rows into folds of equal shares; return row indices to train on and to hold out, and the shares."""
     share = 1 / _check_folds(count)
     if len(rows) < count:
         raise OptionError(f"folds: {count} folds need as many records, there are {len(rows)}")
@@ -94,17 +97,17 @@ def folds_of(rows: Rows, count: Any, by: Any, stratify: Any, seed: int) -> tuple
 
 
 def _check_folds(count: Any) -> int:
-    """Check the number of folds, and return it as an int; raise `OptionError` otherwise."""
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - one is none
+    """Check the number of folds, and return it as an int; raise `OptionError` if it is invalid."""
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 2:  # noqa: PLR2004 - one fold has nothing to train on
         raise OptionError(f"folds: expected an int of 2 or more, got {count!r}")
     return int(count)
 
 
 def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = None) -> list[Any]:
-    """Return the value of each record: of a field, or the result of a callable, which looks at `fields`.
+    """Return the value of each record: the value of a field, or the result of a function that reads `fields`.
 
     Raises:
-        OptionError: it is neither, or the values cannot be compared.
+        OptionError: `by` is neither a name nor callable, or the field has no single value per record.
     """
     if isinstance(by, str):
         return rows.scalars([by])[0]
@@ -114,7 +117,7 @@ def values_by(rows: Rows, by: Any, option: str, fields: Sequence[str] | None = N
 
 
 def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return the number of each record's value, and the values by their numbers."""
+    """Encode values as integers; return the code of each record, and the list of distinct values."""
     known: dict[Any, int] = {}
     try:
         codes = [known.setdefault(value, len(known)) for value in values_by(rows, by, option)]
@@ -126,7 +129,7 @@ def _code(rows: Rows, by: Any, option: str) -> tuple[NDArray[np.int64], list[Any
 def _deal(
     rows: Rows, shares: Mapping[str, float], by: Any, stratify: Any, seed: int
 ) -> tuple[NDArray[np.int64], Shares]:
-    """Return the number of each record's part, and how near they came to their shares."""
+    """Deal records or groups into parts; return the number of each record's part, and the shares."""
     ranks = ranked(rows.store.splits, rows.array(), seed)
     strata, kinds = (np.zeros(len(rows), np.int64), [None])
     if stratify is not None:
@@ -159,10 +162,10 @@ def _deal(
 def _deal_records(
     targets: NDArray[np.float64], strata: NDArray[np.int64], ranks: NDArray[np.uint64], kinds: int
 ) -> NDArray[np.int64]:
-    """Return the part of each record: of each stratum as near to the shares as whole records allow, and so of all.
+    """Deal records into parts, in each stratum as close to the shares as whole records allow.
 
-    What rounding leaves of one stratum is carried to the next, so that no share is missed by a record in all, and none
-    by two in a stratum.
+    Rounding errors carry over to the next stratum, so a part misses its share by less than one record in all, and by
+    less than two in each stratum.
     """
     order = np.lexsort((ranks, strata))
     part = np.empty(strata.size, np.int64)
@@ -171,7 +174,7 @@ def _deal_records(
     for size in np.bincount(strata, minlength=kinds).tolist():
         ideal = targets * size + carried
         counts = np.maximum(0, np.floor(ideal + 1e-9)).astype(np.int64)
-        while counts.sum() > size:  # what was carried made them more than there are
+        while counts.sum() > size:  # carried remainders may exceed the size of the stratum
             counts[np.argmax(np.where(counts > 0, counts - ideal, -np.inf))] -= 1
         for index in np.argsort(counts - ideal, kind="stable")[: size - int(counts.sum())].tolist():
             counts[index] += 1
@@ -184,27 +187,27 @@ def _deal_records(
 def _deal_groups(
     targets: NDArray[np.float64], groups: NDArray[np.int64], strata: NDArray[np.int64], ranks: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Return the part of each group: the largest first, each to the part that lacks most of what it has.
+    """Deal groups into parts, largest first, each to the part whose deficits match the group best.
 
-    Lacks are weighed by stratum, so that a rare one counts as much as a frequent one.
+    Deficits are weighted by stratum, so a rare stratum counts as much as a frequent one.
     """
     count = int(groups.max()) + 1
     sizes = np.zeros((count, int(strata.max()) + 1))
     np.add.at(sizes, (groups, strata), 1)
-    sizes = np.column_stack([sizes, sizes.sum(1)])  # all records are one stratum more, so that parts are equally large
+    sizes = np.column_stack([sizes, sizes.sum(1)])  # all records form one more stratum
     first = np.full(count, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(first, groups, ranks)
     totals = sizes.sum(0)
     lacks = targets[:, None] * totals
     weighed = sizes / totals**2
     part = np.empty(count, np.int64)
-    waiting = int(np.count_nonzero(targets))  # parts that have no group
+    waiting = int(np.count_nonzero(targets))  # parts without a group
     is_empty = targets > 0
     order = np.lexsort((first, -sizes[:, :-1].max(1), -sizes[:, -1]))
     for done, group in enumerate(order.tolist()):
         gain = lacks @ weighed[group]
         gain[targets <= 0] = -np.inf
-        if count - done <= waiting:  # each of the last ones goes to a part that has none
+        if count - done <= waiting:  # the last groups go to parts that are still empty
             gain[~is_empty] = -np.inf
         target = int(gain.argmax())
         part[group] = target
@@ -233,7 +236,7 @@ def matching(
     fields: Sequence[str] | None,
     values: Mapping[str, Any],
 ) -> NDArray[np.bool_]:
-    """Mark the rows for which the arguments of `Selection.where` hold; raises what that does."""
+    """Return the mask of the rows that match the arguments of `Selection.where`; raises its errors."""
     if predicate is not None and not callable(predicate):
         raise OptionError(f"where: expected a callable, and values by the names of fields, got {predicate!r:.100}")
     if predicate is None and (fields is not None or not values):
@@ -267,7 +270,7 @@ def _values(field: Field, wanted: Any) -> list[Any]:
 
 
 def _is_among(column: Column, wanted: Sequence[Any]) -> NDArray[np.bool_]:
-    """Mark the records that have one of several values."""
+    """Return the mask of the records with one of several values."""
     values = [value for value in wanted if value is not None]
     if column.values.dtype == object:
         known = set(values)
@@ -285,7 +288,7 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Cut rows into parts that follow one another in time."""
+    """Cut rows into consecutive parts in time."""
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -306,7 +309,7 @@ def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> 
 
 
 def _step_edges(rows: Rows, rule: TimeRule) -> NDArray[np.int64]:
-    """Return the first step of each split in each record, and the number of its steps: int64 `(n, splits + 1)`."""
+    """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`."""
     in_time = SplitsInTime(rule, rows.schema)
     edges, done = [np.empty((0, len(rule.starts) + 1), np.int64)], 0
     for columns in rows.columns([rule.time]):
@@ -325,7 +328,7 @@ def _steps_of(column: Column, name: str, least: int = 1) -> NDArray[np.int64]:
 
 
 def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct times of all steps, ascending, and how many steps there are of each."""
+    """Count the steps at each time; return the distinct times, ascending, and their counts."""
     field = time_field(rows.schema, time, "time")
     if not field.is_list:
         raise OptionError(f"time: expected a time for each step, got {field!r}")
@@ -340,9 +343,10 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Cut rows into walk-forward folds: for each, the records that are fitted on, and those held out.
+    """Cut rows into walk-forward folds: pairs of the records to train on, and those to hold out.
 
-    With groups (`by`), each fold holds out some of them, as far as they are of its time, and fits on the others.
+    With groups (`by`), each fold holds out the records of its groups in its period, and trains on the earlier records
+    of the other groups.
     """
     count = _check_folds(count)
     if not len(rows):
@@ -391,7 +395,7 @@ def folds_in_time(
 
 
 def _fold_bounds(times: NDArray[Any], counts: NDArray[np.int64], folds: int) -> NDArray[Any] | None:
-    """Return the times at which folds begin that hold out equally much; None where there are too few times."""
+    """Compute start times for folds that hold out equal counts; return None if there are too few times."""
     total = int(counts.sum())
     size = total // (folds + 1)
     firsts = np.searchsorted(np.cumsum(counts), [total - (folds - fold) * size for fold in range(folds)], "right")
@@ -413,7 +417,7 @@ def _too_few_times(starts: NDArray[Any], count: int, what: str) -> OptionError:
 
 
 def times_of(rows: Rows, time: Any, end: Any) -> tuple[NDArray[Any], NDArray[Any], Field]:
-    """Return the times at which each record begins and ends, and the field of the first."""
+    """Return the start and end time of each record, and the field of the start times."""
     field = time_field(rows.schema, time, "time")
     other = field if end is None else time_field(rows.schema, end, "end")
     starts: list[NDArray[Any]] = [np.empty(0, field.element.numpy)]

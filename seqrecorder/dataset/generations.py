@@ -1,10 +1,10 @@
 """Publication of staged files as a dataset, or as an addition to one.
 
-If nothing else is at the destination, one rename puts the staging directory there (see `seqrecorder.storage.publish`).
-Else new files go beside the old ones, and then one rename replaces the manifest. File names contain the generation, so
-that no file changes that a reader has open. Until the manifest is replaced, the new files belong to no dataset.
+If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Else the
+new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the generation,
+so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no dataset.
 
-A writer notes the state of the destination at its begin, and publishes only if that has not changed: of two concurrent
+A writer records the state of the destination when it starts, and publishes only if that is unchanged: of two concurrent
 writers the first one wins, and the other raises an error. States are compared by the text of the manifest, which holds
 the digests of all files.
 """
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
 
 
 CSV_HEAD = b"shard,index,steps"
-"""First bytes of the `examples.csv` of a dataset."""
+"""First bytes of an `examples.csv` that a dataset's writer wrote."""
 
 ASSET_GENERATION = re.compile("g([0-9]{4,})")
-"""Name of a directory of assets that were added by a later generation."""
+"""Name of a directory with the assets that a later generation added."""
 
 _NOTE = re.compile(r"\.manifest\.json\.files-[0-9a-f]{16}")
 _CSV = ".csv"
@@ -70,7 +70,7 @@ def named(manifest: Manifest) -> set[str]:
 
 
 def _owned(locked: Held, split: str) -> dict[str, int]:
-    """Map each name in a split's directory that only a writer of datasets uses to its generation."""
+    """Map file names in a split's directory to their generations; names that other programs may use are left out."""
     names = {name: generation_of(split, name) for name in locked.entries(split)}
     return {
         name: number
@@ -92,8 +92,8 @@ def _listings(locked: Held, manifest: Manifest, first: int = 0) -> set[str]:
 def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
-    These are the files that it names, its listings, the index of its keys, its statistics, and leftovers of killed
-    writers. All but the first have names that no other program uses.
+    These are the files that the manifest names, the listings, the key index, the statistics, and leftovers of killed
+    writers. All but those that the manifest names have names that no other program uses.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST)
     ours |= {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
@@ -132,18 +132,18 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 
 
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
-    """Remove the leftovers of a writer that was killed during a publication, by its notes.
+    """Remove the leftovers of a writer that was killed during a publication, as listed in its note.
 
-    A note is a copy of a manifest beside the dataset's own while its files are added or removed.
+    A note is a copy of a manifest that lies in the dataset's directory while the files it names are added or removed.
 
     Args:
-        locked: the directory.
-        manifest: the current manifest; None if there is none, or it cannot be read.
+        locked: the locked directory.
+        manifest: the current manifest; None if it is missing or cannot be read.
     """
     for note in locked.entries():
         if not _NOTE.fullmatch(note):
             continue
-        with contextlib.suppress(ManifestError):  # a note that is not complete: its publication had not begun
+        with contextlib.suppress(ManifestError):  # the note is incomplete, so its publication had not begun
             noted = parse_manifest(locked.read(note) or b"", locked.path)
             if manifest is None or noted.to_json() != manifest.to_json():
                 locked.remove(_leftovers(locked, noted, manifest))
@@ -157,7 +157,7 @@ def _leftovers(locked: Held, noted: Manifest, manifest: Manifest | None) -> set[
 
 
 class ChangedError(DatasetError):
-    """The destination was changed by another writer; it is left as it is."""
+    """The destination was changed by another writer, and is left unchanged."""
 
 
 @attrs.frozen
@@ -167,7 +167,7 @@ class Standing:
     Attributes:
         text: text of its manifest; None if there was no dataset.
         manifest: the parsed manifest; None if there was none.
-        generation: generation of the files to write.
+        generation: generation number of the files to write.
     """
 
     text: bytes | None = None
@@ -175,9 +175,9 @@ class Standing:
     generation: int = 0
 
     def check_opened(self, digest: str, where: object) -> None:
-        """Raise unless a dataset that is replaced by its own records is unchanged since it was opened.
+        """Raise if a dataset that is rewritten from its own records has changed since it was opened.
 
-        The publication compares the destination with this state, and so with the opened dataset as well.
+        The publication compares the destination with this state, and thus with the opened dataset.
 
         Args:
             digest: SHA-256 of the opened manifest, in hexadecimal.
@@ -193,35 +193,35 @@ class Standing:
             )
 
     def raise_changed(self, where: object) -> NoReturn:
-        """Raise the error of a writer whose destination another process has changed."""
+        """Raise the error for a destination that another process has changed."""
         kind, what = (DatasetExistsError, "came to be") if self.text is None else (ChangedError, "was changed")
         raise kind(f"{where} {what} while this was written, and is left as it is; write again", path=str(where))
 
 
 NOTHING = Standing()
-"""An empty directory, or none."""
+"""State of a destination that is empty or missing."""
 
 _LOG = logging.getLogger("seqrecorder")
 _BESIDE = "|".join(map(re.escape, sorted(BESIDE_MANIFEST)))
 _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BESIDE}")
-"""Names of hidden files of writers; a directory with no others counts as empty."""
+"""Names of the hidden files of writers; a directory that contains no other files counts as empty."""
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
     """Read the state of the destination, and check that it can be written.
 
     Args:
-        dataset: the directory of the destination.
+        dataset: directory of the destination.
         schema: schema of the new records.
         append: whether to append to the dataset there.
         overwrite: whether to replace the dataset there.
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the manifest there is damaged or not of a dataset, and nothing is overwritten.
+        DatasetExistsError: the manifest there is damaged, or not that of a dataset; nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has another compression.
-        SchemaMismatchError: the fields differ by more than new ones that records may lack.
+        SchemaMismatchError: the fields differ by more than new optional ones.
     """
     if append:
         text = manifest_bytes(dataset)
@@ -229,7 +229,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         if old.compression != compression:
             raise OptionError(f"append=True: the dataset has compression={old.compression!r}; pass the same")
         if schema.fields != old.schema.fields and not schema.extends(old.schema):
-            # New fields that records may lack are allowed if the dataset has their alignment group.
+            # New optional fields are allowed if the dataset has their alignment group.
             new = [field for field in schema.fields if source_of(field, old.schema.fields) is None]
             fitting = {field.name for field in new if not field.is_list or field.group in old.schema.groups}
             every = schema.changes_since(old.schema)
@@ -247,15 +247,15 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
 
 
 def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
-    """Parse the manifest of a dataset that is overwritten, whose files it names.
+    """Parse the manifest of a dataset that is about to be overwritten, to know its files.
 
     Args:
-        text: its text.
-        dataset: the directory.
-        where: the directory, or its URL, for messages.
+        text: text of the manifest.
+        dataset: directory of the dataset.
+        where: directory or URL, for messages.
 
     Raises:
-        DatasetExistsError: the manifest is damaged or not of a dataset.
+        DatasetExistsError: the manifest is damaged, or not that of a dataset.
     """
     try:
         old = parse_manifest(text, dataset)
@@ -287,17 +287,17 @@ def publish(
     Args:
         staging: directory with the new files.
         new: the new manifest.
-        old: the state in which the destination must still be; for an overwrite, it may be empty by now.
-        keep: whether the old files stay, because the new manifest names them as well. Else they are removed after the
-            publication: those that the old manifest names, and those whose names only a writer of the dataset uses.
-            All other files in the directory stay.
+        old: expected state of the destination; for an overwrite, the destination may be empty by now.
+        keep: whether the old files stay, because the new manifest names them as well. Else the files of the old
+            manifest are removed after the publication, along with files whose names only a writer uses. All other files
+            in the directory stay.
         outer: the destination, if the caller has locked it and `keep` is true.
 
     Returns:
-        The new manifest, as it was written: its assets may have moved.
+        The new manifest as written; its assets may have moved.
 
     Raises:
-        DatasetError: another process changed the dataset meanwhile; it is left as it is.
+        DatasetError: another process changed the dataset meanwhile; it is left unchanged.
         DatasetExistsError: the destination was created meanwhile.
         ShardWriteError: a file could not be written or moved; the destination is unchanged.
     """
@@ -351,7 +351,7 @@ def merge_into(
 
     Raises:
         DatasetError: see `publish`.
-        ShardWriteError: a file could not be moved; the directory is as it was.
+        ShardWriteError: a file could not be moved; the directory is unchanged.
     """
     if new is not None and old.text is not None and not keep:
         new = _add_generation(staging, new)
@@ -369,7 +369,7 @@ def merge_into(
             else:
                 replaced = belongings(locked, old.manifest)
             locked.remove(strays(locked, old.manifest))
-        # An overwrite notes its old files as well: if it is killed before it removes them, only the note lists them.
+        # An overwrite notes the old files too: if it is killed before it removes them, only the note lists them.
         noted = [text] if keep else [text, old.text]
         notes = {f".{MANIFEST}.files-{secrets.token_hex(8)}": manifest for manifest in noted if manifest is not None}
         moved, created = list[str](), list[str]()
@@ -382,11 +382,11 @@ def merge_into(
             if not locked.is_in_place:
                 old.raise_changed(locked.path)
         except BaseException:
-            # After an error, the old dataset must be there, and nothing beside it.
+            # After an error, only the old dataset must remain.
             _restore(locked, old.text)
             locked.remove([*moved, *notes], created)
             raise
-        # The new dataset is published. The next writer removes old files that cannot be removed now.
+        # The new dataset is published, so failing to remove old files is no error: the next writer tries again.
         left = locked.remove(replaced - set(moved))
         if left:
             _LOG.warning("%s was overwritten, but old files of it could not be removed: %s", dataset, ", ".join(left))
@@ -412,7 +412,7 @@ def _check_unchanged(locked: Held, old: Standing) -> None:
 
 
 def _check_complete(locked: Held, manifest: Manifest) -> None:
-    """Raise if a file of the dataset is missing: another process may be removing it, the manifest last."""
+    """Raise if a file of the dataset is missing, since another process may be removing the dataset."""
     gone = sorted(path for path in named(manifest) if not locked.finds(path))
     if gone:
         raise DatasetNotFoundError(
@@ -423,7 +423,7 @@ def _check_complete(locked: Held, manifest: Manifest) -> None:
 
 
 def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
-    """Add the generation to names that lack it, so that they replace no file of the old dataset."""
+    """Add the generation to file names without one, so that no file of the old dataset is replaced."""
     generation = manifest.generation
     for split in manifest.splits:
         examples = staging / split / examples_name()
@@ -440,10 +440,10 @@ def _add_generation(staging: Path, manifest: Manifest) -> Manifest:
 
 
 def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> None:
-    """Move all files but the manifest; list each file in `moved`, and each new directory in `created`, beforehand.
+    """Move all files but the manifest; add each file to `moved`, and each new directory to `created`, beforehand.
 
     Raises:
-        DatasetExistsError: a file of the user has one of the names, or one that differs only in case.
+        DatasetExistsError: a file of the user has the same name, or one that differs only in case.
     """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()

@@ -1,8 +1,8 @@
 """Search for duplicate keys: in a stream of records, in other parts, or in a dataset that is appended to.
 
-The index beside a manifest is a hidden cache of the keys in the shards. If it is missing, damaged, or belongs to
-another manifest, the keys are read from the shards. Its bytes: `SRKEYS01`, the SHA-256 of its owner, the CRC-32 of the
-hashes as a uint32, and the hashes, uint64, ascending; all little-endian.
+The key index is a hidden file beside the manifest, a cache of the keys in the shards. If it is missing, damaged, or
+belongs to another manifest, the keys are read from the shards. Format, all little-endian: `SRKEYS01`, the SHA-256 of
+its owner, the CRC-32 of the hashes as a uint32, and the ascending uint64 hashes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Index that finds duplicate keys in a stream, in 12 bytes a key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream, in 12 bytes per key (16 from position 2**32 on).
 
-    It keeps hashes and positions in sorted runs of numpy arrays, each more than twice as long as the next, and merges
-    the runs that would break this rule (a log-structured merge). Small blocks cost more for each key. While the two
-    largest runs merge, the memory is double.
+    The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next;
+    runs that would break this rule are merged. Small blocks cost more per key. While the two largest runs are merged,
+    the memory doubles.
 
     Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
     n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
@@ -74,13 +74,13 @@ class KeyRegistry:
         """Register a block of keys, and find the earlier position of each duplicate.
 
         Args:
-            hashes: uint64 of shape (n,), a hash of each key; n of about 1,000 is best.
-            first_position: position of the first key, if the others follow one by one; or the positions of all keys,
-                int64 of shape (n,), none of them negative.
+            hashes: hash of each key, uint64 of shape (n,); n of about 1,000 is fastest.
+            first_position: position of the first key if the positions are consecutive; or the positions of all keys,
+                int64 of shape (n,), not negative.
 
         Returns:
-            int64 of shape (n,): -1 for a new key, else the registered position of its first occurrence, in this block
-            or an earlier one. Later occurrences are not registered.
+            The positions, int64 of shape (n,): -1 for a new key, else the position of its first occurrence, in this
+            block or an earlier one. Later occurrences are not registered.
         """
         positions = first_position
         if not isinstance(positions, np.ndarray):
@@ -88,7 +88,7 @@ class KeyRegistry:
         distinct, firsts, inverse = np.unique(hashes, return_index=True, return_inverse=True)
         known = self._lookup(distinct)
         is_new = known < 0
-        # A later occurrence gets the known position of its key, else that of the first one in this block.
+        # A duplicate gets the registered position of its key, else the position of its first occurrence in this block.
         earlier: NDArray[np.int64] = np.where(is_new, positions[firsts], known)[inverse]
         earlier[firsts] = known
         self._append(distinct[is_new], positions[firsts[is_new]])
@@ -111,12 +111,12 @@ class KeyRegistry:
         runs = self._runs
         runs.append((hashes, narrow))
         while len(runs) > 1 and len(runs[-2][0]) <= 2 * len(runs[-1][0]):
-            # `_merge` empties the lists, so that it holds the only references and can free arrays early.
+            # `_merge` empties the lists, so that it owns the only references and can free arrays early.
             runs.append(_merge([*runs.pop()], [*runs.pop()]))
 
 
 def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[np.uint64], NDArray[Any]]:
-    """Merge two sorted runs, each a list of hashes and positions; empties both lists."""
+    """Merge two sorted runs, each a list of hashes and positions; empty both lists."""
     few, many = sorted((one, other), key=lambda run: len(run[0]))
     length = len(few[0]) + len(many[0])
     indices = np.searchsorted(many[0], few[0])
@@ -134,19 +134,19 @@ def _merge(one: list[NDArray[Any]], other: list[NDArray[Any]]) -> tuple[NDArray[
     return merged[0], merged[1]
 
 
-_MEMORY_BYTES = 512 << 20
+_MEMORY_BYTES = 512 << 20  # of hashes in memory, for a merge or an index
 _HASH_BYTES = 8
 MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
-"""Keys whose hashes are sorted in memory at a time; no index of more is kept by `commit`."""
+"""Maximum number of hashes to sort in memory; `commit` writes no index for more keys."""
 
 
 class SortedHashes:
-    """A file of 64-bit hashes, little-endian and ascending, that is read once from begin to end.
+    """File of 64-bit hashes, little-endian and ascending, that is read once from start to end.
 
-    It is open only during reads: there may be more such files than a process can have open.
+    The file is open only during reads, since there may be more such files than a process can have open.
 
     Args:
-        path: the file.
+        path: path of the file.
         start: offset of the first hash in bytes.
     """
 
@@ -161,10 +161,10 @@ class SortedHashes:
         return self._size
 
     def read_through(self, last: int = _LAST) -> NDArray[np.uint64]:
-        """Read the next hashes, up to and including `last`; the next call continues behind them.
+        """Read the next hashes, up to and including `last`; the next call continues after them.
 
         Raises:
-            ShardReadError: the file cannot be read any more.
+            ShardReadError: the file can no longer be read.
         """
         if self._next == self._size:
             return np.empty(0, np.uint64)
@@ -197,11 +197,11 @@ class SortedHashes:
 def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYTES) -> Iterator[NDArray[np.uint64]]:
     """Merge files of hashes; yield the hashes in ascending order, one range of values at a time.
 
-    Hashes are uniformly distributed, so that the hashes of all files in one range fit into memory.
+    Hashes are uniformly distributed, so the hashes of all files in one range fit into memory.
 
     Args:
         files: files of hashes; each is read to its end.
-        memory_bytes: approximate memory for the hashes of a range; twice as much while they are collected.
+        memory_bytes: approximate memory for the hashes of a range; collecting them takes twice as much.
     """
     total = sum(map(len, files))
     ranges = -(-total * _HASH_BYTES // memory_bytes)
@@ -219,12 +219,12 @@ def merged_hashes(files: Sequence[SortedHashes], memory_bytes: int = _MEMORY_BYT
 
 _MAGIC = b"SRKEYS01"
 _HEAD = len(_MAGIC) + 32 + 4
-_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20  # below all of these, reading the shards is as fast as an index
-_TOGETHER = 1 << 20  # bytes that are read at a time
+_SHARDS, _RECORDS, _BYTES = 16, 1000, 16 << 20  # below all of these limits, reading the shards is as fast as an index
+_TOGETHER = 1 << 20  # bytes read at a time
 
 
 def pays(manifest: Manifest) -> bool:
-    """Check whether a dataset is large enough for an index of its keys to save time."""
+    """Check whether a dataset is large enough for a key index to save time."""
     shards = sum(len(split.shards) for split in manifest.splits.values())
     return shards >= _SHARDS or manifest.records >= _RECORDS or manifest.bytes >= _BYTES
 
@@ -293,7 +293,7 @@ class UniqueKeys:
     ) -> None:
         self._on_duplicate = on_duplicate
         self._key = schema.key_field
-        # Chunks that the caller writes as records share their key, and differ in their number. If the class has the
+        # Chunks that the caller writes as records share a key, and differ in their chunk number. If the class has the
         # hook `split`, records are not in chunks yet.
         chunks_itself = callable(getattr(schema.record_class, "split", None))
         self._chunk = None if chunks_itself else next((field for field in schema.fields if field.chunk), None)
@@ -328,12 +328,12 @@ class UniqueKeys:
         self._old_hashes = self._registry.hashes
 
     def save(self, manifest: Manifest, added: Mapping[str, SplitInfo], *, hooks: bool) -> None:
-        """Write the index of the keys for the next append, if that saves time.
+        """Write the key index for the next append, if it saves time.
 
         Args:
             manifest: the published manifest.
             added: the splits of the append alone.
-            hooks: whether the class has hooks, so that stored keys may differ from those of the sources.
+            hooks: whether the class has hooks, so that stored keys may differ from the keys of the sources.
 
         Raises:
             ShardReadError: a shard cannot be read.
@@ -352,7 +352,7 @@ class UniqueKeys:
         return None if self._key is None else self._registry.hashes
 
     def hashes_of(self, records: Sequence[Any]) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Hash the key of each record, equally in every process; return the hashes and which records have keys."""
+        """Hash the key of each record, equally in every process; return hashes and the mask of records with keys."""
         identities = self._identities(records) if self._key is not None else [None] * len(records)
         usable = np.array([identity is not None for identity in identities], np.bool_)
         hashes = np.zeros(usable.size, np.uint64)
@@ -365,7 +365,7 @@ class UniqueKeys:
         return int(doubled[0]) if doubled.size else None
 
     def stored(self, manifest: Manifest, splits: Mapping[str, SplitInfo]) -> Iterator[list[Any]]:
-        """Yield the keys in the shards of splits, many at a time; those of chunks with their numbers.
+        """Yield the keys in the shards of splits in batches; keys of chunks include the chunk number.
 
         Raises:
             ShardReadError: a shard is damaged.
@@ -384,18 +384,18 @@ class UniqueKeys:
         return map(key_hashes, self.stored(manifest, splits))
 
     def keep(self, records: Sequence[Any], positions: NDArray[np.int64]) -> list[int] | None:
-        """Select the records with new keys; return their indices, None for all.
+        """Select the records with new keys; return their indices, or None for all.
 
         Args:
             records: the records.
-            positions: position of each, int64.
+            positions: position of each record, int64.
 
         Raises:
-            DuplicateKeyError: a key is there already, and `on_duplicate` is `"error"`.
+            DuplicateKeyError: a key exists already, and `on_duplicate` is `"error"`.
         """
         if self._key is None:
             return None
-        # Encoding reports a record without a key, or with one of another type.
+        # Encoding reports records without a key, or with a key of another type.
         hashes, has_key = self.hashes_of(records)
         usable = np.flatnonzero(has_key)
         positions = positions[usable]

@@ -1,7 +1,7 @@
 """The manifest: what a finished dataset contains.
 
-`manifest.json` is written last, so a directory with one is a complete dataset. It holds no time and no path, so equal
-data give equal manifests. When read, it is data of unknown origin: every name is checked, nothing is evaluated.
+`manifest.json` is written last, so a directory that contains one is a complete dataset. It holds no time and no path,
+so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression
 
 
-_MOST_SPLITS = 6
+_MOST_SPLITS = 6  # curves in a picture
 _BINS = 30
 
 
@@ -62,7 +62,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
 
     Args:
-        splits: for the name of each split, pairs of a length and the number of records of that length.
+        splits: mapping of split name to pairs of a length and the number of records with that length.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -75,16 +75,16 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     return outlines("steps of the records, by split", edges, shares, ticks)
 
 
-_MAGIC = b"SRSTAT03"  # 01 and 02 stored counts of values that do not occur; statistics in it are computed again
+_MAGIC = b"SRSTAT03"  # versions 01 and 02 counted values that do not occur, so their statistics are recomputed
 _HEAD = len(_MAGIC) + 64
 
 
 def read_statistics(directory: Path, text: bytes) -> bytes | None:
-    """Read the statistics that are stored for a manifest; None if there are none for it.
+    """Read the statistics stored for a manifest; return None if there are none.
 
     Args:
         directory: directory of the dataset.
-        text: text of its manifest.
+        text: text of the manifest.
 
     Raises:
         ManifestError: the statistics are damaged.
@@ -182,7 +182,7 @@ _HISTOGRAM = re.compile(r"(?:[0-9]{1,19}:[0-9]{1,19}(?: +|$))*")
 
 
 def _bins(text: Any) -> tuple[tuple[int, int], ...]:
-    """Parse the text of a histogram; raise `ManifestError` if it is none."""
+    """Parse the text of a histogram; raise `ManifestError` if it is invalid."""
     is_one = isinstance(text, str) and _HISTOGRAM.fullmatch(text)
     numbers = list(map(int, text.replace(":", " ").split())) if is_one else [-1]
     if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 1 << 63:
@@ -191,7 +191,7 @@ def _bins(text: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _only(text: str, others: bytes) -> bool:
-    """Check whether a text is ASCII and has none of the characters `others`."""
+    """Check whether a text is ASCII and contains none of the characters in `others`."""
     return text.isascii() and len(text.encode().translate(None, others)) == len(text)
 
 
@@ -211,7 +211,7 @@ def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
     """Parse the shards of a split from columns of unknown origin, with histograms as text.
 
     Raises:
-        ValueError: a value is invalid, or a name is no plain file name.
+        ValueError: a value is invalid, or a name is not a plain file name.
         KeyError: a column is missing.
     """
     columns = [data[name] for name in COLUMNS]
@@ -220,7 +220,7 @@ def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
     names, histograms = data["name"], data["histogram"]
     check_names(names, "shard")
     for name in names if not all(name.endswith(".tfrecord") for name in names) else ():
-        lengths_name(name)  # raises unless it is the name of a shard
+        lengths_name(name)  # raises if it is not the name of a shard
     for each in ("sha256", "lengths_sha256"):
         _check_digests(data[each])
     for each in _COUNTS:
@@ -234,7 +234,7 @@ def _parse_shards(data: Mapping[str, Any]) -> tuple[ShardInfo, ...]:
 FORMAT = "seqrecorder"
 FORMAT_VERSION = 1
 DEEPEST = 100
-"""Levels of lists and dictionaries in the user's metadata."""
+"""Maximum depth of lists and dictionaries in the user's metadata."""
 
 
 @attrs.frozen(slots=False, repr=False)
@@ -243,8 +243,8 @@ class SplitInfo:
 
     Attributes:
         name: name of the split, and of its directory.
-        shards: the shards in order.
-        together: the histogram of all shards as text, if the manifest has it; else None.
+        shards: shards in order.
+        together: histogram of all shards as text, if the manifest contains it; else None.
     """
 
     name: str
@@ -306,7 +306,7 @@ class AssetInfo:
 
 
 BY_FUNCTION = "()"
-"""Value of `Splitting.by` for a function, which a manifest cannot hold; no attribute can have this name."""
+"""Value of `Splitting.by` for a function, which a manifest cannot store; no attribute can have this name."""
 
 
 @attrs.frozen
@@ -319,10 +319,10 @@ class Splitting:
         by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`; None for the key field, or the position if
             there is none.
         sources: number of source records so far, which is the position of the next one.
-        groups: for each split, the hashes of its groups, if `Balanced` or strata dealt them; else None.
-        stratify: name of the attribute of the strata, or `BY_FUNCTION`; None without strata.
-        strata: for the hash of each stratum's value, the number of its records in each split.
-        time: `TimeRule.to_dict` of splits in time; None for others.
+        groups: mapping of split name to the hashes of its groups, for `Balanced` and strata; else None.
+        stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
+        strata: mapping of the hash of a stratum's value to the stratum, with its number of records in each split.
+        time: `TimeRule.to_dict` for splits in time; else None.
     """
 
     seed: int = 0
@@ -335,7 +335,7 @@ class Splitting:
     time: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert the rule to JSON data, with 16 hexadecimal digits for each group."""
+        """Convert the rule to JSON data, with 16 hexadecimal digits per group."""
         names = ["seed", "shares", "by", "sources"]
         names += [name for name in ("stratify", "time") if getattr(self, name) is not None]
         data: dict[str, Any] = {name: getattr(self, name) for name in names}
@@ -358,16 +358,16 @@ class Manifest:
     8000
 
     Attributes:
-        path: the dataset's directory; for a URL, the one in the cache, with the files that were fetched.
-        schema: the stored fields.
-        splits: the splits by name, in the order in which they were declared.
+        path: directory of the dataset; for a URL, the directory in the cache with the fetched files.
+        schema: stored schema.
+        splits: mapping of name to split, in the order of their declaration.
         compression: compression of the shards: None or `GZIP`.
-        generation: 0 when first written, one more for each append or overwrite.
+        generation: number of the last write: 0 for the first, plus one for each append or overwrite.
         skipped: number of source records that were skipped, by a hook or for a duplicate key.
-        skip_reasons: the first three distinct texts of `SkipRecord`, and of errors that `on_error="skip"` skipped.
-        splitting: the rule of the splits.
+        skip_reasons: first three distinct messages of `SkipRecord`, and of errors skipped by `on_error="skip"`.
+        splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.
-        asset_infos: the user's own files, by name.
+        asset_infos: mapping of name to each of the user's own files.
         url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
     """
 
@@ -410,12 +410,12 @@ class Manifest:
 
     @property
     def steps(self) -> int:
-        """Steps in all splits."""
+        """Number of steps in all splits."""
         return sum(split.steps for split in self.splits.values())
 
     @property
     def bytes(self) -> int:
-        """Size of the shards of all splits."""
+        """Size in bytes of the shards of all splits."""
         return sum(split.bytes for split in self.splits.values())
 
     @property
@@ -425,13 +425,13 @@ class Manifest:
 
     @property
     def assets(self) -> dict[str, Path]:
-        """Paths of the user's own files, by name; `read_text()` or `read_bytes()` reads them."""
+        """Mapping of name to the path of each of the user's own files; read it with `read_text()` or `read_bytes()`."""
         self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
     @property
     def asset_digests(self) -> dict[str, str]:
-        """SHA-256 of each of the user's own files, by name."""
+        """Mapping of name to the SHA-256 of each of the user's own files."""
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
@@ -439,7 +439,7 @@ class Manifest:
 
         Raises:
             OptionError: `name` is None and there are several splits.
-            DatasetNotFoundError: there is no split of that name.
+            DatasetNotFoundError: the split does not exist.
         """
         names = list(self.splits)
         if name is None:
@@ -472,7 +472,7 @@ class Manifest:
         """Fetch shards and their lengths into the cache; do nothing for a dataset on this disk.
 
         Args:
-            shards: pairs of the name of a split and a shard.
+            shards: pairs of split name and shard.
             lengths_only: whether to fetch the lengths without the shards.
 
         Raises:
@@ -494,20 +494,20 @@ class Manifest:
             ShardReadError: the file is missing, or has changed since it was written.
         """
         path = inside(self.path, f"{split}/{shard.lengths_name}")
-        if self.url is not None and not path.exists():  # callers need the lengths of all shards, one after the other
+        if self.url is not None and not path.exists():  # callers read the lengths of all shards in turn
             self.fetch([(split, each) for each in self.splits[split].shards], lengths_only=True)
         return read_lengths(path, max(1, len(self.schema.groups)), shard.records, shard.lengths_sha256)
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Splits far from their shares because of groups: for each, the requested share and the actual one."""
+        """Mapping of name to requested and actual share, for splits that groups move far from their shares."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
 
     @property
     def shares(self) -> Shares | None:
-        """Requested and actual shares, of all records and of each stratum; None if splits have no shares.
+        """Requested and actual shares, of all records and of each stratum; None without shares.
 
         Strata count the source records, before hooks skip or split them.
         """
@@ -544,10 +544,10 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Choose the schema to read a dataset with: that of a class or schema, or its own for None.
+    """Build the schema to read a dataset as, from a class or schema; None takes the stored one.
 
     Raises:
-        SchemaMismatchError: the dataset cannot be read with that schema.
+        SchemaMismatchError: the dataset cannot be read as the schema.
     """
     if schema is None:
         return manifest.schema
@@ -557,7 +557,7 @@ def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
 
 
 def shards_of(manifest: Manifest) -> list[tuple[str, ShardInfo]]:
-    """List all shards, with the names of their splits."""
+    """List all shards as pairs of split name and shard."""
     return [(split.name, shard) for split in manifest.splits.values() for shard in split.shards]
 
 
@@ -567,11 +567,11 @@ def files_of(manifest: Manifest) -> list[Wanted]:
     return [*(file for split, shard in shards_of(manifest) for file in shard.files(split)), *assets]
 
 
-_REASONS, _LONGEST_REASON = 3, 200  # a manifest stays small, whatever the data
+_REASONS, _LONGEST_REASON = 3, 200  # limits that keep a manifest small
 
 
 def first_reasons(*reasons: Iterable[str]) -> tuple[str, ...]:
-    """Select the first distinct texts that are not empty, cut to 200 characters."""
+    """Select the first three distinct texts that are not empty, cut to 200 characters."""
     texts = (text[:_LONGEST_REASON] for group in reasons for text in group if text)
     return tuple(itertools.islice(dict.fromkeys(texts), _REASONS))
 
@@ -606,25 +606,25 @@ def _check_tree(value: Any, left: int = DEEPEST) -> None:
         _check_tree(item, left - 1)
 
 
-# Its text -------------------------------------------------------------------------------------------------------------
+# Text of the manifest -------------------------------------------------------------------------------------------------
 
 _SEAL = ',\n "checksum": "'
 
 MOST_ROWS = 1000
-"""Up to this many shards, each is a JSON object on a line, for people; more are a table, which is parsed faster."""
+"""Most shards to write as a JSON object per line, for people; more are written as a table, which parses faster."""
 
 
 def is_as_written(text: str) -> bool:
-    """Check whether the text of a manifest matches its checksum, so that it was not changed.
+    """Check whether the text of a manifest matches its checksum.
 
-    Readers do not check it: a manifest that was edited with care is still valid.
+    Readers do not check it, since a carefully edited manifest is still valid.
     """
     unsealed, _, _ = text.rpartition(_SEAL)
     return text == _seal(f"{unsealed}\n}}")
 
 
 def _shards_text(split: SplitInfo) -> str:
-    """Format the shards of a split as JSON: a line for each shard, or for many of them a line for each column."""
+    """Format the shards of a split as JSON: a line per shard, or for many shards a line per column."""
     if len(split.shards) <= MOST_ROWS:
         rows = ({name: getattr(shard, name) for name in COLUMNS} for shard in split.shards)
         lines = ",\n".join(f"    {json.dumps(row, ensure_ascii=False)}" for row in rows)
@@ -636,7 +636,7 @@ def _shards_text(split: SplitInfo) -> str:
 
 
 def _seal(text: str) -> str:
-    """Add the checksum of the text of a mapping as its last item."""
+    """Append the checksum of a JSON object's text as its last item."""
     checksum = hashlib.sha256(f"{text}\n".encode()).hexdigest()
     unfinished = text.removesuffix("\n}")
     return f'{unfinished}{_SEAL}{checksum}"\n}}\n'
@@ -657,12 +657,12 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
 
 
 def dataset_at(location: Any) -> Path:
-    """Find the directory of a dataset by its path, the path of its manifest, or its URL: then the one in the cache.
+    """Find the directory of a dataset by its path, by the path of its manifest, or by its URL (in the cache).
 
     Raises:
         DatasetNotFoundError: there is no dataset at the URL.
         DatasetError: the URL cannot be reached.
-        OptionError: `location` is no path.
+        OptionError: `location` is not a path.
     """
     if not is_url(location):
         path = local_path(location)
@@ -694,7 +694,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain a read error by the replacement of the dataset, if it was replaced: then nothing is damaged.
+    """Add to a read error that the dataset was replaced, if so, since then nothing is damaged.
 
     Args:
         manifest: the manifest from when the dataset was opened; None for bare shards.
@@ -715,7 +715,7 @@ def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
 
 
 def was_replaced(manifest: Manifest) -> bool:
-    """Check whether the dataset no longer has the shards that a manifest names; an append keeps them."""
+    """Check whether the dataset no longer has the shards that a manifest names, as after an overwrite."""
     try:
         now = read_manifest(manifest.path)
     except DatasetNotFoundError:
@@ -726,7 +726,7 @@ def was_replaced(manifest: Manifest) -> bool:
 
 
 def _shards(manifest: Manifest) -> set[tuple[str, str, str]]:
-    """List the split, name and digest of each shard; equal records that are written again have other names."""
+    """List the split, name and digest of each shard; names differ even if equal records are written again."""
     return {(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)}
 
 
@@ -839,8 +839,8 @@ def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> d
     """Write assets into a staging directory, and return their entries in the manifest.
 
     Args:
-        assets: for each name text, bytes, or the path of a file.
-        staging: the staging directory.
+        assets: mapping of name to text, bytes, or the path of a file.
+        staging: staging directory.
         generation: generation of an append; 0 for a new dataset.
 
     Raises:
@@ -868,7 +868,7 @@ def _contents(name: str, content: Any) -> bytes:
 
 
 def check_metadata(value: Any) -> None:
-    """Raise `OptionError` for a value that JSON does not preserve."""
+    """Raise `OptionError` for metadata that JSON would not preserve."""
     try:
         # This also refuses text that UTF-8 cannot encode, and NaN, which is not valid JSON.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()

@@ -1,7 +1,7 @@
 """Datasets at URLs: push, pull, and removal of leftovers.
 
-Objects are never renamed, and never change. The names of shards and assets contain the digests of their contents, so
-that concurrent writers never collide, and an interrupted transfer can be resumed. The manifest is written last, in one
+Objects are never renamed or changed. The names of shards and assets contain the digests of their contents, so
+concurrent writers never collide, and an interrupted transfer can be resumed. The manifest is written last, by one
 conditional put, which publishes the dataset.
 """
 
@@ -78,10 +78,10 @@ def use_unique_names(manifest: Manifest, label: str = "") -> Manifest:
 
 
 def use_plain_names(manifest: Manifest) -> Manifest:
-    """Remove what `use_unique_names` added to the names of files, for a directory.
+    """Remove the label and digests of `use_unique_names` from the names of files, for a directory.
 
-    The shards of a split are numbered again if the plain names are not unique, or invalid in a directory. This happens
-    for parts, and for a writer that began to send shards before it knew their number.
+    The shards of a split are renumbered if their plain names are not unique, or invalid in a directory. This happens
+    with parts, and with a writer that began to send shards before it knew their number.
     """
 
     def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:
@@ -116,7 +116,7 @@ def _plain_name(shard: ShardInfo) -> str:
 
 
 def _token(sha256: str, lengths_sha256: str) -> str:
-    """Compute the end of the name of a shard and of its lengths."""
+    """Compute the suffix of the names of a shard and its lengths from their digests."""
     return f"-{hashlib.sha256(f'{sha256}{lengths_sha256}'.encode()).hexdigest()[:16]}"
 
 
@@ -129,15 +129,15 @@ def is_ours(name: str) -> bool:
 
 
 PARTS = ".parts/"
-"""Prefix of the names of parts' manifests, until `commit` makes them one dataset."""
+"""Prefix of the names of the manifests of parts, until `commit` combines the parts."""
 
 _REUSED = dt.timedelta(hours=12)
-"""Age up to which a transfer reuses an object: `clean` leaves objects younger than a day."""
+"""Maximum age at which a transfer reuses an object; well below a day, since `clean` may remove older objects."""
 
 
 @attrs.frozen
 class Destination:
-    """A URL to write to, and its state when the write began.
+    """URL to write to, and its state when the write began.
 
     Attributes:
         place: the `Place` of the URL.
@@ -159,12 +159,12 @@ class Destination:
 
         Raises:
             DatasetError: the URL cannot be reached.
-            OptionError: `url` is no URL, or its scheme is unknown.
+            OptionError: `url` is not a URL, or its scheme is unknown.
         """
         if not is_url(url):
             raise OptionError(f"expected a URL such as 's3://bucket/corpus', got {url!r}; copy directories instead")
         remote = Place.of(url)
-        version = remote.version(MANIFEST)  # before the text: if that is newer, the conditional put fails
+        version = remote.version(MANIFEST)  # read before the text: if the text is newer, the conditional put fails
         return cls(remote, version, None if version is None else remote.read(MANIFEST))
 
     def standing(
@@ -192,13 +192,13 @@ class Destination:
         there: Iterable[str] = (),
         progress: bool | None = None,
     ) -> Manifest:
-        """Send the files of a dataset that are not at the URL yet, and then its manifest.
+        """Send the missing files of a dataset to the URL, and then its manifest.
 
         Args:
             new: the manifest of the dataset.
             directory: the directory with its files.
             overwrite: whether it may replace another dataset.
-            there: names of files that are known to be at the URL.
+            there: names of files that the URL is known to have.
             progress: the same as for `write`.
 
         Returns:
@@ -236,7 +236,7 @@ class Destination:
                     path=source,
                 )
             size, known = source.stat().st_size, listed.get(remote.name)
-            # The listing may be out of date, and contain objects that were removed.
+            # The listing may be outdated, and contain objects that were removed since.
             if not (_is_fresh(known, now) and self.place.size(remote.name) == size):
                 self.place.upload(source, remote.name)
             progress.advance(local.bytes)
@@ -255,7 +255,7 @@ def push(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Manifest:
-    """Send a dataset to a URL, where it is complete or absent for every reader.
+    """Send a dataset to a URL; readers see it complete or not at all.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -266,13 +266,13 @@ def push(
     >>> sr.push(corpus, "memory://doctest-of-push/corpus").records
     2
 
-    It may be killed and run again: files that are there already are not sent again. After an append, only the new
+    If it is killed, run it again: files that are at the URL already are not sent again. After an append, only the new
     shards are sent. `examples.csv` and stored statistics are not sent.
 
     Args:
-        source: a dataset's directory, or another URL.
-        url: a URL of fsspec, such as `s3://bucket/corpus` (needs the extra `remote` and the package for the scheme).
-        overwrite: whether to replace a dataset there. The files of the old one stay for its readers, until `clean`.
+        source: directory of the dataset, or another URL.
+        url: URL for fsspec, such as `s3://bucket/corpus`; needs the extra `remote` and the package for the scheme.
+        overwrite: whether to replace a dataset at the URL. The old files stay for its readers until `clean`.
         progress: the same as for `write`.
 
     Returns:
@@ -283,7 +283,7 @@ def push(
         DatasetError: the dataset to replace was changed meanwhile.
         ShardReadError: a shard does not match the manifest; nothing is published.
         ShardWriteError: sending failed; nothing is published.
-        OptionError: `url` is no URL, or its scheme is unknown.
+        OptionError: `url` is not a URL, or its scheme is unknown.
     """
     destination, manifest = Destination.of(url), read_manifest(source)
     manifest.fetch_files(files_of(manifest))
@@ -298,7 +298,7 @@ def pull(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Manifest:
-    """Fetch a dataset from a URL into a directory, as it was before `push`; it is complete or absent there.
+    """Fetch a dataset from a URL into a directory, as it was before `push`; the result is complete or absent.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -308,12 +308,12 @@ def pull(
     >>> sr.pull("memory://doctest-of-pull/corpus", tempfile.mkdtemp() + "/corpus").records
     2
 
-    It may be killed and run again: files that were fetched, and match the manifest, are not fetched again.
+    If it is killed, run it again: fetched files that match the manifest are not fetched again.
 
     Args:
         url: URL of the dataset.
-        destination: a directory, as for `write`.
-        overwrite: whether to replace a dataset there.
+        destination: directory, as for `write`.
+        overwrite: whether to replace a dataset at the destination.
         progress: the same as for `write`.
 
     Returns:
@@ -361,24 +361,24 @@ def pull(
 
 
 def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: bool = False) -> dict[str, int]:
-    """Remove the leftovers of killed writers and of replaced datasets at a URL.
+    """Remove leftovers of killed writers and of replaced datasets at a URL.
 
     >>> import seqrecorder as sr
     >>> sr.clean("memory://doctest-of-clean/corpus")
     {}
 
-    Only shards, lengths and assets are removed, which have names that no other program uses. Those that the manifest or
-    an uncommitted part names stay. Readers of a replaced dataset can continue only as long as its files stay.
+    Only shards, lengths and assets are removed; no other program uses such names. Files of the current dataset and of
+    uncommitted parts stay. Readers of a replaced dataset fail once its files are removed.
 
     Args:
-        url: URL of the dataset, or of one that was never completed.
-        older_than: age in hours from which objects are removed; more than the longest write takes. With 0, there must
-            be no concurrent writer.
-        parts: whether to remove uncommitted parts as well, of a job that was given up.
+        url: URL of the dataset, which may be incomplete.
+        older_than: minimum age in hours of the objects to remove; choose more than the longest write takes. With 0,
+            there must be no concurrent writer.
+        parts: whether to remove the uncommitted parts of an abandoned job as well.
         dry_run: whether to list the objects without removing them.
 
     Returns:
-        The size in bytes of each removed object, by its name.
+        A mapping of the name of each removed object to its size in bytes.
 
     Raises:
         DatasetError: the URL cannot be reached.
@@ -387,7 +387,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
     if not isinstance(older_than, (int, float)) or isinstance(older_than, bool) or not older_than >= 0:
         raise OptionError(f"older_than: expected hours, 0 or more, got {older_than!r}")
     remote = Destination.of(url).place
-    listed = remote.items()  # before the manifest is read, which names objects that are reused meanwhile
+    listed = remote.items()  # before reading the manifest, which names the objects that a writer reuses meanwhile
     text = remote.read(MANIFEST)
     texts = [
         text,

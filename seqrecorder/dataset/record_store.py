@@ -1,6 +1,7 @@
-"""The records of a dataset by their positions: serialized, as columns, and the positions of keys.
+"""Random access to the records of a dataset by position, serialized or as columns, and lookup of positions by key.
 
-Positions count through the splits in the manifest's order, and inside each in written order.
+Positions are consecutive through the splits in the manifest's order; within a split, they follow the written order.
+The public interface is `Selection`.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ T = TypeVar("T")
 
 
 def in_written_order(files: Sequence[F]) -> list[list[F]]:
-    """Return the files of a split in groups: each is a file of its own, or files among which records were dealt."""
+    """Group the files of a split: files that share round-robin records form a group, other files are groups of one."""
     firsts = _first_of_groups(files)
     return [list(files[first:stop]) for first, stop in itertools.pairwise([*firsts, len(files)])]
 
 
 def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
-    """Return the numbers of the files that are the first of a group (see `in_written_order`)."""
+    """Find the first file of each group of `in_written_order`; return the indices."""
     firsts: list[int] = []
     for number, file in enumerate(files):
         first = files[firsts[-1]] if firsts else file
@@ -72,10 +73,10 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """The positions of the records of some splits, counted through all of them.
+    """Mapping of positions, counted through all splits, to files and record numbers.
 
     Args:
-        splits: the files of each.
+        splits: shards of each split.
     """
 
     def __init__(self, splits: Sequence[Sequence[ShardInfo]]) -> None:
@@ -85,30 +86,30 @@ class WrittenOrder:
             files += len(split)
         self._records = np.array([shard.records for split in splits for shard in split], np.int64)
         self._first_files = np.array(firsts, np.int64)
-        self._sizes = np.diff(self._first_files, append=files)  # of the groups, in files
+        self._sizes = np.diff(self._first_files, append=files)  # files per group
         self._starts = np.concatenate([[0], np.cumsum(self._records)])[np.append(self._first_files, files)]
         self._orders: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         self.records = int(self._starts[-1])
 
     def find(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the file of each position, counted through all splits, and the record's number in it.
+        """Find the file of each position, counted through all splits, and the number of the record in the file.
 
         Args:
-            positions: int64, `(n,)`, each in `[0, records)`.
+            positions: positions in `[0, records)`, int64 `(n,)`.
         """
         if not positions.size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         groups = np.searchsorted(self._starts, positions, side="right") - 1
         places, counts = positions - self._starts[groups], self._sizes[groups]
         files, rows = self._first_files[groups] + places % counts, places // counts
-        for group in np.unique(groups[~self._even[groups]]).tolist():  # files that were salvaged lack records
+        for group in np.unique(groups[~self._even[groups]]).tolist():  # salvaged files lack records
             here = groups == group
             files[here], rows[here] = (part[places[here]] for part in self._order(group))
         return files, rows
 
     @functools.cached_property
     def _even(self) -> NDArray[np.bool_]:
-        """Check whether each file of a group has the records that were dealt to it, none of them lost."""
+        """Mask of the groups whose files have all records that were dealt to them."""
         sizes = np.repeat(self._sizes, self._sizes)
         numbers = np.arange(self._records.size) - np.repeat(self._first_files, self._sizes)
         dealt = (np.repeat(np.diff(self._starts), self._sizes) - numbers + sizes - 1) // sizes
@@ -116,7 +117,7 @@ class WrittenOrder:
         return even
 
     def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the file and the number there of each record of a group, in written order."""
+        """List the file and the number in it of each record of a group, in written order."""
         if group not in self._orders:
             first, count = int(self._first_files[group]), int(self._sizes[group])
             counts = self._records[first : first + count]
@@ -127,7 +128,7 @@ class WrittenOrder:
         return self._orders[group]
 
     def find_one(self, position: int) -> tuple[int, int]:
-        """Return the file of one position, and the record's number in it: `find` of one, in a tenth of its time."""
+        """Find the file of one position and the number of the record in it, in a tenth of the time of `find`."""
         starts, first_files, sizes, even = self._groups
         group = bisect.bisect_right(starts, position) - 1
         if not even[group]:
@@ -141,16 +142,16 @@ class WrittenOrder:
         return self._starts.tolist(), self._first_files.tolist(), self._sizes.tolist(), self._even.tolist()
 
 
-_CHUNK = 8192  # records that are decoded at a time
+_CHUNK = 8192  # records decoded at a time
 _LEAST_RUN = 1 << 16
-"""Bytes of a run on average, from which to open a file at it costs little beside reading it."""
+"""Mean bytes of a run from which opening a file at its offset costs little compared to reading it."""
 
-_FILE_BYTES = 1 << 26
+_FILE_BYTES = 1 << 26  # bytes of records per file, so that a large selection is read as several files
 _MOST_FILES = 16
 
 
 def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only: bool) -> list[ShardFile]:
-    """Return the files of some records, which are read one after the other."""
+    """Build the files to read for records at these positions: copies, or runs of the shards in place."""
     files, rows = store.order.find(positions)
     begins = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(rows, prepend=-1) != 1))
     expected = store.manifest.bytes // max(1, store.manifest.records) * positions.size
@@ -161,7 +162,7 @@ def _selected(store: RecordStore, positions: NDArray[np.int64], *, lengths_only:
         part = positions[start:stop]
         data = f"{store.digest} {store.pieces}"
         directory = _directory(str(store.manifest.path), data, hashlib.sha256(part.tobytes()).hexdigest())
-        directory.mkdir(parents=True, exist_ok=True)  # some systems remove temporary files that are old
+        directory.mkdir(parents=True, exist_ok=True)  # some systems remove old temporary files
         path, lengths_path = directory / "selected.tfrecord", directory / "selected.lengths"
         if groups and not lengths_path.exists():
             table = np.stack([store.lengths(part, group) for group in groups], 1)
@@ -185,46 +186,46 @@ def _runs(store: RecordStore, files: NDArray[np.int64], rows: NDArray[np.int64],
 
 @functools.lru_cache(maxsize=1 << 12)
 def _directory(path: str, manifest: str, positions: str) -> Path:
-    """Return the directory of a copy: equal selections are copied once in a process."""
+    """Create the directory for a copy; the cache makes a process copy equal selections once."""
     del path, manifest, positions
     return scratch()
 
 
 def _copy(store: RecordStore, positions: NDArray[np.int64], path: Path) -> None:
-    """Copy records into a file, whose CRCs are checked."""
+    """Copy records to a file, and check their CRCs."""
     source, window = store.forward(), store.window(_CHUNK)
     parts = [positions[start : start + window] for start in range(0, positions.size, window)]
     _write(path, (octets for part in parts for octets in framed(source.messages(part).rows())))
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """Write a file that is complete or absent: another thread may copy the same."""
+    """Write a file atomically, since another thread may write the same one."""
     with replaced_file(path) as unfinished, unfinished.open("wb") as file:
         for part in parts:
             with faults_around("write", unfinished):
                 file.write(part)
 
 
-_MOST_OPEN = 64
-_AHEAD = 8  # shards that are fetched at a time
-_WINDOW_BYTES = 4 << 20
-_INDEXED = 1 << 15
+_MOST_OPEN = 64  # shards open at a time
+_AHEAD = 8  # shards fetched at a time
+_WINDOW_BYTES = 4 << 20  # serialized records in memory at a time
+_INDEXED = 1 << 15  # records whose keys are decoded at a time
 
 
 class RecordStore:
-    """The records of one dataset, as its manifest was when this was made. It pickles as the place of the dataset.
+    """Records of one dataset as of the manifest at construction; pickles as the location of the dataset.
 
     Args:
-        path: the dataset's directory.
-        schema: the record class to read as; None for the schema that the data were written with.
-        digest: of the manifest's text that is expected; None for whatever is there.
-        pieces: cut each record, one after the other; none leave records whole.
+        path: directory or URL of the dataset.
+        schema: record class to read as; None for the stored schema.
+        digest: expected SHA-256 of the manifest's text; None accepts any manifest.
+        pieces: cuts to apply to each record, in order; empty leaves records whole.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
-        ManifestError: its manifest is damaged.
+        ManifestError: the manifest is damaged.
         SchemaMismatchError: the data cannot be read as the schema.
-        DatasetError: the manifest is another one than expected.
+        DatasetError: the manifest has another digest than expected.
     """
 
     def __init__(
@@ -262,7 +263,7 @@ class RecordStore:
 
     @functools.cached_property
     def splits(self) -> dict[str, range]:
-        """The positions of each split."""
+        """Mapping of split name to its range of positions."""
         out, start = {}, 0
         for name, split in self.manifest.splits.items():
             out[name] = range(start, start + split.records)
@@ -271,24 +272,24 @@ class RecordStore:
 
     @functools.cached_property
     def shards(self) -> list[tuple[str, ShardInfo]]:
-        """All shards, split by split, with the names of these."""
+        """All shards, split by split, as pairs of split name and shard."""
         return shards_of(self.manifest)
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """The place of each record, by its position."""
+        """Mapping of positions to files and record numbers."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     @property
     def is_sought(self) -> bool:
-        """Check whether records can be read in any order."""
+        """Check whether records can be read in any order, which a GZIP shard does not allow."""
         return self.manifest.compression is None
 
     def shard(self, number: int) -> Shard:
-        """Return an open shard.
+        """Open a shard, or return it if it is open.
 
         Raises:
-            ShardReadError: it is missing, or has another size.
+            ShardReadError: the shard is missing, or has another size.
         """
         known = self._open.pop(number, None)
         with explaining_replacement(self.manifest):
@@ -301,7 +302,7 @@ class RecordStore:
     def _opened(self, number: int) -> Shard:
         split, info = self.shards[number]
         if self.manifest.url is not None and number not in self._fetched:
-            # Of shards that are asked for one after the other, the next ones are fetched, too.
+            # If shards are read in order, fetch the next ones as well.
             self._fetched = range(number, number + (_AHEAD if number == self._fetched.stop else 1))
             self.manifest.fetch(self.shards[number : self._fetched.stop])
         path, dataset = self.manifest.shard_path(split, info), self.manifest.path
@@ -314,23 +315,23 @@ class RecordStore:
         return RecordStore(self.manifest.path, None, self.digest)
 
     def reading(self, schema: object) -> RecordStore:
-        """Return a store that reads records as another class."""
+        """Return a store for the same records, read as another class."""
         return RecordStore(self.manifest.path, schema, self.digest, self.pieces)
 
     def cut(self, *pieces: Piece) -> RecordStore:
-        """Return a store whose records are cut further."""
+        """Return a store that applies more cuts to the records."""
         return RecordStore(self.manifest.path, self._asked, self.digest, (*self.pieces, *pieces))
 
     def forward(self) -> RecordStore:
-        """Return a store to read in ascending order from: this one, or another where each must begin anew."""
+        """Return a store to read in ascending order; for GZIP shards a new one, which starts at their beginning."""
         return self if self.is_sought else self.cut()
 
     def read_one(self, position: int) -> bytes | memoryview:
         """Read one serialized record; a long one is mapped into memory.
 
         Raises:
-            ShardReadError: it is damaged.
-            OptionError: it is in a GZIP shard.
+            ShardReadError: the record is damaged.
+            OptionError: the record is in a GZIP shard.
         """
         if self.pieces:
             return self.messages(np.array([position])).rows()[0]
@@ -339,12 +340,12 @@ class RecordStore:
             return self.shard(number).read_one(row)
 
     def record(self, position: int) -> Any:
-        """Return one record as an object.
+        """Read one record as an object.
 
         Raises:
-            ShardReadError: it is damaged.
-            OptionError: it is in a GZIP shard.
-            RecordError: it cannot be decoded.
+            ShardReadError: the record is damaged.
+            OptionError: the record is in a GZIP shard.
+            RecordError: the record cannot be decoded.
         """
         data = self.read_one(position)
         return self._named(np.array([position]), lambda: self._decoder.decode_one(data))
@@ -358,7 +359,7 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Return the positions of the records of a split that have a key, ascending; none without a key field."""
+        """Find the records of a split with a key; return ascending positions, none without a key field."""
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)
@@ -372,7 +373,7 @@ class RecordStore:
         value = hash(_plain(wanted))
         first, last = np.searchsorted(hashes, value, "left"), np.searchsorted(hashes, value, "right")
         matches = np.sort(positions[first:last])
-        if not matches.size or not self.is_sought:  # two keys of one hash of 64 bits are not looked for
+        if not matches.size or not self.is_sought:  # then collisions of 64-bit hashes are ignored
             return matches
         records = [self._key_decoder.decode_one(self.read_one(match)) for match in matches.tolist()]
         same = [getattr(record, field.name) == wanted for record in records]
@@ -380,7 +381,7 @@ class RecordStore:
         return matching
 
     def _index_keys(self, field: Field, split: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the hashes of all keys of a split, ascending, and the position of each."""
+        """Hash all keys of a split; return the hashes, ascending, and their positions."""
         store, decoder = self.forward(), self.decoder([field.name])
         parts = [np.empty(0, np.int64)]
         window = self.window(_INDEXED)
@@ -392,15 +393,15 @@ class RecordStore:
         return hashes[order], split.start + order
 
     def spans(self, files: NDArray[np.int64], rows: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bytes at which runs of neighbouring records begin and end, int64 `(n, 2)`; 0 in GZIP shards.
+        """Find the start and end offset in bytes of runs of adjacent records, int64 `(n, 2)`; 0 in GZIP shards.
 
         Args:
-            files: the number of the shard of each run, int64 `(n,)`.
-            rows: the number of its first record there.
-            counts: how many records it has.
+            files: index of the shard of each run, int64 `(n,)`.
+            rows: number of the first record of each run in its shard, int64 `(n,)`.
+            counts: number of records in each run, int64 `(n,)`.
 
         Raises:
-            ShardReadError: the frames of a shard do not lead from its first byte to its last.
+            ShardReadError: the frames of a shard do not add up to its size.
         """
         out = np.zeros((rows.size, 2), np.int64)
         for number, here in self.by_shard(files, rows):
@@ -411,16 +412,16 @@ class RecordStore:
 
     @staticmethod
     def by_shard(files: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield the number of each shard, and which of some records are in it, by ascending rows."""
+        """Group records by shard: yield each shard's index, and the indices of its records, by ascending row."""
         order = np.lexsort((rows, files))
         numbers, firsts = np.unique(files[order], return_index=True)
         yield from zip(numbers.tolist(), np.split(order, firsts)[1:], strict=True)
 
     def lengths(self, positions: NDArray[np.int64], group: str) -> NDArray[np.int64]:
-        """Return the lengths of records in an alignment group of the stored schema, from the lengths files.
+        """Read the lengths of records in an alignment group of the stored schema from the lengths files.
 
         Raises:
-            ShardReadError: a lengths file is missing, or not as it was written.
+            ShardReadError: a lengths file is missing, or has changed since it was written.
         """
         if self.pieces:
             decoder = RecordDecoder(self.manifest.schema)
@@ -439,41 +440,41 @@ class RecordStore:
             return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
-        """Return the number of records to hold at once: at most `most`, and no more than about 4 MiB."""
+        """Limit a number of records to about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
     def decoder(self, fields: Sequence[str] | None, *, joined: bool = False) -> RecordDecoder:
-        """Return the decoder of some fields, of all for None."""
+        """Build a decoder for these fields; None selects all."""
         return RecordDecoder(self.schema.select(fields), joined=joined)
 
     def columns(self, decoder: RecordDecoder, positions: NDArray[np.int64]) -> dict[str, Column]:
-        """Return records as columns.
+        """Read records as columns.
 
         Raises:
-            ShardReadError: one is damaged.
-            RecordError: one cannot be decoded; its shard and number are named.
+            ShardReadError: a record is damaged.
+            RecordError: a record cannot be decoded; the message names its shard and number.
         """
         return self.decode(decoder, positions, self.messages(positions))
 
     def decode(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> dict[str, Column]:
-        """Return the columns of serialized records.
+        """Decode serialized records to columns.
 
         Raises:
-            RecordError: one cannot be decoded; its shard and number are named.
+            RecordError: a record cannot be decoded; the message names its shard and number.
         """
         columns: dict[str, Column] = self._named(positions, lambda: decoder.decode_columns(messages))
         return columns
 
     def messages(self, positions: NDArray[np.int64]) -> Messages:
-        """Return serialized records in a buffer.
+        """Read serialized records into a buffer.
 
         Args:
-            positions: int64, `(n,)`; of GZIP shards, ascending from one call to the next.
+            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, also from call to call.
 
         Raises:
-            ShardReadError: one is damaged.
-            OptionError: they are in GZIP shards, and not in ascending order.
+            ShardReadError: a record is damaged.
+            OptionError: the records are in GZIP shards, and not in ascending order.
         """
         if self.pieces:
             whole = list(self._whole.messages(positions).rows())
@@ -491,10 +492,10 @@ class RecordStore:
         return Messages.together(parts).take(np.argsort(np.concatenate(places)))
 
     def records(self, decoder: RecordDecoder, positions: NDArray[np.int64], messages: Messages) -> list[Any]:
-        """Return the records that serialized ones are.
+        """Decode serialized records to objects.
 
         Raises:
-            RecordError: one cannot be decoded; its shard and number are named.
+            RecordError: a record cannot be decoded; the message names its shard and number.
         """
         records: list[Any] = self._named(positions, lambda: decoder.build(decoder.decode_values(messages)))
         return records
@@ -515,18 +516,18 @@ class RecordStore:
 
 
 def _plain(keys: Any) -> Any:
-    """Return keys as Python's own objects, whose hashes are those of numpy's where these are equal."""
+    """Convert keys to plain Python objects, so that equal keys have equal hashes."""
     values = keys.view(np.int64) if getattr(keys, "dtype", np.dtype(object)).kind in "mM" else keys
     return values.tolist() if isinstance(values, (np.ndarray, np.generic)) else values
 
 
 class Rows:
-    """Records of a dataset by position, in some order. They pickle as the place of the dataset and the positions.
+    """Records of a dataset by position, in any order; they pickle as the dataset's location and the positions.
 
     Args:
-        store: the records of the dataset.
-        positions: of the selected records, a range where they are one; they count through the splits in the manifest's
-            order.
+        store: records of the dataset.
+        positions: positions of the selected records, counted through the splits in the manifest's order; consecutive
+            positions are stored as a range.
     """
 
     def __init__(self, store: RecordStore, positions: range | NDArray[np.int64]) -> None:
@@ -547,7 +548,7 @@ class Rows:
 
     @property
     def schema(self) -> Schema:
-        """The schema that the records are read as."""
+        """Schema that the records are read as."""
         return self.store.schema
 
     def array(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
@@ -556,25 +557,25 @@ class Rows:
         return np.arange(part.start, part.stop, part.step) if isinstance(part, range) else part
 
     def take(self, places: NDArray[np.int64]) -> Rows:
-        """Return the rows at these places, int64 `(n,)` in `[0, len)`."""
-        if isinstance(self.positions, range):  # an array of it may be larger than what is taken
+        """Select rows by index, int64 `(n,)` in `[0, len)`."""
+        if isinstance(self.positions, range):  # an array of the whole range may be much larger
             return Rows(self.store, self.positions.start + self.positions.step * places)
         return Rows(self.store, self.positions[places])
 
     def cut(self, piece: Piece) -> Rows:
-        """Return the same rows, of which each is cut to a piece."""
+        """Return the same rows, with each record cut to a piece."""
         return Rows(self.store.cut(piece), self.positions)
 
     def read_as(self, schema: object) -> Rows:
-        """Return the same rows, to be read as another class.
+        """Return the same rows, read as another class.
 
         Raises:
-            SchemaMismatchError: the data cannot be read as that.
+            SchemaMismatchError: the data cannot be read as the class.
         """
         return Rows(self.store.reading(schema), self.positions)
 
     def whole_splits(self) -> list[str] | None:
-        """Return the splits of which these are all records, in written order, one after the other; else None."""
+        """List the splits if the rows are complete splits in written order, concatenated; else return None."""
         if self.store.pieces:
             return None
         by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}
@@ -590,7 +591,7 @@ class Rows:
         return names
 
     def touches(self, split: range) -> bool:
-        """Check whether a record lies in the range of a split (by the ends alone where the positions are a range)."""
+        """Check whether a record lies in the range of a split; for a range of positions, only its ends are checked."""
         positions = self.positions
         if isinstance(positions, range):
             ends = sorted([positions[0], positions[-1]]) if positions else [0, -1]
@@ -598,7 +599,7 @@ class Rows:
         return bool(((positions >= split.start) & (positions < split.stop)).any())
 
     def by_split(self) -> dict[str, Rows]:
-        """Return the rows of each split that has some, in the manifest's order."""
+        """Group the rows by split, in the manifest's order, without empty splits."""
         positions, out = self.array(), {}
         for name, split in self.store.splits.items():
             mask = (positions >= split.start) & (positions < split.stop)
@@ -607,7 +608,7 @@ class Rows:
         return out
 
     def find_key(self, key: object) -> NDArray[np.int64]:
-        """Return the positions of the records that have a key, in the order of the rows."""
+        """Find the positions of the records with a key."""
         splits = self.store.splits.items()
         each = [self.store.find_key(name, key) for name, split in splits if self.touches(split)]
         positions = np.concatenate([np.empty(0, np.int64), *each])
@@ -619,16 +620,16 @@ class Rows:
         """Find the files and runs of records to read.
 
         Args:
-            schema: class or schema to read as; None for that of these rows.
+            schema: class or schema to read as; None for the schema of these rows.
             check: see `seqrecorder.dataset.shard_set.resolve`.
-            on_corrupt: likewise; damage is only left out of whole splits.
-            lengths_only: whether only lengths are asked for, so that no record is copied.
+            on_corrupt: see `seqrecorder.dataset.shard_set.resolve`; only whole splits can skip damaged records.
+            lengths_only: whether only lengths are needed, so that no record is copied.
 
         Raises:
             ShardReadError: a shard is missing, or one of these records is damaged.
-            ShardWriteError: the place of temporary files is full.
+            ShardWriteError: the directory for temporary files is full.
             SchemaMismatchError: the data cannot be read as the schema.
-            OptionError: damage is to be left out of a part of a split.
+            OptionError: `on_corrupt` is `skip`, and the rows are not whole splits.
         """
         store, manifest = self.store, self.store.manifest
         wanted = store.schema if schema is None else schema_to_read(manifest, schema, str(manifest.path))
@@ -645,7 +646,7 @@ class Rows:
                     resolve_dataset(manifest, name, None, "full", "error")
             selected = _selected(store, self.array(), lengths_only=lengths_only)
             for piece in store.pieces:
-                if piece.split != next(iter(piece.rule.starts)):  # what came before was cut off
+                if piece.split != next(iter(piece.rule.starts)):  # its records lack their first steps
                     cut = attrs.evolve(manifest.splitting, time={"straddling": "cut"})
                     manifest = attrs.evolve(manifest, splitting=cut)
             return Origin(where, wanted, "steps", None, tuple(selected), manifest, check)
@@ -659,16 +660,16 @@ class Rows:
             start += manifest.splits[name].records
         return Origin(where, wanted, "steps", manifest.compression, tuple(files), manifest, check)
 
-    # Their values ------------------------------------------------------------------------------------------------
+    # Reading -----------------------------------------------------------------------------------------------------
 
     def chunks(self, size: int = _CHUNK) -> Iterator[NDArray[np.int64]]:
-        """Yield the positions, as many at a time as are held at once: at most `size`, and about 4 MiB of records."""
+        """Yield the positions in chunks of at most `size` records and about 4 MiB."""
         step = self.store.window(size)
         for start in range(0, len(self), step):
             yield self.array(start, start + step)
 
     def decoded(self, decode: Callable[[NDArray[np.int64], Messages], T], size: int = _CHUNK) -> Iterator[T]:
-        """Decode chunk by chunk, and yield the results in order; threads decode ahead."""
+        """Decode chunk by chunk with prefetching threads; yield the results in order."""
         store = self.store.forward()
         chunks = ((positions, store.messages(positions)) for positions in self.chunks(size))
         for chunk, task in ahead(lambda chunk: decode(*chunk), chunks, size=lambda chunk: chunk[1].nbytes):
@@ -676,22 +677,22 @@ class Rows:
             del chunk, task
 
     def records(self, fields: Sequence[str] | None = None) -> Iterator[Any]:
-        """Yield the records with some fields; None is all."""
+        """Yield the records as objects with these fields; None selects all."""
         decode = functools.partial(self.store.records, self.store.decoder(fields))
         return itertools.chain.from_iterable(self.decoded(decode))
 
     def columns(
         self, fields: Sequence[str] | None = None, size: int = _CHUNK, *, joined: bool = False
     ) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns; `joined` gives texts that no record may lack as rows of bytes, not objects."""
+        """Yield the records as columns; with `joined`, required text fields are byte rows instead of objects."""
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Return the values of context fields without a shape, a list for each field.
+        """Read the values of context fields without a shape, a list for each field.
 
         Raises:
-            OptionError: a field is of another kind.
-            SchemaError: there is no field of a name.
+            OptionError: a field is a feature list, or has a shape.
+            SchemaError: a field does not exist.
         """
         require_scalars(self.schema, fields)
         out: list[list[Any]] = [[] for _ in fields]
@@ -702,7 +703,7 @@ class Rows:
 
 
 def require_scalars(schema: Schema, names: Sequence[str]) -> None:
-    """Raise `OptionError` for fields that do not have one value in each record, `SchemaError` for unknown ones."""
+    """Raise `OptionError` for fields without a single value per record, and `SchemaError` for unknown ones."""
     for name in names:
         field = schema[name]
         if field.is_list or field.shape or field.sparse is not None:
@@ -713,7 +714,7 @@ def require_scalars(schema: Schema, names: Sequence[str]) -> None:
 
 
 def scalars(column: Column) -> list[Any]:
-    """Return the values of a context field without a shape, None where a record has none."""
+    """List the values of a context field without a shape; None for a missing value."""
     values: list[Any] = column.values.tolist() if column.values.dtype == object else list(column.values)
     if column.present is None:
         return values
@@ -722,12 +723,12 @@ def scalars(column: Column) -> list[Any]:
 
 
 def ascends(positions: NDArray[np.int64]) -> bool:
-    """Check whether each position is greater than the one before."""
+    """Check whether positions strictly ascend."""
     return bool((np.diff(positions) > 0).all())
 
 
 def _as_range(positions: range | NDArray[np.int64]) -> range | NDArray[np.int64]:
-    """Return consecutive positions as a range; others as an array that nobody can change."""
+    """Convert consecutive positions to a range, and others to a read-only array."""
     if isinstance(positions, range):
         return positions
     if positions.size and int(positions[-1]) - int(positions[0]) == positions.size - 1 and ascends(positions):

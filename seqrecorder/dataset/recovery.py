@@ -1,7 +1,7 @@
 """Recovery of damaged shards: copy the intact records to a new file, and report what was lost.
 
-TensorFlow's reader stops at the first damaged record of a file. So `on_corrupt="skip"` copies the intact records of a
-damaged shard once, and the pipeline reads the copy. Copies stay in a temporary directory until the process ends.
+TensorFlow's reader stops at the first damaged record of a file. Therefore `on_corrupt="skip"` copies the intact records
+of a damaged shard once, and the pipeline reads the copy. Copies stay in a temporary directory until the process ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression, Findings
 
 _LOG = logging.getLogger("seqrecorder")
-_SHOWN = 5  # losses in a message
+_SHOWN = 5  # losses listed in a message
 
 
 @attrs.frozen
@@ -56,9 +56,9 @@ class Recovered:
     Attributes:
         records: number of recovered records.
         lengths: lengths of the recovered records, int64 (records, groups); zeros if no schema is known.
-        losses: the losses, in the order of the file.
-        is_damaged: whether the shard is damaged; a cut one may be intact otherwise.
-        layout: layout of sequences in its messages; None if it was to be detected, and there is no record.
+        losses: losses in file order.
+        is_damaged: whether the shard is damaged; a truncated shard may look intact.
+        layout: layout of sequences in the messages; None if there was no record to detect it from.
     """
 
     records: int
@@ -82,13 +82,13 @@ def recover_shard(
     """Copy the intact records of a shard to another file, in their order.
 
     Args:
-        source: the damaged shard; it is only read.
-        target: the file to write, of the same compression.
-        lengths_target: the file of lengths to write.
+        source: path of the damaged shard, which is only read.
+        target: path of the new file, which gets the same compression.
+        lengths_target: path of the new lengths file.
         compression: compression of the shard.
-        schema: schema of its records; without one, every record with a right CRC counts as intact.
+        schema: schema of the records; without one, every record with a valid CRC counts as intact.
         layout: layout of sequences in the messages; None detects it.
-        records: number of records that were written; `UNKNOWN` (-1) if it is unknown.
+        records: number of records that were written; `UNKNOWN` (-1) if unknown.
         is_unique: whether no record was written twice, so that all duplicates are copies; see `_find_copies`.
 
     Raises:
@@ -121,7 +121,7 @@ def recover_shard(
 
 
 def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) -> Layout | None:
-    """Detect the layout by the first records of a shard; return None if there are none."""
+    """Detect the layout from the first records of a shard; return None if there are none."""
     first = slice(PEEKED)
     samples = [row for batch in read_batches(file, findings.starts[first], findings.lengths[first]) for row in batch]
     if schema is None or not samples:
@@ -130,7 +130,7 @@ def _detect_layout(file: BinaryIO, findings: Findings, schema: Schema | None) ->
 
 
 def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compression: Compression) -> Loss:
-    """Add to the reason of a loss the bytes that the disk cannot read: in a compressed file, all of them."""
+    """Add the unreadable bytes of the disk to the reason of a loss; for a compressed file, all of them."""
     bad = [f"{a} to {b}" for a, b in unreadable if compression is not None or (a < loss.stop and b > loss.start)]
     if not bad:
         return loss
@@ -143,7 +143,7 @@ def _add_bad_bytes(loss: Loss, unreadable: Sequence[tuple[int, int]], compressio
 def _read_keys(
     file: BinaryIO, findings: Findings, schema: Schema | None, layout: Layout | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Hash each record and compute its lengths; return both, and for each unreadable record the reason."""
+    """Hash each record and compute its lengths; also return the reason for each undecodable record."""
     groups = max(1, len(schema.groups)) if schema is not None else 1
     codec = RecordDecoder(schema, layout or "steps") if schema is not None else None
     keys: list[int] = []
@@ -189,13 +189,13 @@ def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most
 
     Args:
         keys: hash of each record; equal for equal bytes.
-        behind_damage: whether a record follows damage.
-        most: number of records beyond those that were written; None if each was written once, so that all duplicates
-            are copies. Else duplicates are copies if each stretch of them follows damage, as doubled bytes do. If not,
-            the longest stretches are, up to `most` records.
+        behind_damage: mask of the records that directly follow damage.
+        most: number of records in excess of those written; None if no record was written twice, so that all duplicates
+            are copies. Else duplicates count as copies if each run of them follows damage, as with bytes that were
+            written twice. Otherwise the longest runs count as copies, up to `most` records.
 
     Returns:
-        Numbers of the records, ascending.
+        Numbers of the copies, ascending.
     """
     repeated = np.setdiff1d(np.arange(keys.size), np.unique(keys, return_index=True)[1])
     stretches = _stretches(repeated)
@@ -205,7 +205,7 @@ def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most
 
 
 def _stretches(numbers: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Split ascending numbers into runs of consecutive ones."""
+    """Split ascending numbers into runs of consecutive numbers."""
     return np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
 
 
@@ -233,8 +233,8 @@ def _number(
 ) -> list[Loss]:
     """Assign losses their positions in the written shard, as far as the counts allow.
 
-    A slot is the index of a record among those that were read or lost singly. The records of a hole have no slots.
-    Their number is known if there is only one hole, and the number of written records is known.
+    A slot is the index of a record among the records that were read or lost one by one. The records of a hole have no
+    slots. Their number is known if there is only one hole, and the number of written records is known.
     """
     copied = slots[copies]
     total = max([-1, *slots[-1:].tolist(), *(loss.record for loss in losses if loss.records == 1)]) + 1 - copied.size
@@ -255,7 +255,7 @@ def _number(
 
 @attrs.frozen
 class _Reading:
-    """Key of the cache of copies, beside the state of the file: equal ones give equal copies."""
+    """Key of the cache of copies, together with the state of the file: equal keys give equal copies."""
 
     compression: Compression
     shard: ShardInfo | None
@@ -277,17 +277,17 @@ def without_damage(
     Args:
         path: path of the shard.
         compression: compression of the shard.
-        schema: schema of its records, for their lengths; None for bare shards.
-        shard: its entry in the manifest; None for bare shards.
+        schema: schema of the records, to compute their lengths; None for bare shards.
+        shard: entry of the shard in the manifest; None for bare shards.
         is_unique: see `recover_shard`.
 
     Returns:
-        The path of the copy, beside which its lengths are (`lengths_of_copy`), and its number of records; None if the
-        shard is intact.
+        The path of the copy, and its number of records; None if the shard is intact. The lengths are at
+        `lengths_of_copy(path)`.
 
     Raises:
         ShardReadError: the shard is missing; or it is intact, but has changed since it was written.
-        ShardWriteError: the disk is too full for the copy.
+        ShardWriteError: the disk is full.
     """
     has_lengths = shard is None or _has_digest(path.with_name(shard.lengths_name), shard.lengths_sha256)
     reading = _Reading(compression, shard, has_lengths, is_unique, schema)
@@ -300,7 +300,7 @@ def without_damage(
 
 
 def lengths_of_copy(copy: Path) -> Path:
-    """Build the path of the lengths of a copy of a damaged shard."""
+    """Build the path of the lengths file of a copy."""
     return copy.with_name(f"{copy.name}.lengths")
 
 
@@ -312,7 +312,7 @@ def _copy(path: Path, reading: _Reading) -> tuple[tuple[Path, int] | None, tuple
     written = None
     if shard is not None and reading.schema is not None:
         groups = max(1, len(reading.schema.groups))
-        with contextlib.suppress(ShardReadError):  # damaged, too
+        with contextlib.suppress(ShardReadError):  # the lengths are damaged as well
             written = read_lengths(path.with_name(shard.lengths_name), groups, shard.records, shard.lengths_sha256)
     copy = scratch() / path.name
     try:
@@ -347,10 +347,11 @@ def _may_be_ours(
 ) -> bool:
     """Check whether recovered records may belong to the shard, although its digest differs.
 
-    A different file in place of the shard is intact. A cut shard may look intact, and lacks records at its end.
+    A different file that replaced the shard would be intact. A truncated shard may look intact, but lacks its last
+    records.
     """
     if done.records == records:
-        return compression is not None and done.is_damaged  # programs compress the same records to different bytes
+        return compression is not None and done.is_damaged  # programs may compress the same records to different bytes
     if done.is_damaged or size == 0:
         return True
     if written is None or not 0 < done.records < records:

@@ -1,4 +1,7 @@
-"""Salvage of damaged datasets and TFRecord files: copy the intact records elsewhere, and report the losses."""
+"""Salvage of damaged datasets and TFRecord files: copy the intact records elsewhere, and report the losses.
+
+The search for intact records in one shard is in `recovery`.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +63,9 @@ class SalvagedShard:
     """Result of the salvage of one shard.
 
     Attributes:
-        path: path of the damaged shard, relative to the dataset; of a single file, the path from the caller.
+        path: path of the damaged shard, relative to the dataset; for a single file, the path from the caller.
         records: number of recovered records.
-        expected: number of records by the manifest; -1 if it is unknown.
+        expected: number of records in the manifest; -1 if unknown.
         losses: ranges of bytes without intact records, in order; empty if nothing was lost.
     """
 
@@ -73,7 +76,7 @@ class SalvagedShard:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if it is unknown."""
+        """Number of lost records; -1 if unknown."""
         if self.expected != UNKNOWN:
             return max(0, self.expected - self.records)
         counts = [loss.records for loss in self.losses]
@@ -87,8 +90,8 @@ class Salvage:
     Attributes:
         path: path of the damaged dataset or files.
         destination: path of the recovered records.
-        shards: the shards, with their losses.
-        problems: other files that could not be recovered, a line for each.
+        shards: results of the shards, with their losses.
+        problems: one line for each other file that could not be recovered.
     """
 
     path: str
@@ -116,13 +119,13 @@ class Salvage:
 
     @property
     def lost(self) -> int:
-        """Number of lost records; -1 if it is unknown."""
+        """Number of lost records; -1 if unknown."""
         counts = [shard.lost for shard in self.shards]
         return UNKNOWN if UNKNOWN in counts else sum(counts)
 
     @property
     def lost_bytes(self) -> int:
-        """Number of bytes, uncompressed, without intact records."""
+        """Number of (uncompressed) bytes without intact records."""
         return sum(loss.stop - loss.start for shard in self.shards for loss in shard.losses)
 
     @property
@@ -155,18 +158,18 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
     >>> [record.ids.tolist() for record in sr.read_records(directory / "rescued")]
     [[4], [5, 6]]
 
-    The damaged files are only read. A record is intact if the CRC of its data is right, even if its header is lost.
-    Behind a hole, the search continues at the next header whose own CRC is right. In a GZIP shard, everything behind
+    The damaged files are only read. A record is intact if the CRC of its data is valid, even if its header is lost.
+    After a damaged range, the search continues at the next header with a valid CRC. In a GZIP shard, everything after
     the first damage is lost.
 
     Args:
-        damaged: a dataset's directory; or TFRecord files: a path, a glob, or a list.
-        destination: for a dataset, the directory of the new one, which must not exist or be empty. For one file, the
-            new file, or an existing directory for it; for several, a directory, where each keeps its name.
-        schema: the record class. A dataset has its own, and needs this only if its manifest is lost. It is optional for
-            other files; with it, records that cannot be read as the class count as lost. The layout of their sequences
-            is detected, as by `read`.
-        compression: compression of TFRecord files, None or `"GZIP"`; it is detected unless the first bytes are damaged.
+        damaged: directory of a dataset; or TFRecord files: a path, a glob, or a list.
+        destination: for a dataset, the directory of the new one, which must be missing or empty. For one file, the new
+            file, or an existing directory for it; for several files, a directory, in which each keeps its name.
+        schema: record class. A dataset needs it only if its manifest is lost. For other files it is optional; with it,
+            records that cannot be read as the class count as lost. The layout of their sequences is detected, as by
+            `read`.
+        compression: compression of TFRecord files: None or `"GZIP"`. It is detected unless the first bytes are damaged.
 
     Returns:
         The recovered records, and the byte ranges and records that were lost. The new dataset has the splits, shards,
@@ -226,7 +229,7 @@ def _salvage_dataset(directory: Path, destination: Path, schema: object) -> Salv
 
 
 def _is_intact(manifest: Manifest, job: tuple[str, ShardInfo]) -> bool:
-    """Check whether a shard and its lengths have their digests in the manifest, and as many lengths as records."""
+    """Check whether a shard and its lengths match the digests in the manifest, with a length for each record."""
     split, shard = job
     try:
         manifest.lengths(split, shard)
@@ -284,14 +287,14 @@ def _salvage_shard(
 
 
 def _shift_start(shard: ShardInfo, before: Sequence[ShardInfo]) -> ShardInfo:
-    """Set the position of a shard's first record behind the shards before it."""
+    """Set the position of a shard's first record after the records of the shards before it."""
     if shard.step > 1 or not before:
         return shard
     return attrs.evolve(shard, start=before[-1].start + before[-1].records)
 
 
 def _copy_listings(directory: Path, staging: Path, shards: Sequence[SalvagedShard]) -> Iterator[str]:
-    """Copy each `examples.csv` of a split that lost nothing, and yield why the others are left out."""
+    """Copy each `examples.csv` of a split without losses, and yield why the others are left out."""
     damaged = {Path(shard.path).parent.name for shard in shards if shard.losses or shard.lost}
     for split in dict.fromkeys(Path(shard.path).parent.name for shard in shards):
         for listing in sorted((directory / split).glob("examples*.csv")):
@@ -320,7 +323,7 @@ def _manifest_by_names(directory: Path, schema: Schema) -> Manifest:
         if not paths:
             continue
         check_names([inner.name], "split")
-        # All shards of a dataset have the same compression; a GZIP file without its first bytes seems plain.
+        # All shards of a dataset have the same compression, and a GZIP file without its first bytes looks plain.
         compression = "GZIP" if "GZIP" in map(_compression_of, paths) else compression
         infos = [ShardInfo(path.name, 0, 0, 0, "", "", "", 0, 1) for path in paths]
         splits[inner.name] = SplitInfo(inner.name, tuple(infos))
@@ -417,7 +420,7 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file and return its layout as well: that of the first file with a record holds for all."""
+    """Salvage a file, and return its layout for the other files, which have the same one."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)

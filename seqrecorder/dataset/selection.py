@@ -1,4 +1,7 @@
-"""`open`, and `Selection`: some records of a dataset, in some order, which holds no values until asked."""
+"""`open`, and `Selection`: chosen records of a dataset, in a chosen order, which are read on demand.
+
+Reading by position is in `record_store`, conversion for other libraries in `exports`.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +44,17 @@ if TYPE_CHECKING:
     R = TypeVarWithDefault("R", default=Any)
 else:
     R = TypeVar("R")
-"""The class of the records."""
+"""The record class."""
 
 T = TypeVar("T")
 
-_SHOWN = 10
-_WIDTH = 40
-_DRAWN = 1 << 20  # records whose lengths a notebook draws
+_SHOWN = 10  # records in the table of a notebook
+_WIDTH = 40  # characters of a cell of it
+_DRAWN = 1 << 20  # a notebook draws no lengths of larger selections
 
 
 class Selection(Selected, Generic[R]):
-    """Some records of a dataset, in some order; `seqrecorder.open` gives the first ones, and these give others.
+    """Records of a dataset, chosen and ordered by position; made by `seqrecorder.open(path)[split]`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -67,12 +70,13 @@ class Selection(Selected, Generic[R]):
     >>> [record.key for record in train.where(label=3)], train[::-1].lengths().tolist()
     (['a', 'c'], [0, 1, 2])
 
-    A position gives a record, a key (of text or bytes) too; a slice, an array of positions, a mask or a list of keys
-    gives a selection. `|`, `&` and `-` join selections of one dataset, and leave out. It pickles as the place of the
-    dataset and the positions, and is what `torch.utils.data.DataLoader` and `grain.MapDataset.source` take. It goes
-    wherever a path and a split go: `seqrecorder.read(train.where(label=3), batch=...)`.
+    Index with a position or a key (text or bytes) to get a record; with a slice, an array of positions, a mask or a
+    list of keys to get a selection. `|`, `&` and `-` are union, intersection and difference of selections of one
+    dataset. A selection pickles as the dataset's location and the positions. It is a valid source for
+    `torch.utils.data.DataLoader` and `grain.MapDataset.source`. Wherever a path and a split are accepted, so is a
+    selection: `seqrecorder.read(train.where(label=3), batch=...)`.
 
-    The way back from what the `to_` methods give is `seqrecorder.from_table`, or `write` with `schema=`.
+    To write the output of a `to_` method as a dataset, use `seqrecorder.from_table`, or `write` with `schema=`.
     """
 
     def __init__(self, rows: Rows) -> None:
@@ -89,7 +93,7 @@ class Selection(Selected, Generic[R]):
 
     @property
     def schema(self) -> Schema:
-        """The schema of the records."""
+        """Schema of the records."""
         return self._rows.schema
 
     def __repr__(self) -> str:
@@ -119,7 +123,7 @@ class Selection(Selected, Generic[R]):
         lengths, counts = np.unique(self.lengths(), return_counts=True)
         return table + lengths_picture({"selected": list(zip(lengths.tolist(), counts.tolist(), strict=True))})
 
-    # Some of it --------------------------------------------------------------------------------------------------
+    # Indexing and set operations -----------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, index: int | str | bytes) -> R: ...
@@ -147,7 +151,7 @@ class Selection(Selected, Generic[R]):
         return rows.store.record(int(rows.positions[position]))
 
     def __getitems__(self, indices: Sequence[int]) -> list[R]:
-        """Return the records at some places: torch's loaders fetch batches so."""
+        """Return the records at several positions; torch's `DataLoader` fetches batches with this method."""
         return list(self._chosen(list(indices)))
 
     def _chosen(self, index: Any) -> Selection[R]:
@@ -186,7 +190,7 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the records of both, each once: in written order where both are, else those of the left one first."""
+        """Return the union: in written order if both sides are, else the left records before the others."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -196,14 +200,14 @@ class Selection(Selected, Generic[R]):
         return self._at(both[np.sort(np.unique(both, return_index=True)[1])])
 
     def __and__(self, other: object) -> Selection[R]:
-        """Return the records that are in the other one too, in the order of the left one."""
+        """Return the intersection, in the order of the left selection."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
         return self._at(left[np.isin(left, right)])
 
     def __sub__(self, other: object) -> Selection[R]:
-        """Return the records that are not in the other one, in the order of the left one."""
+        """Return the records that the right selection lacks, in the order of the left one."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -220,7 +224,7 @@ class Selection(Selected, Generic[R]):
     def _resolve(self, **options: Any) -> Origin:
         return self._rows.resolve(**options)
 
-    # Its values --------------------------------------------------------------------------------------------------
+    # Records and columns -----------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[R]:
         return self._rows.records()
@@ -229,17 +233,18 @@ class Selection(Selected, Generic[R]):
         """Yield the records as objects, as iterating over the selection does.
 
         Args:
-            fields: names of the fields to decode; records are then of a class with those fields alone. None is all.
+            fields: names of the fields to decode; the records are then instances of a class with only those fields.
+                None decodes all.
 
         Raises:
-            SchemaError: there is no field of a name.
-            ShardReadError: while iterating: a record that is selected is damaged.
-            RecordError: while iterating: one cannot be decoded.
+            SchemaError: a field does not exist.
+            ShardReadError: while iterating: a selected record is damaged.
+            RecordError: while iterating: a record cannot be decoded.
         """
         return self._rows.records(fields)
 
     def columns(self, fields: Sequence[str] | None = None, size: int = 8192) -> Iterator[dict[str, Column]]:
-        """Yield the records as columns, many at a time, in the order of the selection.
+        """Yield the records as batches of columns, in the order of the selection.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -252,27 +257,27 @@ class Selection(Selected, Generic[R]):
         [1 2 3 4] [3 1]
 
         Args:
-            fields: names of the fields that are parsed; None is all.
-            size: how many records at most; of large ones they are fewer, about 4 MiB.
+            fields: names of the fields to parse; None parses all.
+            size: maximum number of records in a batch; large records come in smaller batches, of about 4 MiB.
 
         Raises:
-            OptionError: `size` is no positive int.
-            SchemaError: there is no field of a name.
-            ShardReadError: while iterating: a record that is selected is damaged.
-            RecordError: while iterating: one cannot be decoded.
+            OptionError: `size` is not a positive int.
+            SchemaError: a field does not exist.
+            ShardReadError: while iterating: a selected record is damaged.
+            RecordError: while iterating: a record cannot be decoded.
         """
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise OptionError(f"size: expected an int of 1 or more, got {size!r}")
         return self._rows.columns(fields, size)
 
     def lengths(self, group: str | None = None) -> NDArray[np.int64]:
-        """Return how many steps each record has, int64 `(n,)`, from the lengths files: nothing is parsed.
+        """Return the number of steps of each record, int64 `(n,)`, from the lengths files, without parsing.
 
         Args:
-            group: the alignment group; None is the first one.
+            group: alignment group; None for the first one.
 
         Raises:
-            OptionError: there is no such group.
+            OptionError: the group does not exist.
         """
         store = self._rows.store
         groups = store.manifest.schema.groups
@@ -280,10 +285,10 @@ class Selection(Selected, Generic[R]):
             raise OptionError(f"group: expected one of {', '.join(groups) or '(none: no feature list)'}, got {group!r}")
         return store.lengths(self._rows.array(), groups[0] if group is None else group)
 
-    # For other libraries -----------------------------------------------------------------------------------------
+    # Conversion for other libraries ------------------------------------------------------------------------------
 
     def to_arrow(self, fields: Sequence[str] | None = None) -> Any:
-        """Return the records as a stream of record batches, a `pyarrow.RecordBatchReader`: a row a record.
+        """Convert the records to a stream of Arrow record batches, a `pyarrow.RecordBatchReader`, one row per record.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -294,27 +299,27 @@ class Selection(Selected, Generic[R]):
         >>> sr.open(corpus)["train"].to_arrow().read_all().to_pydict()
         {'ids': [[1, 2, 3], [4]]}
 
-        Feature lists are list columns, steps with a shape fixed-size lists, None and NaT are null, and NaN stays NaN.
-        Of a sparse field there are the two columns `<field>/indices` and `<field>/values`.
+        Feature lists become list columns, and steps with a shape fixed-size lists. None and NaT become null; NaN stays
+        NaN. A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
         Raises:
             OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
-                ns; NaT in a field that may be None, too; or pyarrow is not installed.
-            SchemaError: there is no field of a name.
+                ns. Also if an optional field contains NaT, or pyarrow is not installed.
+            SchemaError: a field does not exist.
         """
         return exports.to_arrow(self._rows, fields)
 
     def to_pandas(self, fields: Sequence[str] | None = None) -> Any:
-        """Return the records as a `pandas.DataFrame`, a row a record: see `to_arrow`.
+        """Convert the records to a `pandas.DataFrame`, one row per record; see `to_arrow` for the types.
 
         Raises:
-            OptionError: pandas or pyarrow is not installed, Arrow has no type for a field, or one that may be None is
-                NaN or NaT, which a frame cannot tell from that.
+            OptionError: pandas or pyarrow is not installed, Arrow has no type for a field, or an optional field
+                contains NaN or NaT, which a frame cannot distinguish from None.
         """
         return exports.to_pandas(self._rows, fields)
 
     def to_polars(self, fields: Sequence[str] | None = None) -> Any:
-        """Return the records as a `polars.DataFrame`, a row a record: see `to_arrow`.
+        """Convert the records to a `polars.DataFrame`, one row per record; see `to_arrow` for the types.
 
         Raises:
             OptionError: polars or pyarrow is not installed, or Arrow has no type for a field.
@@ -322,7 +327,7 @@ class Selection(Selected, Generic[R]):
         return exports.to_polars(self._rows, fields)
 
     def to_hf(self, fields: Sequence[str] | None = None) -> Any:
-        """Return the records as a `datasets.Dataset` of Hugging Face, in memory: see `to_arrow`.
+        """Convert the records to a Hugging Face `datasets.Dataset` in memory; see `to_arrow` for the types.
 
         Raises:
             OptionError: datasets is not installed, or Arrow has no type for a field.
@@ -330,14 +335,15 @@ class Selection(Selected, Generic[R]):
         return exports.to_hf(self._rows, fields)
 
     def to_parquet(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None, **options: Any) -> None:
-        """Write the records as a Parquet file, a row a record, batch by batch; the file is there when it is complete.
+        """Write the records to a Parquet file, one row per record, batch by batch.
 
-        Its pages have checksums, unless `write_page_checksum=False` is among the options. Seconds become milliseconds.
+        The file appears only once it is complete. Its pages have checksums, unless `options` contains
+        `write_page_checksum=False`. Times in seconds are stored in milliseconds.
 
         Args:
-            path: of the file, which is replaced.
-            fields: names of fields; None is all.
-            options: for `pyarrow.parquet.ParquetWriter`, such as `compression="zstd"`.
+            path: path of the file; an existing file is replaced.
+            fields: names of the fields to write; None writes all.
+            options: keyword arguments for `pyarrow.parquet.ParquetWriter`, such as `compression="zstd"`.
 
         Raises:
             OptionError: pyarrow is not installed, or has no type for a field.
@@ -346,23 +352,24 @@ class Selection(Selected, Generic[R]):
         exports.to_parquet(self._rows, path, fields, options)
 
     def to_jsonl(self, path: str | os.PathLike[str], fields: Sequence[str] | None = None) -> None:
-        """Write the records as lines of JSON, an object a record, batch by batch; `from_jsonl` is the way back.
+        """Write the records to a JSON Lines file, one object per record, batch by batch; read it with `from_jsonl`.
 
-        NaN and NaT become null, and times texts of ISO 8601.
+        NaN and NaT become null, and times become ISO 8601 text.
 
         Args:
-            path: of the file, which is replaced; packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`.
-            fields: names of fields; None is all.
+            path: path of the file; an existing file is replaced. The suffixes `.gz`, `.bz2`, `.xz` and `.zst` select a
+                compression.
+            fields: names of the fields to write; None writes all.
 
         Raises:
-            OptionError: JSON holds no bytes, complex numbers, spans of time and infinities, nor NaN and NaT of a field
-                that may be None: the field is named.
+            OptionError: a field has values that JSON cannot hold: bytes, complex numbers, timedeltas, infinities, or
+                NaN or NaT in an optional field. The message names the field.
             ShardWriteError: the disk is full, or failed.
         """
         exports.to_jsonl(self._rows, path, fields)
 
     def to_columns(self, fields: Sequence[str] | None = None) -> dict[str, Column]:
-        """Return the records as numpy arrays: for each field flat values, and the lengths of its rows.
+        """Concatenate the records into numpy arrays: for each field, its flat values and the lengths of its rows.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -375,43 +382,43 @@ class Selection(Selected, Generic[R]):
         (array([1, 2, 3, 4]), array([3, 1]))
 
         Raises:
-            SchemaError: there is no field of a name.
+            SchemaError: a field does not exist.
         """
         return exports.to_columns(self._rows, fields)
 
-    # Other selections --------------------------------------------------------------------------------------------
+    # Derived selections ------------------------------------------------------------------------------------------
 
     def where(
         self, predicate: Callable[[Any], Any] | None = None, /, *, fields: Sequence[str] | None = None, **values: Any
     ) -> Selection[R]:
-        """Return the records for which all conditions hold, in the same order.
+        """Select the records that meet all conditions, in the same order.
 
         Args:
-            predicate: called with each record; it is to return whether it is wanted.
-            fields: names of the fields that the predicate looks at: only these are parsed, and its records have no
-                others. None is all.
-            values: by the name of a context field without a shape, the value that is wanted, or several in a list,
-                tuple, set, range or array. None is a value of optional fields.
+            predicate: function of a record that returns True to select it.
+            fields: names of the fields that the predicate reads: only these are parsed, and the records that it gets
+                have no others. None parses all.
+            values: keyword arguments that map the name of a context field without a shape to the wanted value. A list,
+                tuple, set, range or array matches any of its items; None matches a missing value of an optional field.
 
         Raises:
-            OptionError: there is no condition, or a value that the field cannot have.
-            SchemaError: there is no field of a name.
+            OptionError: there is no condition, or a field cannot have the wanted value.
+            SchemaError: a field does not exist.
             RecordError: a record cannot be decoded.
         """
         return self._take(np.flatnonzero(matching(self._rows, predicate, fields, values)))
 
     def sample(self, size: float, *, seed: int) -> Selection[R]:
-        """Return records drawn without replacement, in the same order.
+        """Draw records at random without replacement; they stay in the same order.
 
-        A record is drawn by its split and its position in that, so that of data to which others were appended mostly
-        the same ones are drawn.
+        The draw depends on a record's split and its position in the split, so after a small append, most of the
+        drawn records are the same.
 
         Args:
-            size: how many as an int, or their share as a float.
-            seed: the same seed draws the same records.
+            size: number of records as an int, or their share of the selection as a float.
+            seed: seed of the draw; the same seed draws the same records.
 
         Raises:
-            OptionError: there are not so many.
+            OptionError: `size` exceeds the selection, or is neither a count nor a share.
         """
         if isinstance(size, bool) or not isinstance(size, (int, float, np.integer, np.floating)):
             raise OptionError(f"sample: expected a number of records as an int, or a share as a float, got {size!r}")
@@ -427,23 +434,23 @@ class Selection(Selected, Generic[R]):
     def sorted_by(
         self, by: str | Callable[[Any], Any], *, fields: Sequence[str] | None = None, reverse: bool = False
     ) -> Selection[R]:
-        """Return the records in ascending order of a value; equal ones stay in their order.
+        """Sort the records by a value; records with equal values keep their order.
 
         Args:
-            by: name of a context field without a shape, or what gives a record's value.
-            fields: names of the fields that a callable looks at; None is all.
-            reverse: whether the order descends.
+            by: name of a context field without a shape, or a function from a record to its value.
+            fields: names of the fields that the function reads; None parses all.
+            reverse: whether to sort in descending order.
 
         Raises:
-            OptionError: values have no order, as None has none.
-            SchemaError: there is no field of a name.
+            OptionError: the values cannot be compared, such as None.
+            SchemaError: a field does not exist.
         """
         if isinstance(by, str) and fields is not None:
             raise OptionError(f"fields: are for a callable; {by!r} is itself the field")
         values = values_by(self._rows, by, "sorted_by", fields)
         try:
             order = sorted(range(len(self)), key=values.__getitem__, reverse=reverse)
-        except (TypeError, ValueError) as error:  # of an array, whether it is less has no one answer
+        except (TypeError, ValueError) as error:  # comparing two arrays has no single answer
             raise OptionError(
                 f"sorted_by: values without an order: {error}; leave them out with `where` first"
             ) from None
@@ -461,7 +468,7 @@ class Selection(Selected, Generic[R]):
         straddling: Straddling = "error",
         seed: int = 0,
     ) -> Parts[Selection[R]]:
-        """Return parts of the records by name, each in the same order: by shares, or in time.
+        """Split the records into named parts, by shares or in time; each part keeps the order.
 
         >>> import tempfile, seqrecorder as sr
         >>> @sr.record
@@ -474,23 +481,27 @@ class Selection(Selected, Generic[R]):
         (<Parts: train 32, eval 8>, 0.0)
 
         Args:
-            shares: by name; they add up to 1. Without `by`, no share is missed by a record, nor by two in a stratum.
-            by: name of a context field, or what gives a record's value: records of one value stay together. Without
-                `stratify`, shares are missed by less than the largest group where there are enough small ones.
-            stratify: likewise; records of each value are dealt in these shares, groups as near as that goes.
-            at: the time from which on each part is, by name, in ascending order; `...` for the first.
-            time: name of the field of a record's time; of a feature list the first step's.
-            end: name of the field of the time at which a record ends; the last step of `time`, or that time itself.
-            straddling: what becomes of records that begin in one part and end in another: `error`, `drop`, or `cut`:
-                then each part has its steps of a record that has a time for each step.
-            seed: the same selection and seed give the same parts.
+            shares: mapping of part name to share; the shares add up to 1. Without `by`, a part misses its share by less
+                than one record in all, and by less than two in each stratum.
+            by: name of a context field, or a function from a record to its group; records of a group stay together.
+                Without `stratify`, and with enough small groups, a part misses its share by less than the largest
+                group.
+            stratify: name of a context field, or a function from a record to its stratum; each stratum is dealt in
+                these shares, as closely as whole groups allow.
+            at: mapping of part name to the time at which the part starts, ascending; `...` for the first part.
+            time: name of the field with a record's time; for a feature list, the time of the first step counts.
+            end: name of the field with the time at which a record ends. None for the last step of `time`, or for `time`
+                itself if it is a context field.
+            straddling: treatment of records that start in one part and end in another: `error`; `drop`; or `cut`, which
+                gives each part its own steps of the record and needs a time for each step.
+            seed: seed of the draw; the same selection and seed give the same parts.
 
         Returns:
-            A dictionary that `write` takes; its `shares` say how far each share was missed.
+            A dictionary of the parts, as accepted by `write`; its attribute `shares` reports the deviations.
 
         Raises:
-            OptionError: options make no sense, or there are fewer groups than parts.
-            SchemaError: there is no field of a name.
+            OptionError: the options contradict each other, or there are fewer groups than parts.
+            SchemaError: a field does not exist.
         """
         if (shares is None) == (at is None):
             raise OptionError("split: expected shares, as {'train': 0.8, 'eval': 0.2}, or times as `at`")
@@ -513,11 +524,12 @@ class Selection(Selected, Generic[R]):
         straddling: Straddling | None = None,
         seed: int = 0,
     ) -> Folds[Selection[R]]:
-        """Return pairs of selections for cross-validation: what is fitted on, and what is held out.
+        """Split the records into folds for cross-validation: pairs of a training and a held-out selection.
 
-        Each record is held out once. With `time` the folds walk forward: of `count + 1` parts in time, each but the
-        first is held out once, and what lies wholly before it is fitted on. With `by` and `time`, each fold holds out
-        some of the groups in its time, and fits on the other groups before it.
+        Each record is held out once. With `time` the folds walk forward: the records are cut into `count + 1` parts in
+        time, each part but the first is held out once, and the training records lie wholly before it. With `by` and
+        `time`, each fold holds out a share of the groups in its period, and trains on the earlier records of the other
+        groups.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -531,21 +543,22 @@ class Selection(Selected, Generic[R]):
         [[0, 1, 2, 3], [0, 1, 2, 3]] [[4, 5], [4, 5]]
 
         Args:
-            count: how many folds.
-            by: as for `split`: groups are never on both sides.
+            count: number of folds.
+            by: as for `split`; a group is never on both sides of a fold.
             stratify: as for `split`.
             time: as for `split`.
             end: as for `split`.
-            straddling: as for `split`; with `drop`, such records are held out, and not fitted on before. None is
-                `cut` where records have a time for each step and begin together, else `error`.
+            straddling: as for `split`; with `drop`, such records are still held out, and only left out of training.
+                None selects `cut` if records have a time for each step and start at too few distinct times to be dealt
+                whole, else `error`.
             seed: as for `split`.
 
         Returns:
-            A list of pairs; its `shares` say how far equal shares were missed.
+            A list of pairs; its attribute `shares` reports the deviations from equal shares.
 
         Raises:
-            OptionError: options make no sense, or there are fewer records or groups than folds.
-            SchemaError: there is no field of a name.
+            OptionError: the options contradict each other, or there are fewer records or groups than folds.
+            SchemaError: a field does not exist.
         """
         if time is not None:
             _require_none({"stratify": stratify}, "time")
@@ -563,15 +576,15 @@ def _require_none(options: Mapping[str, Any], beside: str) -> None:
 
 
 def rows_of(selection: Selection[Any]) -> Rows:
-    """Return the rows inside a selection, for the other rooms; users have no need of them."""
-    return selection._rows  # noqa: SLF001 - the one door
+    """Return the rows of a selection, for use in the other packages of seqrecorder."""
+    return selection._rows  # noqa: SLF001 - the only access from outside
 
 
 class Corpus(Generic[R]):
-    """A dataset whose records are to be selected: `seqrecorder.open` makes it.
+    """An open dataset: a mapping of split name to `Selection`; made by `seqrecorder.open`.
 
     Args:
-        store: its records.
+        store: records of the dataset.
     """
 
     def __init__(self, store: RecordStore) -> None:
@@ -584,7 +597,7 @@ class Corpus(Generic[R]):
 
     @property
     def schema(self) -> Schema:
-        """The schema of the records."""
+        """Schema of the records."""
         return self._store.schema
 
     def __repr__(self) -> str:
@@ -598,18 +611,18 @@ class Corpus(Generic[R]):
         return iter(self._store.splits)
 
     def __len__(self) -> int:
-        """Return how many splits there are."""
+        """Return the number of splits."""
         return len(self._store.splits)
 
     def __contains__(self, split: object) -> bool:
         return split in self._store.splits
 
     def __getitem__(self, splits: str | tuple[str, ...]) -> Selection[R]:
-        """Return the records of a split, or of several, one after the other.
+        """Select the records of a split, or of several splits, concatenated.
 
         Raises:
-            DatasetNotFoundError: there is no split of a name.
-            OptionError: it is no name.
+            DatasetNotFoundError: a split does not exist.
+            OptionError: a name is not a str.
         """
         names = splits if isinstance(splits, tuple) else (splits,)
         parts = [self._store.splits[self.manifest.split(name).name] for name in names]
@@ -619,7 +632,7 @@ class Corpus(Generic[R]):
         return Selection(Rows(self._store, np.concatenate([np.empty(0, np.int64), *each])))
 
     def all(self) -> Selection[R]:
-        """Return all records, split by split in the manifest's order."""
+        """Select all records, split by split in the order of the manifest."""
         return Selection(Rows(self._store, range(self._store.order.records)))
 
 
@@ -628,7 +641,7 @@ def open(path: str | os.PathLike[str], *, schema: type[T]) -> Corpus[T]: ...  # 
 @overload
 def open(path: str | os.PathLike[str], *, schema: Any = ...) -> Corpus[Any]: ...  # noqa: A001 - see below
 def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  # noqa: A001 - as `gzip.open` is
-    """Open a dataset to select records from; only its manifest is read until more is needed.
+    """Open a dataset to select records from it; at first, only its manifest is read.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -641,12 +654,12 @@ def open(path: str | os.PathLike[str], *, schema: Any = None) -> Corpus[Any]:  #
     [2, 3, 3]
 
     Args:
-        path: the dataset's directory, or its URL.
-        schema: the record class to read as; by default one that is rebuilt from the manifest.
+        path: directory or URL of the dataset.
+        schema: record class to read as; None rebuilds a class from the manifest.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
-        ManifestError: its manifest is damaged, or of a newer format.
+        DatasetNotFoundError: there is no dataset at the path.
+        ManifestError: the manifest is damaged, or of a newer format.
         SchemaMismatchError: the data cannot be read as `schema`.
     """
     return Corpus(RecordStore(path, schema))

@@ -1,4 +1,7 @@
-"""The shards to read: of a dataset's split, of a selection, or bare shards from any writer."""
+"""Lookup and checks of the shards to read: a split of a dataset, a selection, or bare shards from any writer.
+
+Parsing their records is up to the packages `codec` and `reading`.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +54,11 @@ if TYPE_CHECKING:
 Check = Literal["manifest", "full", "none"]
 OnCorrupt = Literal["error", "skip"]
 
-_WINDOW_BYTES = 16 << 20
-_WINDOW_RECORDS = 1024
+_WINDOW_BYTES = 16 << 20  # of records in memory at a time
+_WINDOW_RECORDS = 1024  # limit for small records
 
 _MOST_CHECKED = 4096
-"""Up to this many files are checked before the first record: more would take minutes on a network."""
+"""Files checked before the first record; checking more takes minutes over a network."""
 
 
 @attrs.frozen(eq=False)
@@ -64,8 +67,8 @@ class Runs:
 
     Attributes:
         paths: paths of the shards.
-        table: int64, `(n, 5)`: for each run the index of its shard, the number of its first record there, its number
-            of records, and the offsets in bytes of its begin and end.
+        table: one row per run, int64 `(n, 5)`: index of the shard, number of the first record in it, number of
+            records, and start and end offset in bytes.
     """
 
     paths: tuple[Path, ...]
@@ -77,16 +80,16 @@ class ShardFile:
     """One shard to read.
 
     Attributes:
-        directory: directory of the shard, and of its lengths.
+        directory: directory of the shard and its lengths.
         name: file name of the shard.
-        lengths_name: file name of its lengths; None if it has none.
+        lengths_name: file name of the lengths; None without lengths.
         records: number of records; -1 if they were not counted.
         bytes: size of the file.
         start: position of the first record in written order.
         step: distance between two records in written order.
-        lengths_sha256: digest of the file of lengths, in hexadecimal; None if it is unknown.
+        lengths_sha256: SHA-256 of the lengths file, in hexadecimal; None if unknown.
         is_damaged: whether this is a copy of the intact records of a damaged shard, whose positions are unknown.
-        runs: runs to read instead of the file, which does not exist then; None for the file.
+        runs: runs to read instead of the file, which then does not exist; None to read the file.
     """
 
     directory: Path
@@ -107,23 +110,23 @@ class ShardFile:
 
     @property
     def lengths_path(self) -> Path | None:
-        """Path of its lengths; None if it has none."""
+        """Path of the lengths; None without lengths."""
         return None if self.lengths_name is None else self.directory / self.lengths_name
 
 
 @attrs.frozen(slots=False)
 class Origin:
-    """Shards to read, and how.
+    """Shards to read, with their schema, format and checks.
 
     Attributes:
         where: label for error messages.
-        schema: the fields to read.
+        schema: schema with the fields to read.
         layout: layout of sequences in the messages.
         compression: compression of the shards.
-        files: the shards, in order.
+        files: shards, in order.
         manifest: manifest of the dataset; None for bare shards.
-        check: the level of checks.
-        whole: the split whose shards these are, all of them; None for others.
+        check: level of checks.
+        whole: the split, if the shards are exactly those of one split; else None.
     """
 
     where: str
@@ -143,7 +146,7 @@ class Origin:
 
     @functools.cached_property
     def bins(self) -> list[tuple[int, int]] | None:
-        """`(length, records)` of all lengths in the first alignment group, ascending; None if only their files tell."""
+        """Pairs `(length, records)` in the first alignment group, ascending; None if only lengths files have them."""
         bins = [] if self.whole is None else self.whole.bins
         is_exact = self.whole is not None and sum(length * n for length, n in bins) == self.whole.steps
         return bins if is_exact and sum(n for _, n in bins) == self.records else None
@@ -168,7 +171,7 @@ class Origin:
 
     @functools.cached_property
     def longest(self) -> int | None:
-        """Estimate of the most steps of a record in the first alignment group; None if only parsing can tell."""
+        """Estimate of the longest record in the first alignment group, in steps; None for bare shards."""
         if self.manifest is None:
             return None
         return max((length for split in self.manifest.splits.values() for length, _ in split.bins), default=0)
@@ -183,7 +186,7 @@ class Origin:
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:
-        """Select the files of one of several readers, and a slice of their records; None for all of them.
+        """Select the files of one of several readers, and a slice of their records; None means all records.
 
         The shares of two readers differ by at most one record.
         """
@@ -207,18 +210,18 @@ class Origin:
         self.manifest.fetch(wanted, lengths_only=lengths_only)
 
     def check_frames(self, file: ShardFile) -> None:
-        """Raise `ShardReadError` if TensorFlow would read beyond the end of a file because of a frame's length.
+        """Raise `ShardReadError` if a frame's length would make TensorFlow read beyond the end of a file.
 
-        With check="none" nothing is checked. The frames of bare shards were checked when their records were counted.
+        With `check="none"` nothing is checked. The frames of bare shards were checked when their records were counted.
         """
         if self.check != "none" and self.manifest is not None and file.runs is None:  # frames of runs were checked
             with explaining_replacement(self.manifest):
                 check_frames(file.path, self.compression, self.manifest.path)
 
     def check_lengths(self) -> None:
-        """Raise `ShardReadError` if a file of lengths has changed since it was written.
+        """Raise `ShardReadError` if a lengths file has changed since it was written.
 
-        With check="none", or for thousands of files, nothing is checked.
+        With `check="none"`, or for thousands of files, nothing is checked.
         """
         for file in self.files if not self.is_large else ():
             if self.check != "none" and file.lengths_path is not None and file.lengths_sha256 is not None:
@@ -228,7 +231,7 @@ class Origin:
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Read the length of every record in an alignment group, file by file.
 
-        They come from the lengths files if there are any, else from parsing every record once.
+        The lengths come from the lengths files if they exist; else every record is parsed once.
         """
         with explaining_replacement(self.manifest):
             lengths = [self.file_lengths(file, group) for file in self.files]
@@ -237,8 +240,8 @@ class Origin:
     def check_first(self, schema: Schema) -> None:
         """Raise `RecordError` if one of the first records of bare shards does not fit the fields.
 
-        TensorFlow's own error, which comes while iterating, names neither file nor record. Values that are serialized
-        in bytes, such as images, are not checked: steps that are cropped off may hold anything.
+        TensorFlow's own error is raised while iterating, and names neither file nor record. Values that are serialized
+        as bytes, such as images, are not checked, since cropped steps may contain anything.
         """
         names = [field.name for field in schema.fields if not field.in_items]
         if self.manifest is not None or not names:
@@ -269,7 +272,7 @@ class Origin:
 
 
 def class_advice(path: Path) -> str:
-    """Advise on a record of a bare shard that cannot be decoded, for the end of a message."""
+    """Write advice on an undecodable record of a bare shard, for the end of an error message."""
     return f"the record is intact (its CRC is right), but not of this class: `seqrecorder schema {path}` drafts one"
 
 
@@ -282,12 +285,12 @@ def check_shard(shard: Any) -> tuple[int, int]:
 
 
 def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, slice | None]:
-    """Choose the files of one of several readers, and a slice of their records; None for all records.
+    """Choose the files of one of several readers, and a slice of their records; None means all records.
 
-    Two shares differ by at most one record. If whole files, dealt round-robin, give such shares, readers get those.
-    Else each reader gets a stretch of the concatenated files, so that few files are shared. If there are fewer files
-    than readers, both are dealt to the largest number of groups with such shares, and the records of a group's files
-    are dealt to its readers.
+    Shares differ by at most one record. If dealing whole files round-robin meets this limit, readers get whole files.
+    Else each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are fewer
+    files than readers, files and readers are dealt to as many groups as the limit allows, and the readers of a group
+    share its records round-robin.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)
@@ -297,12 +300,12 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     (slice(0, None, 1), slice(1, None, 2))
 
     Args:
-        records: number of records of each file; -1 if they were not counted. The sizes of shares are unknown then.
+        records: number of records in each file; -1 if not counted, and then the sizes of the shares are unknown.
         index: index of the reader.
         count: number of readers.
 
     Returns:
-        Slices of the files, and of the records of those, in the order of the files.
+        A slice of the files, and a slice of the records in those files, in their order.
     """
     if len(records) < count:
         groups = next((n for n in range(len(records), 1, -1) if _is_even(_extremes(records, n, count))), 1)
@@ -320,7 +323,7 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
 
 
 def _extremes(records: Sequence[int], groups: int, readers: int) -> list[int]:
-    """Compute the smallest and the largest share of each group, with files and readers dealt round-robin to groups."""
+    """Compute the smallest and the largest share in each group, with files and readers dealt round-robin to groups."""
     sizes = [(sum(records[group::groups]), len(range(group, readers, groups))) for group in range(groups)]
     return [share for size, count in sizes for share in (size // count, -(-size // count))]
 
@@ -354,21 +357,21 @@ def resolve(
     """Find the shards to read, and check them.
 
     Args:
-        path: a dataset's directory; a selection; or a shard, a glob of shards or a list of shards.
-        split: split of the dataset; None for its only one.
-        schema: class or schema to read with; needed for bare shards.
-        compression: compression of bare shards; None detects it by their first bytes.
+        path: directory of a dataset; a selection; or a shard, a glob of shards or a list of shards.
+        split: name of the split; None for the only split of the dataset.
+        schema: class or schema to read as; required for bare shards.
+        compression: compression of bare shards; None detects it from their first bytes.
         layout: layout of bare shards.
         check: `manifest` compares the sizes of shards with the manifest, and walks over the frames of bare shards. The
-            frames of a dataset are checked when a file is opened (`Origin.check_frames`), and its files of lengths by
+            frames of a dataset are checked when a file is opened (`Origin.check_frames`), its lengths files by
             `Origin.check_lengths`. `full` reads everything. `none` checks nothing.
-        on_corrupt: `error`, or `skip` to read every shard in advance and to skip damaged records.
+        on_corrupt: `error`; or `skip` to read every shard in advance, and skip damaged records.
         lengths_only: whether only lengths are needed; then the records of a selection are not copied.
 
     Raises:
         DatasetNotFoundError: the path does not exist.
         ShardReadError: a shard is missing or cut short, or has another size or compression.
-        SchemaMismatchError: the data cannot be read with the schema.
+        SchemaMismatchError: the data cannot be read as the schema.
         OptionError: an argument is invalid.
     """
     if check not in ("manifest", "full", "none"):
@@ -411,7 +414,7 @@ def _dataset_directory(path: Any) -> Path | None:
         return candidate
     if candidate.exists() or glob.has_magic(str(path)):
         return None
-    return candidate  # reading its manifest raises a clear error
+    return candidate  # reading the manifest raises a clear error
 
 
 def resolve_dataset(
@@ -454,7 +457,7 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
     """Build the path of the directory of a split.
 
     Raises:
-        ManifestError: it, or a shard in it, is a link that leads out of the dataset, a pipe or a device.
+        ManifestError: the directory, or a shard in it, is a link out of the dataset, a pipe or a device.
     """
     directory = inside(manifest.path, split.name)
     if directory.is_dir():
@@ -488,7 +491,7 @@ def _without_damage(file: ShardFile, shard: ShardInfo, manifest: Manifest) -> Sh
         directory=path.parent,
         name=path.name,
         lengths_name=lengths_of_copy(path).name,
-        lengths_sha256=None,  # the lengths were computed again
+        lengths_sha256=None,  # the copy has new lengths, without a digest in the manifest
         records=records,
         bytes=path.stat().st_size,
         step=1,  # positions of its records are unknown
@@ -528,10 +531,10 @@ def _resolve_bare(
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Detect the compression of all shards; with `skip`, of those whose first bytes can be read.
+    """Detect the common compression of shards; with `skip`, ignore those whose first bytes cannot be read.
 
     Raises:
-        ShardReadError: shards have different ones, or not the one that is wanted; or one cannot be read.
+        ShardReadError: the shards differ in compression, or do not have the requested one; or one cannot be read.
     """
     kinds = {}
     for path in paths:

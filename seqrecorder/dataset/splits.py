@@ -1,6 +1,7 @@
-"""From a record to its split: by hash, by share of strata and groups, by chance and by time.
+"""Assignment of records to splits: by hash of a key, by groups and strata, and by time.
 
-A split depends on the seed and the key alone, so adding data never moves a record from one split to another.
+With a hash, the split depends only on the seed and the key, so adding data never moves a record to another split.
+Parts and folds of selections are in `folds`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _SUM_TOLERANCE = 1e-9
 
 
 def key_hash(key: object, seed: int = 0) -> int:
-    """Return a 64-bit hash that is the same in every process, on every platform and in every release.
+    """Hash a key to 64 bits, equally in every process, on every platform and in every release.
 
-    It is the BLAKE2b digest of 8 bytes, read as little-endian, of the seed and an encoding of the key that
-    starts with a tag of its type: `1`, `"1"`, `1.0`, `True` and `b"1"` are five keys.
-    `key_hashes` is faster for many.
+    The hash is the 8-byte BLAKE2b digest, read as little-endian, of the seed and an encoding of the key. The encoding
+    starts with a tag for the type: `1`, `"1"`, `1.0`, `True` and `b"1"` are five distinct keys. `key_hashes` is faster
+    for many keys.
 
     >>> key_hash("utterance-7")
     220409978694772613
@@ -49,9 +50,9 @@ def key_hash(key: object, seed: int = 0) -> int:
 
     Args:
         key: a str, bytes, bool, int of any size, float, None, numpy scalar of these (treated as its Python
-            equivalent), datetime64 or timedelta64 (the unit counts), or a tuple of these. `-0.0` is the key
-            `0.0`, as it is for Python, and all NaNs are one key.
-        seed: any int; another seed gives an unrelated hash.
+            equivalent), datetime64 or timedelta64 (the unit matters), or a tuple of these. `-0.0` and `0.0` are
+            the same key, as in Python, and so are all NaNs.
+        seed: any int; each seed gives an unrelated hash.
 
     Returns:
         The hash, from 0 to 2**64 - 1.
@@ -63,7 +64,7 @@ def key_hash(key: object, seed: int = 0) -> int:
 
 
 def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
-    """Return the `key_hash` of each key.
+    """Hash many keys, each as `key_hash` does.
 
     >>> key_hashes(["utterance-7", 7]).tolist() == [key_hash("utterance-7"), key_hash(7)]
     True
@@ -73,14 +74,14 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
         seed: as for `key_hash`.
 
     Returns:
-        The hashes, uint64.
+        The hashes, uint64 `(n,)`.
 
     Raises:
         OptionError: a key is of another type.
     """
     seeded, digests = _seeded(seed), []
     for key in keys:
-        # The two common types are spelled out: a call for each would cost as much as the hash.
+        # The two common types are inlined: a function call would cost as much as the hash.
         if type(key) is str:
             data = b"s" + key.encode("utf-8", "surrogatepass")
         elif type(key) is int:
@@ -95,19 +96,19 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
 
 @functools.lru_cache(maxsize=64)
 def _seeded(seed: int) -> Callable[[], hashlib.blake2b]:
-    # Hexadecimal, for ints of any size: Python limits the conversion of long ints to decimal.
+    # Hexadecimal, since Python limits the conversion of long ints to decimal.
     return hashlib.blake2b(b"%x:" % seed, digest_size=8).copy
 
 
 def _encoded(key: object) -> bytes:
-    """Encode a key so that no two keys have one encoding; the first byte is the type."""
+    """Encode a key uniquely; the first byte is a tag for its type."""
     if isinstance(key, (np.datetime64, np.timedelta64)):
         unit, count = np.datetime_data(key.dtype)
         tag = b"M" if isinstance(key, np.datetime64) else b"m"
         return b"%s%d%s:%x" % (tag, count, unit.encode(), int(key.astype(np.int64)))
     if isinstance(key, np.generic):
         key = key.item()
-    # `float.__float__` and its like give the plain value of a subclass, whatever that overrides.
+    # `float.__float__` and the like return the plain value of a subclass, whatever it overrides.
     if key is None:
         data = b"n"
     elif isinstance(key, bool):
@@ -157,17 +158,17 @@ def _share(name: str, share: Any) -> float:
 
 @attrs.frozen(hash=False)
 class Ratios:
-    """Share of the keys of each split.
+    """Rule that splits keys by share, based on their hashes.
 
-    The split of a key depends on the names and shares, not on the order in which they are given.
+    The split of a key depends on the names and shares, but not on their order.
 
     >>> ratios = Ratios({"train": 0.8, "eval": 0.1, "test": 0.1})
     >>> ratios.assign_all(key_hashes(["utterance-7"], seed=0))
     ['eval']
 
     Attributes:
-        shares: name to share, in the order given. The shares are finite, not negative, and add up to 1 within
-            1e-9; a split with share 0 gets nothing.
+        shares: mapping of name to share, in the caller's order. The shares are finite, not negative, and add up to
+            1 within 1e-9; a split with share 0 gets nothing.
     """
 
     shares: Mapping[str, float] = attrs.field(converter=_shares)
@@ -178,13 +179,13 @@ class Ratios:
         _check_sum(self.shares)
         names = sorted(name for name, share in self.shares.items() if share > 0)
         exact = [Fraction(self.shares[name]) for name in names]
-        # One limit between each two splits, so that the last takes what rounding leaves.
+        # There is one limit between two splits, so the last split absorbs the rounding errors.
         limits = (int(sum(exact[: i + 1]) * _HASHES / sum(exact)) for i in range(len(exact) - 1))
         object.__setattr__(self, "_names", tuple(names))
         object.__setattr__(self, "_limits", tuple(limits))
 
     def assign_all(self, hashes: NDArray[np.uint64]) -> list[str]:
-        """Return the name of the split of each hash, uint64.
+        """Map uint64 hashes to the names of their splits.
 
         >>> Ratios({"train": 0.5, "eval": 0.5}).assign_all(np.array([0, 2**63], np.uint64))
         ['eval', 'train']
@@ -194,7 +195,7 @@ class Ratios:
 
 
 def _check_sum(shares: Mapping[str, float]) -> None:
-    total = sum(shares.values())  # infinite where they are huge
+    total = sum(shares.values())  # infinite if the shares are huge
     if abs(total - 1) <= _SUM_TOLERANCE:
         return
     advice = "give at least one split a share"
@@ -205,14 +206,16 @@ def _check_sum(shares: Mapping[str, float]) -> None:
     raise OptionError(f"splits: expected shares that add up to 1, got {dict(shares)!r}, which make {total!r}; {advice}")
 
 
-_FAR = 1 / 4  # of a share
+# A split misses its share widely if it is off by more than both limits: a quarter of the share, and three standard
+# deviations of a random draw, so that small datasets raise no false alarm.
+_FAR = 1 / 4
 _DEVIATIONS = 3
-_POINTS, _FEW = 0.05, 5  # of a stratum's share
+_POINTS, _FEW = 0.05, 5  # likewise for a split of a stratum: a fraction of the stratum's records, and their number
 
 
 @attrs.frozen
 class Balanced:
-    """Deals whole groups so that the splits come near their shares, also where there are few groups or large ones.
+    """Rule that deals whole groups close to the requested shares, even if groups are few or large.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -224,23 +227,22 @@ class Balanced:
     >>> {name: split.records for name, split in manifest.splits.items()}
     {'train': 40, 'eval': 10}
 
-    A group goes to the split that is furthest below its share when its first record comes, but for chance of one
-    record, and stays there: the
-    manifest keeps where each group went (16 characters a group), and an append goes on from there. So splits depend on
-    the order of the records, other than those of a hash; they come nearest where records of a group stand together.
+    When the first record of a group arrives, the group is assigned to the split that is furthest below its share (plus
+    a random number below one record), and stays there. The manifest stores the split of each group, in 16 characters
+    per group, so an append continues the assignment. Unlike splits by hash, these splits depend on the order of the
+    records. They come closest to the shares if the records of a group are consecutive.
 
     Attributes:
-        by: the name of a field, or a function of the record, that gives the group.
+        by: name of a field, or a function from a record to its group.
     """
 
     by: Any
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Return the splits that miss their shares widely: the share asked for, and that of the records.
+    """Find the splits that miss their shares widely; return a mapping of name to requested and actual share.
 
-    That is by more than a quarter of the share, and by more than three standard deviations of as many records that are
-    dealt one by one.
+    A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 
     >>> missed_shares({"train": 0.8, "eval": 0.2}, {"train": 970, "eval": 30})
     {'eval': (0.2, 0.03)}
@@ -255,11 +257,13 @@ def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dic
 
 
 def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> list[tuple[float, str, str, int, float]]:
-    """Return the strata whose shares are missed by more than 5 points and 5 records, as only whole groups miss them.
+    """Find the splits of strata that miss their shares by more than 5 percentage points and 5 records.
+
+    Only whole groups cause such misses.
 
     Returns:
-        Of each the points, its name, the split that is furthest off, the records of the stratum, and the split's share
-        of them; the largest misses first.
+        For each miss a tuple of its size (a fraction of the stratum's records), the names of the stratum and the split,
+        the number of records in the stratum, and the split's actual share; the largest miss first.
     """
     missed = []
     for stratum in strata:
@@ -276,13 +280,13 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Shares that splits came to beside those asked for, in all and in each stratum: print it.
+    """Requested and actual shares of parts, in all and in each stratum; print it for a table.
 
     Attributes:
-        wanted: the share of each part that was asked for.
-        got: the share of the records that it has.
-        strata: by stratum, the share of its records that each part has; empty where nothing was stratified.
-        left_out: how many records are in no part, as those that straddle a time.
+        wanted: mapping of part name to requested share.
+        got: mapping of part name to actual share of all records.
+        strata: mapping of stratum to the actual shares of its records; empty without strata.
+        left_out: number of records in no part, for example because they straddle a time.
     """
 
     wanted: Mapping[str, float]
@@ -292,7 +296,7 @@ class Shares:
 
     @property
     def missed(self) -> float:
-        """By how much the share of a part is missed at most, in all or in a stratum."""
+        """Largest deviation of a part from its share, in all or in a stratum."""
         parts = [self.got, *self.strata.values()]
         return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
 
@@ -315,27 +319,27 @@ class Shares:
 
 
 def shares_of(names: Mapping[str, float], counts: Sequence[int]) -> dict[str, float]:
-    """Return the share of each part, of how many records each has."""
+    """Compute the share of each part from the numbers of records."""
     total = max(1, sum(counts))
     return {name: count / total for name, count in zip(names, counts, strict=True)}
 
 
 _WINDOW = 1 << 15
-"""Records whose ranks are worked out at a time: so many stay in a cache of the processor."""
+"""Records ranked at a time; their ranks stay in the processor's cache."""
 
 GAMMA = 0x9E3779B97F4A7C15
-"""By how much the state of SplitMix64 grows."""
+"""Increment of the state of SplitMix64."""
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Return a random number for each record, of the seed, its split and its position in that: uint64 `(n,)`."""
+    """Hash the seed, the split and the position in the split of each record to a random rank: uint64 `(n,)`."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
     for name, split in splits.items():
         drawn = int.from_bytes(hashlib.sha256(f"{int(seed)} {name}".encode()).digest()[:8], "little")
         salt = np.uint64((drawn - split.start) % (1 << 64))
-        if positions.size and split.start <= positions.min() and positions.max() < split.stop:  # as most often
+        if positions.size and split.start <= positions.min() and positions.max() < split.stop:  # the usual case
             return mixed(positions.astype(np.uint64) + salt)
         here = (positions >= split.start) & (positions < split.stop)
         out[here] = mixed(positions[here].astype(np.uint64) + salt)
@@ -343,13 +347,14 @@ def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int)
 
 
 def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int64], seed: int, count: int) -> Any:
-    """Return the places of the records of the lowest ranks, ascending: int64 `(count,)`, fewer than `positions` has.
+    """Find the `count` records with the lowest ranks; return their ascending indices, int64 `(count,)`.
 
-    Ranks are spread evenly, so those of about `count` records lie below a limit, and no others are kept.
+    Ranks are uniformly distributed, so a limit keeps about `count` candidates in memory. `count` must be less than the
+    number of positions.
     """
     share = (count + 8 * count**0.5 + 64) / len(positions)
     while True:
-        limit = np.uint64(min(share, 1) * (2**64 - 2**12))  # the largest float below 2**64, and less
+        limit = np.uint64(min(share, 1) * (2**64 - 2**12))  # a float that stays below 2**64
         places, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
         for start in range(0, len(positions), _WINDOW):
             part = positions[start : start + _WINDOW]
@@ -366,12 +371,12 @@ def lowest_ranked(splits: Mapping[str, range], positions: range | NDArray[np.int
 
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return SplitMix64 (https://prng.di.unimi.it/splitmix64.c) of each number."""
+    """Compute the SplitMix64 output (https://prng.di.unimi.it/splitmix64.c) for each number."""
     return finalized(numbers * np.uint64(GAMMA))
 
 
 def finalized(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Finalize states of SplitMix64, in place."""
+    """Apply the output function of SplitMix64 to states, in place."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
         numbers ^= numbers >> np.uint64(shift)
         numbers *= np.uint64(factor)
@@ -379,11 +384,11 @@ def finalized(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def time_field(schema: Schema, name: Any, option: str) -> Field:
-    """Return the field of a record's time.
+    """Look up the field with the time of a record.
 
     Raises:
-        OptionError: it is none of times or numbers.
-        SchemaError: there is no field of the name.
+        OptionError: the field has neither times nor numbers, or has a shape.
+        SchemaError: the field does not exist.
     """
     if not isinstance(name, str):
         raise OptionError(f"{option}: expected the name of the field that says when a record is, got {name!r}")
@@ -394,10 +399,10 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
 
 
 def time_of(field: Field, moment: Any, option: str = "at") -> Any:
-    """Return a time, or its text, as a value of a field.
+    """Convert a time, or the text of a time, to a value of a field.
 
     Raises:
-        OptionError: it is not exactly one, or none at all (NaT, NaN).
+        OptionError: the field cannot hold the time exactly, or it is NaT or NaN.
     """
     try:
         value = np.datetime64(moment) if field.element.is_time and isinstance(moment, str) else moment
@@ -418,10 +423,10 @@ class TimeRule:
     """Rule of splits in time.
 
     Attributes:
-        starts: by split, in ascending order, the time from which on records are in it; None for the first.
-        time: name of the field of a record's time; of a feature list the first step's.
-        end: name of the field of the time at which a record ends; None for the last step of `time`, or that time.
-        straddling: what becomes of records that begin in one split and end in another: `error`, `drop`, or `cut`.
+        starts: mapping of split name to the time at which the split starts, ascending; None for the first split.
+        time: name of the field with a record's time; for a feature list, the time of the first step counts.
+        end: name of the field with the time at which a record ends; None for the last step of `time`, or `time` itself.
+        straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
 
     starts: Mapping[str, Any]
@@ -441,10 +446,10 @@ class TimeRule:
 
     @classmethod
     def of(cls, splits: Any, time: Any, end: Any, straddling: Any, of: str = "splits: with time=,") -> TimeRule:
-        """Return the rule of what `write` or `split` is given, as an option of that name.
+        """Build a rule from the arguments of `write` or `split`; `of` introduces the option in error messages.
 
         Raises:
-            OptionError: that makes no sense.
+            OptionError: an argument is invalid.
         """
         first, *others = splits.values() if isinstance(splits, Mapping) and splits else (None,)
         if first is not ... or ... in others:
@@ -456,7 +461,7 @@ class TimeRule:
         return cls({name: None if start is ... else start for name, start in splits.items()}, time, end, straddling)
 
     def to_dict(self, schema: Schema) -> dict[str, Any]:
-        """Return the rule as JSON data."""
+        """Convert the rule to JSON data."""
         field = time_field(schema, self.time, "time")
         starts = {name: None if start is None else _plain(time_of(field, start)) for name, start in self.starts.items()}
         return {**attrs.asdict(self), "starts": starts}
@@ -469,17 +474,17 @@ def _plain(value: Any) -> Any:
 def steps_before(
     times: NDArray[Any], steps: NDArray[np.int64], bounds: Any, name: str, positions: Any = None
 ) -> NDArray[np.int64]:
-    """Count the steps of each record before some times: int64 `(n, len(bounds))`, all steps where a bound is None.
+    """Count the steps of each record before each bound: int64 `(n, len(bounds))`.
 
     Args:
-        times: of the steps of all records, one record after the other.
-        steps: of each record, int64 `(n,)`.
-        bounds: a sequence of times.
-        name: of the field.
-        positions: of the records, for errors; None counts them.
+        times: times of the steps, with the records concatenated.
+        steps: number of steps of each record, int64 `(n,)`.
+        bounds: sequence of times; None counts all steps.
+        name: name of the field, for errors.
+        positions: positions of the records, for errors; None numbers them from 0.
 
     Raises:
-        RecordError: times do not ascend, or one is none (NaT, NaN).
+        RecordError: the times of a record do not ascend, or one is NaT or NaN.
     """
     record = np.repeat(np.arange(steps.size), steps)
     wrong = times != times  # noqa: PLR0124 - NaT and NaN
@@ -497,31 +502,31 @@ def steps_before(
 
 @attrs.frozen
 class Piece:
-    """The steps of records that a rule in time gives to one split.
+    """The piece of each record that a rule in time assigns to one split.
 
     Attributes:
-        rule: how records are cut.
-        split: which piece of each.
+        rule: rule that cuts the records.
+        split: name of the split.
     """
 
     rule: TimeRule
     split: str
 
     def of(self, messages: Sequence[bytes], schema: Schema) -> list[bytes]:
-        """Cut serialized records of a schema."""
+        """Cut the piece out of serialized records with a schema."""
         return schema.encode_batch(SplitsInTime(self.rule, schema).pieces(schema.decode_batch(messages), self.split))
 
 
 class SplitsInTime:
-    """Gives records of a schema their splits by a rule.
+    """Assignment of records to splits by a rule in time.
 
     Args:
-        rule: which times are of which split.
-        schema: of the records.
+        rule: the rule.
+        schema: schema of the records.
 
     Raises:
         OptionError: the rule does not fit the fields.
-        SchemaError: there is no field of a name.
+        SchemaError: a field does not exist.
     """
 
     def __init__(self, rule: TimeRule, schema: Schema) -> None:
@@ -535,7 +540,7 @@ class SplitsInTime:
                 "straddling: expected 'error' or 'drop', since 'cut' needs a time for each step, and no end; got "
                 f"{rule.time!r}"
             )
-        # What is cut beside the times: the lists that have as many steps, or so many for each.
+        # Lists to cut along with the times: those in the same group, and those with a fixed number of steps per time.
         rates = {group: rate for group, (followed, rate) in schema.rates.items() if followed == self._time.group}
         rates[self._time.group] = 1
         lists = [field for field in schema.fields if field.is_list]
@@ -547,14 +552,14 @@ class SplitsInTime:
 
     @property
     def needs(self) -> list[str]:
-        """Names of the fields that are looked at."""
+        """Names of the fields that the rule reads."""
         return list(dict.fromkeys([self._time.name, self._end.name]))
 
     def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
-        """Return the records, of those that straddle the pieces, and for each the index of its source.
+        """Cut records that straddle splits into pieces; return the index of each piece's source, and the pieces.
 
         Raises:
-            RecordError: the times of a record do not ascend, or it has none.
+            RecordError: a record has no times, or they do not ascend.
         """
         origins, out = list[int](), list[Any]()
         times = [_exact(record, self._time, position) for record, position in zip(records, positions, strict=True)]
@@ -565,7 +570,7 @@ class SplitsInTime:
         return origins, out
 
     def pieces(self, records: Sequence[Any], split: str) -> list[Any]:
-        """Return of each record the steps that are of a split; none where it has no such step."""
+        """Cut each record to its steps in a split; the piece is empty if there are none."""
         number = self.names.index(split)
         every = self._edges([self._time.exact(getattr(record, self._time.name)) for record in records], None)
         return [
@@ -574,9 +579,9 @@ class SplitsInTime:
         ]
 
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
-        """Return the first step of each split in each record, and the number of its steps: int64 `(n, splits + 1)`.
+        """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`.
 
-        Takes and raises what `steps_before` does.
+        Arguments and errors are those of `steps_before`.
         """
         before = steps_before(times, steps, self.bounds, self._time.name, positions)
         return np.column_stack([np.zeros_like(steps), before, steps])
@@ -594,10 +599,10 @@ class SplitsInTime:
         return attrs.evolve(record, **changes, **({self._chunk: number} if self._chunk else {}))
 
     def assign(self, records: Sequence[Any], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of the split of each record; `DROPPED` for those that are left out.
+        """Assign each record the number of its split, or `DROPPED`.
 
         Raises:
-            RecordError: a record has no time, ends before it begins, or straddles a time and that is an error.
+            RecordError: a record has no time, ends before it starts, or straddles splits under `straddling="error"`.
         """
         rows = list(zip(records, positions.tolist(), strict=True))
         starts = np.array([_when(record, self._time, 0, at) for record, at in rows], self._time.element.numpy)
@@ -634,17 +639,17 @@ def _exact(record: Any, field: Field, position: int) -> Any:
     return exact
 
 
-_SHOWN = 40
-_OF_ALL = 0.25  # what is lacking of all records, beside what is lacking of a stratum
+_SHOWN = 40  # characters of a stratum's name
+_OF_ALL = 0.25  # weight of a split's deficit in all records, relative to its deficit in the stratum
 
 
 @attrs.define
 class Stratum:
-    """The records of one value.
+    """Stratum: the records with one value.
 
     Attributes:
-        name: the value, as text; long ones are cut.
-        counts: of the records, or their sources, in each split.
+        name: the value as text, cut if it is long.
+        counts: number of records, or of their sources, in each split.
     """
 
     name: str
@@ -652,10 +657,10 @@ class Stratum:
 
 
 class StratifiedDealer:
-    """Deals records to splits, each to one of those that lack most of its stratum; and by chance where several do.
+    """Dealer of records to splits, by the largest deficit in the record's stratum plus a random number below 1.
 
-    A split of a stratum is off its share by a few records at most, and so is a split of all; what is held grows with
-    the number of strata, and of groups. It depends on the order of the records.
+    A split deviates from its share by a few records at most, in each stratum and in all. The result depends on the
+    order of the records. Memory grows with the number of strata and groups.
 
     >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)
     >>> names = dealer.assign(["a"] * 40 + ["b"] * 8, np.arange(48))
@@ -663,10 +668,10 @@ class StratifiedDealer:
     (12, 2)
 
     Args:
-        shares: of each split.
-        seed: of chance.
-        strata: what was dealt before, by the hash of the value.
-        groups: for each split, the hashes of the groups that are in it.
+        shares: mapping of split name to share.
+        seed: seed of the random numbers.
+        strata: strata dealt before, by the hash of their value.
+        groups: mapping of split name to the hashes of its groups.
     """
 
     def __init__(
@@ -688,15 +693,15 @@ class StratifiedDealer:
     def assign(
         self, values: Sequence[Any], positions: NDArray[np.int64], groups: Sequence[int] | None = None
     ) -> list[str]:
-        """Return the split of each record.
+        """Assign each record to a split; return the names of the splits.
 
         Args:
-            values: what their strata go by.
-            positions: which numbers the records have, for chance.
-            groups: hashes; records of a group go where its first one went. None where each is on its own.
+            values: value of each record that determines its stratum.
+            positions: position of each record, from which random numbers are derived.
+            groups: hash of each record's group; a group stays in the split of its first record. None without groups.
 
         Raises:
-            OptionError: a value is of a type that has no hash here.
+            OptionError: `key_hash` does not support the type of a value.
         """
         chance = self._chance(positions)
         names = []
@@ -716,7 +721,7 @@ class StratifiedDealer:
 
     def _choose(self, counts: Sequence[int], chance: Sequence[float]) -> int:
         size, total = sum(counts) + 1, sum(self._totals) + 1
-        # Without chance every fifth record would be of eval, which some order of the data may follow too.
+        # Without chance, every fifth record would go to eval, and the data may have a period of five as well.
         lacks = [
             share * size - count + _OF_ALL * (share * total - of_all) + drawn if share > 0 else -math.inf
             for share, count, of_all, drawn in zip(self._shares, counts, self._totals, chance, strict=True)
@@ -724,7 +729,7 @@ class StratifiedDealer:
         return lacks.index(max(lacks))
 
     def _chance(self, positions: NDArray[np.int64]) -> list[list[float]]:
-        """Return a number in [0, 1) for each record and split."""
+        """Draw a number in [0, 1) for each record and split."""
         count = len(self._names)
         numbers = positions.astype(np.uint64)[:, None] * np.uint64(count) + np.arange(count, dtype=np.uint64)
         drawn: list[list[float]] = (mixed(numbers + np.uint64(self._salt)) / 2.0**64).tolist()
@@ -732,7 +737,7 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """For each split, the hashes of its groups, ascending."""
+        """Mapping of split name to the hashes of its groups, ascending."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

@@ -1,4 +1,7 @@
-"""Verification of a dataset against its manifest, or of bare shards: digests, counts, and every record."""
+"""Verification of a dataset against its manifest, or of bare shards: digests, counts, and every record.
+
+Nothing is repaired here: `salvage` copies the intact records.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +58,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Problem:
-    """One problem of a verification.
+    """One problem that a verification found.
 
     Attributes:
-        path: the file, relative to the dataset.
-        message: what was expected and what was read.
+        path: path of the file, relative to the dataset.
+        message: the expected and the actual state.
     """
 
     path: str
@@ -76,9 +79,9 @@ class VerifyReport:
     Attributes:
         path: path or URL that was verified.
         level: `quick` or `full`.
-        shards: number of shards that were checked.
-        records: number of their records by the manifest, or counted for bare shards.
-        bytes: size of the shards.
+        shards: number of checked shards.
+        records: number of their records, from the manifest; counted for bare shards.
+        bytes: total size of the shards.
         problems: all problems; empty if there are none.
     """
 
@@ -107,7 +110,7 @@ class VerifyReport:
         return html_table(repr(self)[1:-1], ("file", "problem"), rows)
 
 
-_FETCHED = 4  # shards that are fetched at a time; each takes space on this disk
+_FETCHED = 4  # shards fetched concurrently; each takes space on the local disk
 
 
 def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> VerifyReport:
@@ -123,18 +126,18 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     True
 
     Args:
-        path: a dataset's directory, or its URL, whose files are all fetched again; or bare shards (a path, a glob or a
-            list) with `schema`. For one bare shard without `schema`, the frames are checked, and (`full`) the CRC of
+        path: directory or URL of a dataset; or bare shards (a path, a glob or a list) with `schema`. All files at a URL
+            are fetched again. One bare shard needs no `schema`: then its frames are checked, and for `full` the CRC of
             every record.
         level: `quick` checks the manifest, the sizes of files and the digests of lengths. `full` reads everything: all
             digests, every frame and its CRC, every record against the schema, counts and lengths.
-        schema: class or schema of bare shards; for a dataset, a class with which it must be readable.
+        schema: class or schema of bare shards; for a dataset, a class that must be able to read it.
 
     Returns:
-        A report, which is true if there are no problems.
+        A report, which is true if there are no problems. It also lists files that cannot be read.
 
     Raises:
-        DatasetNotFoundError: the path does not exist. The report lists all other files that cannot be read.
+        DatasetNotFoundError: the path does not exist.
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
@@ -177,13 +180,13 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
 
 
 def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> None:
-    """Check a manifest against the sizes of its shards and their lengths before it is published.
+    """Check a manifest against the sizes and lengths of its shards before it is published.
 
-    Records and the digests of shards are not checked: callers check the digests when they move the files.
+    Records and digests of shards are not checked; callers check the digests when they move the files.
 
     Args:
-        manifest: the manifest, with its files at its path, except for the shards if `sizes` is set.
-        sizes: sizes of the shards, by their paths in the dataset.
+        manifest: the manifest, whose files are at its path; with `sizes`, the shards need not be there.
+        sizes: mapping of a shard's path in the dataset to its size in bytes; None takes the sizes of the files.
 
     Raises:
         ShardReadError: a file is missing, or does not match the manifest.
@@ -198,7 +201,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 def _verify_shards(
     label: str, level: str, manifest: Manifest, problems: list[Problem], remote: Place | None = None
 ) -> VerifyReport:
-    """Verify the shards of a dataset and make the report; those at a URL are fetched ahead, and removed again."""
+    """Verify the shards of a dataset and build the report; shards at a URL are prefetched, and removed afterwards."""
     jobs, full = shards_of(manifest), level == "full"
 
     def fetch(job: tuple[str, ShardInfo]) -> int | None:
@@ -234,13 +237,13 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, maybe in another process, which gets the text of a manifest that lists no shards."""
+    """Verify a shard in full, possibly in another process; `manifest` is the text of a manifest without shards."""
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield problems, and turn an error of the system into one: a file may be unreadable, or removed meanwhile."""
+    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed meanwhile."""
     try:
         yield from problems
     except OSError as error:
@@ -248,7 +251,7 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the whole message of an error of ours, or the system's words of another."""
+    """Return the full message of an error of this package, or the system's message of any other."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
@@ -258,7 +261,7 @@ def _check_manifest(manifest: Manifest, schema: object) -> Iterator[Problem]:
     """Check the manifest's checksum and histograms, the schema, and stored statistics."""
     try:
         is_sound = is_as_written((manifest.path / MANIFEST).read_text(encoding="utf-8"))
-    except ValueError:  # the file was replaced since it was read
+    except ValueError:  # the file was replaced after it was read
         is_sound = False
     if not is_sound:
         yield Problem(MANIFEST, "its checksum is not that of its contents: it was changed after it was written")
@@ -363,7 +366,7 @@ def _verify_shard(
     except (ManifestError, ShardReadError) as error:
         yield Problem(f"{split}/{shard.lengths_name}", str(error))
     if full:
-        with ThreadPoolExecutor(1) as pool:  # a digest takes as long as all the rest, and releases the GIL
+        with ThreadPoolExecutor(1) as pool:  # hashing takes as long as all other checks, and releases the GIL
             origin = Origin(where, manifest.schema, "steps", manifest.compression, ())
             yield from _verify_contents(origin, path, shard, lengths, submit(pool, sha256, path))
 
@@ -415,7 +418,7 @@ def _verify_records(origin: Origin, path: Path, expected: int, lengths: Any) -> 
                     return done, [Problem(where, f"{label}: its length is not what the lengths file says")]
             done += whole
             if whole < len(window):
-                reader.read_all()  # raises an error that names the position
+                reader.read_all()  # raises the error with the position of the damage
             del window, decoded, columns  # free the memory before the next window is read: they may be large
     except ShardReadError as error:
         return done, [Problem(where, error.message)]

@@ -1,9 +1,9 @@
 """Local cache of datasets at URLs: bounded, checked, and shared by all processes.
 
-The cache has one directory per URL and manifest, so that readers of one manifest never see files of another. Files are
-fetched on demand, checked, and renamed into place. A file stays until the last process that asked for it ends, since
-tf.data may open it at any time: each process has a list of its files, locked while the process lives. If the cache is
-full, the least recently used of the other files are removed.
+The cache has one directory per URL and manifest, so readers of one manifest never see files of another. Files are
+fetched on demand, checked, and renamed into place. A file stays until the last process that requested it ends, since
+tf.data may open it at any time: each process keeps a list of its files, which is locked while the process lives. If the
+cache is full, the least recently used of the other files are removed.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 
 
 LIMIT = "SEQRECORDER_CACHE_BYTES"
-"""Environment variable: the most bytes of the cache."""
+"""Environment variable with the maximum size of the cache in bytes."""
 
-_EARLIER = 8  # earlier manifests whose files are reused; searching thousands takes longer than fetching
+_EARLIER = 8  # earlier manifests to search for reusable files; searching thousands takes longer than fetching
 _READERS, _LIST, _COUNTED = ".readers", "files", ".counted"
-_MOST_BYTES = 100 << 30
-_TRIES = 2
+_MOST_BYTES = 100 << 30  # default size of the cache
+_TRIES = 2  # downloads of a file whose digest is wrong
 
 
 @attrs.frozen
 class Wanted:
-    """A file that the cache is to contain.
+    """File of a dataset, to be fetched into the cache.
 
     Attributes:
-        name: relative to the dataset.
-        sha256: of its contents, in hex.
-        bytes: its size; 0 for small files of unknown size.
+        name: path relative to the dataset.
+        sha256: SHA-256 of the contents, in hexadecimal.
+        bytes: size in bytes; 0 for small files of unknown size.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Wanted:
 
 
 def cached(store: Place, manifest: bytes) -> Path:
-    """Return the directory of a dataset in the cache, with its manifest; create it if there is none.
+    """Return the directory of a dataset in the cache; create it, with the manifest, if it is missing.
 
     Args:
-        store: of the dataset.
-        manifest: the text of its manifest.
+        store: place of the dataset.
+        manifest: text of the manifest.
 
     Raises:
         ShardWriteError: the cache cannot be written to.
@@ -84,7 +84,7 @@ def cached(store: Place, manifest: bytes) -> Path:
     path = cache_directory() / f"{label}-{digests[0]}" / digests[1]
     with writing("make a directory in the cache", path):
         try:
-            os.utime(path / MANIFEST)  # so that it counts as used
+            os.utime(path / MANIFEST)  # mark it as recently used
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -103,9 +103,9 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
     """Fetch files of a dataset into the cache, and keep them until this process ends.
 
     Args:
-        store: of the dataset.
-        directory: from `cached`.
-        files: the files to fetch.
+        store: place of the dataset.
+        directory: directory from `cached`.
+        files: files to fetch.
 
     Raises:
         ShardReadError: a file cannot be fetched, or differs from the manifest.
@@ -114,7 +114,7 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
     if not (directory / MANIFEST).exists():
         raise ShardReadError(f"{directory} is gone from the cache; read {store.url} again", path=directory)
     root = cache_directory()
-    with exclusive(root):  # so that a process that makes room sees all of them or none
+    with exclusive(root):  # so that a process that makes room sees all of these files or none
         reader = _reader_of(root, os.getpid())
         reader.note(directory, files)
         missing = [file for file in files if not _is_touched(directory / file.name)]
@@ -133,7 +133,7 @@ def fetch_cached(store: Place, directory: Path, files: Sequence[Wanted]) -> None
 
 
 def _is_touched(path: Path) -> bool:
-    """Mark a file as used now, and return whether it exists."""
+    """Mark a file as recently used; return whether it exists."""
     try:
         os.utime(path)
     except OSError:
@@ -142,7 +142,7 @@ def _is_touched(path: Path) -> bool:
 
 
 def _latest(directory: Path) -> list[Path]:
-    """List the most recently used other directories of the same URL, latest first."""
+    """List the other directories of the same URL, most recently used first."""
     known = []
     for path in directory.parent.iterdir():
         with contextlib.suppress(OSError):
@@ -152,7 +152,7 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file from the directory of an earlier manifest, if one has the same contents."""
+    """Link a file from the directory of an earlier manifest, if one of them has a file with the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
             if sha256(known / file.name) == file.sha256:
@@ -162,7 +162,7 @@ def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
 
 
 class _Reader:
-    """The list of files that a process uses, in a directory of the cache that is locked while the process lives."""
+    """List of the files that a process uses, in a directory of the cache that is locked while the process lives."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -175,8 +175,8 @@ class _Reader:
         directory = self._root / _READERS / secrets.token_hex(8)
         directory.mkdir(parents=True)
         self._list = directory / _LIST
-        self._lock = lock(directory, wait=False)  # lasts as long as the process
-        self._append("")  # create the list, which others read
+        self._lock = lock(directory, wait=False)  # held until the process ends
+        self._append("")  # create the list, which other processes read
 
     def note(self, directory: Path, files: Sequence[Wanted]) -> None:
         """Protect files from removal."""
@@ -201,7 +201,7 @@ class _Reader:
 
     @staticmethod
     def all(root: Path) -> dict[Path, int]:
-        """Return the files in use by live processes, with their sizes; remove the lists of dead processes."""
+        """Map the files in use by live processes to their sizes; remove the lists of dead processes."""
         wanted: dict[Path, int] = {}
         for directory in (root / _READERS).iterdir():
             remove_abandoned(directory, functools.partial(shutil.rmtree, ignore_errors=True))
@@ -217,7 +217,7 @@ class _Reader:
 
 @functools.cache
 def _reader_of(root: Path, process: int) -> _Reader:
-    del process  # a forked one has a list of its own
+    del process  # the process is part of the cache key, since a forked one has its own list
     return _Reader(root)
 
 
@@ -228,13 +228,13 @@ def fetch(
     *,
     done: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Fetch the files that a directory lacks, several at a time.
+    """Fetch the missing files of a directory, several at a time.
 
     Args:
-        store: the source.
-        directory: the target.
-        files: the files to fetch.
-        done: called with the size of each file once it exists.
+        store: place to fetch from.
+        directory: target directory.
+        files: files to fetch.
+        done: function called with the size of each file once it exists.
 
     Raises:
         ShardReadError: a file cannot be fetched, or differs from the manifest.
@@ -281,7 +281,7 @@ def _alone(target: Path) -> Iterator[None]:
         return
     path = target.with_name(f".{target.name}.lock")
     with path.open("wb") as file:
-        with contextlib.suppress(OSError):  # of file systems without locks
+        with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(file, fcntl.LOCK_EX)
         try:
             yield
@@ -290,7 +290,7 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _reserve(root: Path, url: str, needed: int) -> None:
-    """Make room if needed, by a running total, without listing the cache each time."""
+    """Make room if needed; a running total saves listing the cache each time."""
     most, counted = _most_bytes(), root / _COUNTED
     try:
         total = int(counted.read_text()) + needed
@@ -300,7 +300,7 @@ def _reserve(root: Path, url: str, needed: int) -> None:
 
 
 def _make_room(root: Path, url: str, most: int) -> int:
-    """Remove the least recently used files that no process reads; return the bytes left, plus those to fetch."""
+    """Remove the least recently used files that no process reads; return the bytes that remain or will be fetched."""
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0
     for directory in [path for path in root.glob("[!.]*/*") if path.is_dir()]:
@@ -308,7 +308,7 @@ def _make_room(root: Path, url: str, most: int) -> int:
         total += sum(status.st_size for status in sizes.values() if not links[status.st_ino])
         links.update(status.st_ino for status in sizes.values())
         for path, status in sizes.items():
-            # A name that begins with a dot is a download in progress, or the remains of one.
+            # A name that starts with a dot is a download in progress, or the remains of one.
             if path not in wanted and (not path.name.startswith(".") or status.st_mtime < yesterday):
                 removable.append((status.st_mtime_ns, path, status))
         if not sizes and (directory / MANIFEST).stat().st_mtime < yesterday:

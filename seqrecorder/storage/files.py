@@ -1,6 +1,6 @@
 """Local files: safe names and paths, writing and syncing, digests, and compressed text.
 
-Every operation that changes a file passes a fault point.
+Every operation that changes a file passes fault points, where tests make it fail.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MANIFEST = "manifest.json"
 """File name of the manifest, which is written last."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""File name of the hashes of all keys, kept once a dataset was appended to; it can be rebuilt."""
+"""File name of the hashes of all keys, which speed up appends; it can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
 """File name of the stored statistics of a dataset; they can be rebuilt."""
@@ -58,7 +58,7 @@ BESIDE_MANIFEST = frozenset((KEY_INDEX, STATISTICS))
 """Names of the files that depend on the manifest."""
 
 ASSETS = "assets"
-"""The directory of the user's own files."""
+"""Name of the directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
 """File name of the listing of records, one per split, on request."""
@@ -67,24 +67,24 @@ _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
 
 _NAME_BYTES = 100  # leaves room for "-g0001-00000-of-00008.tfrecord" within the usual limit of 255
-_COMPONENT_BYTES = 255
+_COMPONENT_BYTES = 255  # limit of common file systems
 
-# Characters that are drawn as a slash, a backslash or a dot. U+30CE and U+4E3F look alike as well, but are
-# ordinary letters of Japanese and Chinese words.
+# Characters that look like a slash, a backslash or a dot. U+30CE and U+4E3F do as well, but they are ordinary letters
+# of Japanese and Chinese.
 _LOOK_ALIKES = frozenset(
     "\u2044\u2215\u29f8\u2571\u27cb\uff0f\u1735"  # slash
     "\u2216\u29f5\u29f9\u2572\u27cd\ufe68\uff3c"  # backslash
     "\u2024\u2025\u2026\ufe52\uff0e"  # dots
     "\u0337\u0338"  # combining slashes
 )
-_PLAIN = re.compile("[A-Za-z0-9_.-]*")  # needs no check character by character
+_PLAIN = re.compile("[A-Za-z0-9_.-]*")  # such names need no check of each character
 _WINDOWS_CHARACTERS = frozenset('<>:"|?*')
-# Windows opens a device under these names, whatever the extension; it takes superscript digits for digits.
+# Windows opens a device under these names, whatever the extension, and treats superscript digits as digits.
 _WINDOWS_DEVICES = frozenset(
     ["con", "prn", "aux", "nul", "conin$", "conout$"]
     + [f"{port}{digit}" for port in ("com", "lpt") for digit in "0123456789¹²³"]
 )
-_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # safe, and fast to check a million of
+_ORDINARY = re.compile(r"[a-z0-9_]{1,100}-[a-z0-9_-]{1,100}\.tfrecord")  # safe, and fast to match for a million names
 _SHARD_TAIL = re.compile(r"(?:-g([0-9]{4,}))?-[0-9]{5,}-of-[0-9]{5,}\.(?:tfrecord|lengths)")
 _CSV_TAIL = re.compile(r"(?:-g([0-9]{4,}))?\.csv")
 _INVISIBLE = {"Cc": "control", "Cf": "invisible", "Cs": "surrogate", "Zl": "control", "Zp": "control"}
@@ -102,8 +102,8 @@ def check_name(name: str, what: str) -> str:
     split 'a/b': expected a plain file name, got one that has a '/'
 
     Args:
-        name: from the user, or from a file of the user.
-        what: kind of object, for messages; `"split"` also refuses the names that a dataset reserves.
+        name: name from the user, or from a file of the user.
+        what: kind of object, for messages; `"split"` also refuses names that a dataset reserves.
 
     Returns:
         The name, unchanged.
@@ -134,7 +134,7 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
 
     Args:
         names: the names, in any order.
-        what: kind of object, as in `check_name`.
+        what: kind of object, as for `check_name`.
 
     Returns:
         The names, unchanged.
@@ -159,7 +159,7 @@ def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
 
 
 def shard_name(split: str, index: int, count: int | None, generation: int = 0) -> str:
-    """Return the file name of one shard.
+    """Build the file name of a shard.
 
     >>> shard_name("train", 0, 8)
     'train-00000-of-00008.tfrecord'
@@ -168,15 +168,15 @@ def shard_name(split: str, index: int, count: int | None, generation: int = 0) -
 
     Args:
         split: name of the split.
-        index: number of the shard, from 0.
-        count: number of shards of this split and generation; None at a URL, where it is not known yet.
-        generation: 0 for the first write, plus one for each append or overwrite in place.
+        index: index of the shard, from 0.
+        count: number of shards of the split and generation; None at a URL, where it is not known yet.
+        generation: number of the write: 0 for the first, plus one for each append or overwrite in place.
 
     Returns:
-        The name, without its directory.
+        The name, without a directory.
 
     Raises:
-        OptionError: the split's name is not safe, or a number is out of range.
+        OptionError: the name of the split is unsafe, or a number is out of range.
     """
     check_name(split, "split")
     if not 0 <= index < (index + 1 if count is None else count) or generation < 0:
@@ -189,7 +189,7 @@ def shard_name(split: str, index: int, count: int | None, generation: int = 0) -
 
 
 def examples_name(generation: int = 0) -> str:
-    """Return the file name of the CSV that lists the records.
+    """Build the file name of the CSV that lists the records.
 
     >>> examples_name(), examples_name(1)
     ('examples.csv', 'examples-g0001.csv')
@@ -201,7 +201,7 @@ def examples_name(generation: int = 0) -> str:
 
 
 def generation_of(split: str, file_name: str) -> int | None:
-    """Parse the generation from a file name in a split's directory; None for a foreign name.
+    """Parse the generation from a file name in a split's directory; return None for a foreign name.
 
     >>> generation_of("train", "train-g0001-00000-of-00002.lengths")
     1
@@ -210,7 +210,7 @@ def generation_of(split: str, file_name: str) -> int | None:
 
     Args:
         split: name of the split.
-        file_name: without directories.
+        file_name: file name without directories.
     """
     for stem, pattern in ((split, _SHARD_TAIL), ("examples", _CSV_TAIL)):
         match = pattern.fullmatch(file_name, len(stem)) if file_name.startswith(stem) else None
@@ -220,19 +220,19 @@ def generation_of(split: str, file_name: str) -> int | None:
 
 
 def lengths_name(shard_name: str) -> str:
-    """Return the file name of the lengths beside a shard.
+    """Build the file name of the lengths of a shard.
 
     >>> lengths_name("train-00000-of-00008.tfrecord")
     'train-00000-of-00008.lengths'
 
     Args:
-        shard_name: from the function `shard_name`, with or without a directory.
+        shard_name: name from the function `shard_name`, with or without a directory.
 
     Returns:
-        The same stem with the ending of the lengths.
+        The name with the suffix of lengths files.
 
     Raises:
-        OptionError: it is not a shard's name.
+        OptionError: the name is not that of a shard.
     """
     stem = shard_name.removesuffix(_RECORDS)
     if stem == shard_name or not stem:
@@ -248,14 +248,14 @@ def inside(root: Path, relative: str) -> Path:
     'corpus/train/train-00000-of-00001.tfrecord'
 
     Args:
-        root: the dataset's directory; its own path is not checked.
-        relative: a path with forward slashes, as in a manifest.
+        root: directory of the dataset; its own path is not checked.
+        relative: relative path with forward slashes, as in a manifest.
 
     Returns:
-        The joined path. It need not exist; its symbolic links do not lead out of root.
+        The joined path. It need not exist; its symbolic links do not lead out of the root.
 
     Raises:
-        ManifestError: the path would leave root, or is not spelled plainly.
+        ManifestError: the path leads out of the root, or is not in plain form.
     """
     problem = _escape(root, relative)
     if problem is not None:
@@ -268,7 +268,7 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Check whether a path is a pipe, a device or the like, so that opening it could block for ever.
+    """Check whether a path is a pipe, a device or the like, so that opening it might block forever.
 
     >>> import os
     >>> from pathlib import Path
@@ -276,9 +276,9 @@ def is_special(path: Path) -> bool:
     (True, False)
     """
     try:
-        mode = path.stat().st_mode  # one call: a file may vanish between two
+        mode = path.stat().st_mode  # a single call, since the file may vanish between two
     except (OSError, ValueError):
-        return False  # opening it raises the reason
+        return False  # opening it will raise the reason
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
@@ -300,7 +300,7 @@ def _escape(root: Path, relative: object) -> str | None:
 
 
 def _problems(name: str, limit: int) -> Iterator[str]:
-    """Yield why a name is not one plain component, in words that follow "got". Only the first of them may be used."""
+    """Yield why a name is not a plain component, phrased to follow "got"; callers use only the first reason."""
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -311,7 +311,7 @@ def _problems(name: str, limit: int) -> Iterator[str]:
         yield "one that ends with '.' or a space"
     if len(name.encode()) > limit:
         yield f"one of {len(name.encode())} bytes, where {limit} is the limit"
-    # File systems normalize differently, so two spellings of one name could be one file or two.
+    # File systems normalize Unicode differently, so two spellings of a name could be one file or two.
     if not unicodedata.is_normalized("NFC", name):
         yield "one that is not in Unicode's composed form (NFC)"
     # Windows drops spaces before the extension: "con .txt" is a device too.
@@ -332,19 +332,19 @@ def _bad_character(character: str) -> str | None:
 
 _URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://")
 _URL_OF_PLACE = re.compile("(?!file:)[A-Za-z][A-Za-z0-9+.-]+://.")
-_URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib makes one slash of two
+_URL_OF_PATH = re.compile("([A-Za-z][A-Za-z0-9+.-]+):/")  # pathlib collapses double slashes
 
 DIRECTORY = "SEQRECORDER_CACHE"
-"""Environment variable: directory of the cache for datasets at URLs."""
+"""Environment variable with the directory of the cache for datasets at URLs."""
 ORIGIN = ".origin"
-"""File name, in a directory of the cache, of the text with its URL."""
+"""Name of the file with the URL in each directory of the cache."""
 
 
 def local_path(path: Any) -> Path:
     """Make a path absolute, and expand `~`.
 
-    A relative path is resolved at once, so that a later change of the working directory does not matter. Symbolic
-    links stay.
+    A relative path is resolved immediately, so a later change of the working directory has no effect. Symbolic links
+    stay.
 
     >>> local_path("/data/corpus").as_posix()
     '/data/corpus'
@@ -353,10 +353,10 @@ def local_path(path: Any) -> Path:
     seqrecorder.errors.OptionError: 'gs://bucket/a.csv': expected a local path, got a gs URL; copy it here (...
 
     Args:
-        path: a path, as text or a path object.
+        path: path, as text or a path object.
 
     Raises:
-        OptionError: it is a URL, not a path, or not UTF-8, which TensorFlow requires.
+        OptionError: the argument is a URL, not a path, or not valid UTF-8, which TensorFlow requires.
     """
     text = _checked(path)
     home = os.path.expanduser(text)  # noqa: PTH111 - pathlib raises if there is no home
@@ -366,7 +366,7 @@ def local_path(path: Any) -> Path:
 
 
 def is_same_directory(one: Path, other: Path) -> bool:
-    """Check whether two paths name one directory, which need not exist."""
+    """Check whether two paths name the same directory, which need not exist."""
     if os.path.realpath(one) == os.path.realpath(other):
         return True
     try:
@@ -376,7 +376,7 @@ def is_same_directory(one: Path, other: Path) -> bool:
 
 
 def is_url(path: object) -> bool:
-    """Check whether a path is the URL of a dataset elsewhere.
+    """Check whether a path is the URL of a remote dataset.
 
     >>> is_url("s3://bucket/corpus"), is_url("/data/corpus"), is_url("file:///data/corpus")
     (True, False, False)
@@ -385,13 +385,13 @@ def is_url(path: object) -> bool:
 
 
 def cache_directory() -> Path:
-    """Return the directory of the cache: `SEQRECORDER_CACHE`, or one below the user's cache directory."""
+    """Return the directory of the cache: `SEQRECORDER_CACHE`, or a subdirectory of the user's cache directory."""
     configured = os.environ.get(DIRECTORY)
     return local_path(configured or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqrecorder")
 
 
 def origin_of(directory: Path) -> str | None:
-    """Return the URL of a dataset whose directory is in the cache; None for any other directory.
+    """Look up the URL of a dataset whose directory is in the cache; return None for any other directory.
 
     Only a directory in the cache is trusted, so that a file inside a dataset cannot redirect a reader to another URL.
     """
@@ -404,7 +404,7 @@ def origin_of(directory: Path) -> str | None:
 
 
 def natural_order(path: Any) -> list[tuple[bool, int, str]]:
-    """Return a sort key that compares numbers by value: `part-2` comes before `part-10`.
+    """Build a sort key that compares numbers by value, so that `part-2` sorts before `part-10`.
 
     >>> sorted(["b1", "a10", "a2"], key=natural_order)
     ['a2', 'a10', 'b1']
@@ -414,15 +414,15 @@ def natural_order(path: Any) -> list[tuple[bool, int, str]]:
 
 
 def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[Path]:
-    """List the files that a path, a glob, or a list of both names.
+    """List the files that match a path, a glob, or a list of paths and globs.
 
     Args:
-        path: a path, a glob, or a list of both.
+        path: path, glob, or list of paths and globs.
         order: sort key for the files of a glob; None sorts by name.
 
     Raises:
         DatasetNotFoundError: a path or glob matches no file.
-        OptionError: one is a directory, or the list is empty.
+        OptionError: a path is a directory, or the list is empty.
     """
     items = list(path) if isinstance(path, Sequence) and not isinstance(path, str) else [path]
     if not items:
@@ -446,7 +446,7 @@ def files_named(path: Any, order: Callable[[Path], Any] | None = None) -> list[P
 
 
 def local_pattern(path: Any) -> str:
-    """Make a glob pattern absolute, for `glob.glob`, as `local_path` does for a path.
+    """Make a glob pattern absolute for `glob.glob`, as `local_path` does for a path.
 
     >>> local_pattern("/data/a*.tfrecord")
     '/data/a*.tfrecord'
@@ -498,21 +498,21 @@ def _checked(path: Any) -> str:
 
 _OPERATIONS = ("mkdir", "lock", "open", "write", "flush", "fsync", "rename", "link", "exchange", "remove")
 FAULT_POINTS = tuple(f"{when}_{what}" for what in _OPERATIONS for when in ("before", "after"))
-"""Fault points: names of the moments at which a test can make a file operation fail, or kill the process."""
+"""Names of the fault points at which a test can make a file operation fail, or kill the process."""
 
 REQUEST_POINTS = tuple(f"{when}_{what}" for what in ("list", "get", "put", "delete") for when in ("before", "after"))
-"""Fault points of requests to object stores; after a failure, the request may or may not have taken effect."""
+"""Names of the fault points of requests to object stores; a failed request may have taken effect."""
 _hook: Callable[[str, str], object] | None = None
 
 
 def fault_point(name: str, path: str | os.PathLike[str]) -> None:
-    """Call the action of a test, if one is set; see `on_fault_point`.
+    """Call the action that a test has set with `on_fault_point`, if any.
 
     >>> fault_point("before_write", "corpus/train/train-00000-of-00001.tfrecord")
 
     Args:
         name: one of `FAULT_POINTS` or `REQUEST_POINTS`.
-        path: the file or directory that is about to change or has just changed.
+        path: file or directory that is about to change or has just changed.
     """
     if _hook is not None:
         if name not in (*FAULT_POINTS, *REQUEST_POINTS):
@@ -522,14 +522,14 @@ def fault_point(name: str, path: str | os.PathLike[str]) -> None:
 
 @contextlib.contextmanager
 def on_fault_point(action: Callable[[str, str], object]) -> Iterator[None]:
-    """Call `action(name, path)` at every fault point inside the block: for tests.
+    """Call `action(name, path)` at every fault point inside the block, for tests.
 
     >>> with on_fault_point(print):
     ...     fault_point("before_write", "x")
     before_write x
 
     Args:
-        action: callback; the file operation raises what it raises.
+        action: callback; its errors are raised by the file operation.
     """
     global _hook  # noqa: PLW0603 - one hook for all file operations
     previous, _hook = _hook, action
@@ -549,8 +549,9 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
     after_flush x
 
     Args:
-        operation: its name without "before_" and "after_", as in `FAULT_POINTS` or `REQUEST_POINTS`.
-        path: the file or directory.
+        operation: name of the operation, without the prefixes "before_" and "after_" of `FAULT_POINTS` and
+            `REQUEST_POINTS`.
+        path: file or directory.
     """
     fault_point(f"before_{operation}", path)
     yield
@@ -560,7 +561,7 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    A directory without a counterpart copies those of the old root; a file, those of `deputy`.
+    Directories without a counterpart take those of the old root; files without one, those of `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -574,15 +575,16 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
     '700'
 
     Args:
-        new: the new directory.
-        old: the old one.
-        deputy: name of a file in it, the model for files without a counterpart; without it, they stay as they are.
+        new: new directory.
+        old: old directory.
+        deputy: name of a file in the old directory that is the model for files without a counterpart. If it does not
+            exist, these files stay unchanged.
 
     Returns:
-        True if the owners are the same now; changing them takes privileges.
+        True if all owners are equal now; changing them requires privileges.
     """
     same = True
-    # Bottom up, since a directory may become unreadable for us once it has its mode.
+    # Bottom up, since a directory may become unreadable to us once its mode is set.
     for directory, _, names in os.walk(new, topdown=False):
         inner = os.path.relpath(directory, new)
         for name in names:
@@ -592,7 +594,7 @@ def take_after(new: Path, old: Path, deputy: str) -> bool:
 
 
 def _take(target: str | int, models: list[Path], directory: int | None = None) -> bool:
-    """Copy mode and owner from the first existing model to a path or an open file; return whether owners are alike."""
+    """Copy mode and owner from the first existing model to a path or open file; return whether the owners are equal."""
     for model in models:
         with contextlib.suppress(OSError):
             wanted = os.stat(model, dir_fd=directory, follow_symlinks=False)
@@ -604,27 +606,27 @@ def _take(target: str | int, models: list[Path], directory: int | None = None) -
         return True
     same = (wanted.st_uid, wanted.st_gid) == (now.st_uid, now.st_gid)
     if not same:
-        with contextlib.suppress(OSError, AttributeError):  # Windows has no owners of this kind
+        with contextlib.suppress(OSError, AttributeError):  # Windows has no numeric owners
             os.chown(target, wanted.st_uid, wanted.st_gid, follow_symlinks=isinstance(target, int))
             same = True
-    if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # after the owner, whose change drops bits
+    if stat.S_IMODE(wanted.st_mode) != stat.S_IMODE(now.st_mode):  # last: chown clears bits
         os.chmod(target, stat.S_IMODE(wanted.st_mode))  # noqa: PTH101 - as above
     return same
 
 
-_BLOCK = 1 << 16  # bytes lost around an unreadable one; smaller blocks slow down the search for records
+_BLOCK = 1 << 16  # bytes lost around an unreadable one; smaller blocks would slow down the search for records
 
-_open: Any = open  # tests replace it by one that fails
+_open: Any = open  # replaceable, so that tests can make it fail
 
 
 class PlacedFile:
-    """A file that threads read at any offset; it is closed with its last reference.
+    """File for concurrent reads at any offset; it is closed when the last reference is gone.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -633,10 +635,10 @@ class PlacedFile:
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def read_at(self, start: int, count: int) -> bytes:
-        """Read bytes at an offset, fewer at the end of the file.
+        """Read bytes at an offset; fewer at the end of the file.
 
         Raises:
-            OSError: they cannot be read.
+            OSError: the bytes cannot be read.
         """
         data = self._read(count, start)
         while data and len(data) < count:  # one call reads at most 2 GiB
@@ -647,11 +649,11 @@ class PlacedFile:
         return data
 
     def map(self, start: int, count: int) -> memoryview:
-        """Map bytes into memory: they are read when touched; changes stay private.
+        """Map bytes into memory: they are read on access, and changes stay private.
 
         Raises:
-            OSError: they cannot be mapped.
-            ValueError: the file ends before them.
+            OSError: the bytes cannot be mapped.
+            ValueError: the file is too short.
         """
         before = start % mmap.ALLOCATIONGRANULARITY
         mapped = mmap.mmap(self._descriptor, before + count, access=mmap.ACCESS_COPY, offset=start - before)
@@ -665,7 +667,7 @@ class PlacedFile:
             return os.read(self._descriptor, count)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # A default argument, since globals may be gone when the interpreter exits.
+        # `close` is a default argument, since globals may be gone when the interpreter exits.
         descriptor: int | None = getattr(self, "_descriptor", None)
         if descriptor is not None:
             close(descriptor)
@@ -675,18 +677,18 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
     """Open a file for reading.
 
     Args:
-        path: of the file.
-        buffering: 0 for none.
+        path: path of the file.
+        buffering: buffering policy, as for `open`; 0 for none.
 
     Raises:
-        OSError: it is missing, or cannot be opened.
+        OSError: the file is missing, or cannot be opened.
     """
     source: io.BufferedReader = _open(path, "rb", buffering=buffering)
     return source
 
 
 def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
-    """Return the system's message, plus the range of the first unreadable bytes, if any.
+    """Format the system's message, plus the range of the first unreadable bytes, if any.
 
     >>> reason_at(os.devnull, OSError(5, "Input/output error"))
     'Input/output error'
@@ -703,21 +705,21 @@ def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
 
 
 class ReadAround(io.RawIOBase):
-    """A file whose unreadable bytes are replaced by zeros.
+    """File that replaces unreadable bytes by zeros.
 
     >>> with ReadAround(os.devnull) as file:
     ...     file.read(), file.unreadable
     (b'', [])
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Attributes:
-        size: in bytes.
+        size: size in bytes.
         unreadable: ranges of the unreadable bytes, in blocks of 64 KiB, in the order of reading.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -733,7 +735,7 @@ class ReadAround(io.RawIOBase):
         block = start // _BLOCK * _BLOCK
         stop = min(self.size, block + _BLOCK)
         view = memoryview(buffer).cast("B")[: max(0, stop - start)]
-        if block not in self._bad:  # a retry takes a disk seconds
+        if block not in self._bad:  # a failing disk retries for seconds
             try:
                 self._file.seek(start)
                 count: int = self._file.readinto(view)
@@ -768,27 +770,27 @@ class ReadAround(io.RawIOBase):
         return True
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
         super().close()
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-# Clocks of files advance in ticks of 4 ms or more: a file may change twice in one. A second is safely longer.
+# File timestamps advance in ticks of 4 ms or more, and a file may change twice in a tick. A second is safely longer.
 _SETTLED_NS = 1_000_000_000
 
 
 @attrs.frozen
 class FileState:
-    """The state of a file: results computed from a file hold as long as its state is equal.
+    """State of a file: results computed from the file are valid as long as the state is equal.
 
-    A program can restore the size and time of modification of a file, but not its time of change.
+    A program can restore the size and modification time of a file, but not its change time.
 
     Attributes:
-        path: of the file.
-        status: its size, times of modification and change in nanoseconds, inode and device.
-        is_settled: True if the last change is old enough that another one would get another time.
+        path: path of the file.
+        status: size, modification and change times in nanoseconds, inode and device.
+        is_settled: True if the last change is so old that another change would get another time.
     """
 
     path: Path
@@ -797,10 +799,10 @@ class FileState:
 
     @classmethod
     def of(cls, path: Path) -> FileState:
-        """Return the state of a file.
+        """Read the state of a file.
 
         Raises:
-            ShardReadError: it is missing, cannot be looked at, or is no regular file.
+            ShardReadError: the file is missing, its status cannot be read, or it is not a regular file.
         """
         try:
             status = path.stat()
@@ -809,14 +811,14 @@ class FileState:
         if not stat.S_ISREG(status.st_mode):
             what = "directory" if stat.S_ISDIR(status.st_mode) else "pipe or a device"
             raise ShardReadError(f"{path}: expected a file, got a {what}", path=path)
-        # Windows calls the time of creation `st_ctime`.
+        # On Windows, `st_ctime` is the creation time.
         changed = status.st_mtime_ns if sys.platform == "win32" else status.st_ctime_ns
         compared = (status.st_size, status.st_mtime_ns, changed, status.st_ino, status.st_dev)
         return cls(path, compared, time.time_ns() - changed > _SETTLED_NS)
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Return a decorator that caches a function of a path by the state of the file, unless that has just changed.
+    """Decorate a function of a path with a cache keyed by the state of the file, unless the file has just changed.
 
     >>> import os, pathlib
     >>> @remember(most=16)
@@ -826,7 +828,7 @@ def remember(most: int) -> Callable[[F], F]:
     True
 
     Args:
-        most: number of results that are kept.
+        most: maximum number of cached results.
     """
 
     def decorate(function: F) -> F:
@@ -844,7 +846,7 @@ def remember(most: int) -> Callable[[F], F]:
     return decorate
 
 
-fcntl: Any  # both are missing on Windows; Any, since their contents differ by system
+fcntl: Any  # missing on Windows; Any, since their contents differ between systems
 resource: Any
 try:
     import fcntl
@@ -852,11 +854,11 @@ try:
 except ImportError:
     fcntl = resource = None
 
-_BINARY = getattr(os, "O_BINARY", 0)  # of Windows
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 def most_open(most: int) -> int:
-    """Return the number of files that may stay open: `most`, or an eighth of the process's limit if that is less."""
+    """Limit a number of open files to an eighth of the limit of the process."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 
@@ -865,27 +867,27 @@ REPLACING = ".replacing-"
 """Infix in the name of a file that is about to replace another one; 16 hex digits follow."""
 
 UNSUPPORTED = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP])
-"""Errors of calls that the system, or the file system, does not support."""
+"""Errors of calls that the system or file system does not support."""
 
-# EPERM also for another user's file (`fs.protected_hardlinks` on Linux), EMLINK for one with too many names.
+# EPERM is also raised for a file of another user (`fs.protected_hardlinks` on Linux), EMLINK for too many links.
 _NOT_LINKABLE = frozenset([errno.EPERM, errno.EACCES, errno.EXDEV, errno.EMLINK, *UNSUPPORTED])
 
 
 def error_at(
     kind: type[DatasetError], doing: str, path: str | os.PathLike[str], error: OSError, advice: str = ""
 ) -> DatasetError:
-    """Return an error of seqrecorder with the message and errno of an OSError.
+    """Build an error of seqrecorder with the message and errno of an OSError.
 
     >>> error = error_at(ShardWriteError, "write shard", "x", OSError(errno.EIO, "Input/output error"))
     >>> str(error), error.errno == errno.EIO
     ("cannot write shard 'x': Input/output error", True)
 
     Args:
-        kind: the class.
-        doing: the failed operation, as in "cannot ...".
-        path: the file or directory.
-        error: from the system.
-        advice: the next step for the user.
+        kind: class of the new error.
+        doing: failed operation, to follow "cannot".
+        path: file or directory.
+        error: error from the system.
+        advice: next step for the user.
 
     Returns:
         The error, to be raised from `error`.
@@ -899,14 +901,14 @@ def error_at(
 
 @contextlib.contextmanager
 def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError of the block into a ShardWriteError that names the file.
+    """Convert an OSError in the block to a ShardWriteError that names the file.
 
     >>> with writing("write shard", "train-00000-of-00001.tfrecord"):
     ...     pass
 
     Args:
-        doing: the operation, as in "cannot ...".
-        path: the file or directory.
+        doing: operation, to follow "cannot".
+        path: file or directory.
 
     Raises:
         ShardWriteError: the block raised an OSError.
@@ -920,13 +922,13 @@ def writing(doing: str, path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def advice_on(number: int | None) -> str:
-    """Return advice on a failed operation, for the end of a message; empty if there is none.
+    """Return advice on a failed operation for the end of a message; empty if there is none.
 
     >>> advice_on(errno.ENOSPC)
     'free some space or write elsewhere'
 
     Args:
-        number: the errno.
+        number: errno of the failure.
     """
     if number in (errno.ENOSPC, errno.EDQUOT):
         return "free some space or write elsewhere"
@@ -950,10 +952,10 @@ def sync_file(path: str | os.PathLike[str]) -> None:
     ...     sync_file(file.name)
 
     Args:
-        path: the file.
+        path: path of the file.
 
     Raises:
-        ShardWriteError: it cannot be opened or synced.
+        ShardWriteError: the file cannot be opened or synced.
     """
     with writing("sync", path), _syncable(path) as descriptor:
         _fsync(descriptor, path)
@@ -967,10 +969,10 @@ def start_sync(path: str | os.PathLike[str]) -> None:
     ...     start_sync(file.name)
 
     Args:
-        path: the file.
+        path: path of the file.
 
     Raises:
-        OSError: it cannot be opened or written. The system may report that only once: the file is lost.
+        OSError: the file cannot be opened or written. The system may report this only once, so the file is lost.
     """
     with _syncable(path) as descriptor:
         call = _call_to_write()
@@ -980,7 +982,7 @@ def start_sync(path: str | os.PathLike[str]) -> None:
 
 @functools.cache
 def _call_to_write() -> Any:
-    """Return `sync_file_range` of Linux, which starts writing without waiting for the disk; None elsewhere."""
+    """Look up `sync_file_range` of Linux, which starts writing without waiting for the disk; return None elsewhere."""
     call = getattr(ctypes.CDLL(None), "sync_file_range", None) if sys.platform == "linux" else None
     if call is not None:
         call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
@@ -989,7 +991,7 @@ def _call_to_write() -> Any:
 
 @contextlib.contextmanager
 def _syncable(path: str | os.PathLike[str]) -> Iterator[int]:
-    # Windows syncs only what is open for writing.
+    # Windows only syncs files that are open for writing.
     descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         yield descriptor
@@ -1003,11 +1005,11 @@ def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = Non
     >>> sync_directory(".")
 
     Args:
-        path: the directory.
-        descriptor: of the directory, even if it was moved; None opens `path`.
+        path: path of the directory.
+        descriptor: descriptor of the directory, which may have been moved; None opens `path`.
 
     Raises:
-        ShardWriteError: it cannot be opened or synced.
+        ShardWriteError: the directory cannot be opened or synced.
     """
     if sys.platform == "win32":
         return  # Windows has no such call
@@ -1016,7 +1018,7 @@ def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = Non
         try:
             _fsync(opened, path)
         except OSError as error:
-            # Some network and user-space file systems cannot sync a directory; they order renames themselves.
+            # Some network and user-space file systems cannot sync a directory, and order renames themselves.
             if error.errno not in UNSUPPORTED:
                 raise
         finally:
@@ -1026,7 +1028,7 @@ def sync_directory(path: str | os.PathLike[str], *, descriptor: int | None = Non
 
 def _fsync(descriptor: int, path: str | os.PathLike[str]) -> None:
     with faults_around("fsync", path):
-        # On macOS fsync leaves the bytes in the cache of the disk.
+        # On macOS, fsync leaves the bytes in the cache of the disk.
         full = getattr(fcntl, "F_FULLFSYNC", None)
         if full is None:
             os.fsync(descriptor)
@@ -1042,7 +1044,7 @@ def sync_tree(root: str | os.PathLike[str]) -> None:
     ...     sync_tree(directory)
 
     Args:
-        root: the directory. Symbolic links in it are not followed.
+        root: root of the tree; symbolic links in it are not followed.
 
     Raises:
         ShardWriteError: an entry cannot be listed, opened or synced.
@@ -1073,11 +1075,11 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     b'{}'
 
     Args:
-        path: the file.
-        data: all of its bytes.
+        path: path of the file.
+        data: contents of the file.
 
     Raises:
-        ShardWriteError: it could not be written.
+        ShardWriteError: the file could not be written.
     """
     path = Path(path)
     with writing(f"write {len(data):,} bytes to", path):
@@ -1091,7 +1093,7 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Hard-link a file that never changes; copy it where that is not possible.
+    """Hard-link a file that never changes; copy it if links are not possible.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1101,11 +1103,11 @@ def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) ->
     b'{}'
 
     Args:
-        source: the file.
-        target: its second name, which must not exist.
+        source: path of the file.
+        target: second path, which must not exist.
 
     Raises:
-        ShardWriteError: it can be neither linked nor copied.
+        ShardWriteError: the file can be neither linked nor copied.
     """
     with writing("take over", target), faults_around("link", target):
         try:
@@ -1126,7 +1128,7 @@ def replace_file(
 ) -> None:
     """Replace or create a file atomically: readers, and a crash, see either the old bytes or the new ones.
 
-    The new file keeps the mode of the old one, and its owner where permitted. In a published dataset, call it inside
+    The new file keeps the mode of the old one, and its owner where permitted. For a published dataset, call this inside
     `exclusive`.
 
     >>> import tempfile
@@ -1136,15 +1138,15 @@ def replace_file(
     b'{}'
 
     Args:
-        path: the file.
-        data: all of its new bytes.
-        ready: called with the new file once it is synced, before it replaces the old one. If it raises, the old file
-            stays.
-        descriptor: of the file's directory, even if that was moved; None finds it by `path`.
-        like: name of a file beside it, the model for mode and owner if there is no old file.
+        path: path of the file.
+        data: new contents.
+        ready: function called with the new file once it is synced, before it replaces the old one. If it raises, the
+            old file stays.
+        descriptor: descriptor of the file's directory, which may have been moved; None finds it by `path`.
+        like: name of a file in the same directory that is the model for mode and owner if there is no old file.
 
     Raises:
-        ShardWriteError: it could not be written; the old file stays.
+        ShardWriteError: the file could not be written; the old file stays.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}{REPLACING}{secrets.token_hex(8)}")
@@ -1174,10 +1176,10 @@ def replace_file(
 
 @contextlib.contextmanager
 def replaced_file(path: Any) -> Iterator[Path]:
-    """Yield a temporary path, whose file replaces another one once the block ends.
+    """Yield a temporary path; its file replaces `path` when the block ends.
 
     Args:
-        path: of the file to create or replace.
+        path: path of the file to create or replace.
 
     Raises:
         ShardWriteError: the disk is full, or failed; the old file stays.
@@ -1193,11 +1195,11 @@ def replaced_file(path: Any) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-_PIECE = 1 << 20  # bytes read at once: larger buffers gain nothing, since hashing is the limit
+_PIECE = 1 << 20  # bytes read at a time: larger buffers gain nothing, since hashing is the bottleneck
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Add the SHA-256 of a JSON document, independent of its layout, as its last item.
+    """Append the SHA-256 of a JSON document, independent of its whitespace, as its last item.
 
     >>> sealed({"a": 1})["sha256"][:8]
     'f9d86028'
@@ -1207,10 +1209,10 @@ def sealed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(document: Any) -> dict[str, Any]:
-    """Check the seal of a document, and return the document without it.
+    """Check the seal of a document; return the document without the seal.
 
     Raises:
-        ValueError: it is not sealed, or has changed.
+        ValueError: the document is not sealed, or has changed.
     """
     if isinstance(document, dict) and "sha256" in document:
         contents = {name: value for name, value in document.items() if name != "sha256"}
@@ -1220,10 +1222,10 @@ def unsealed(document: Any) -> dict[str, Any]:
 
 
 class FileDigest:
-    """SHA-256 of a growing file: a thread hashes, pass by pass, the bytes appended since the last one.
+    """SHA-256 of a growing file, computed in passes by a thread, each over the bytes appended since the last pass.
 
-    The bytes are read back, so that the digest covers what other readers get. Each pass also starts the sync to the
-    disk; a failure there, which the system reports only once, is kept for the writer.
+    The bytes are read back from the file, so the digest covers what other readers get. Each pass also starts the sync
+    to the disk. The system reports a failed sync only once, so the error is stored for the writer.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
@@ -1237,8 +1239,8 @@ class FileDigest:
     'd2ee4703'
 
     Args:
-        path: the file.
-        step: bytes between two passes, each of which starts a thread.
+        path: path of the file.
+        step: bytes between two passes; each pass starts a thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, step: int = 8 << 20) -> None:
@@ -1249,7 +1251,7 @@ class FileDigest:
         self._failure: OSError | None = None
 
     def follow(self, written: int) -> None:
-        """Start a pass if enough bytes were written and the last pass is over.
+        """Start a pass if enough bytes were written, and the last pass has ended.
 
         Args:
             written: approximate number of bytes written so far.
@@ -1262,7 +1264,7 @@ class FileDigest:
             return
         self._followed = written
         thread = threading.Thread(target=self._pass, name="seqrecorder-digest", daemon=True)
-        with contextlib.suppress(RuntimeError):  # at exit no thread starts: `finish` does it all
+        with contextlib.suppress(RuntimeError):  # no thread can start at exit, so `finish` hashes the rest
             thread.start()
             self._thread = thread
 
@@ -1271,7 +1273,7 @@ class FileDigest:
             self._read_on()
         try:
             start_sync(self._path)
-        except FileNotFoundError:  # `finish` raises that as well
+        except FileNotFoundError:  # `finish` raises it as well
             return
         except OSError as error:
             self._failure = error
@@ -1290,10 +1292,10 @@ class FileDigest:
                 raise self._failure
 
     def finish(self) -> str:
-        """Hash the rest of the file, which is complete now, and return the 64 hexadecimal digits.
+        """Hash the rest of the complete file; return 64 hexadecimal digits.
 
         Raises:
-            ShardReadError: it is missing or cannot be read.
+            ShardReadError: the file is missing or cannot be read.
             ShardWriteError: earlier bytes did not reach the disk.
         """
         self.wait()
@@ -1313,20 +1315,20 @@ class FileDigest:
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """Compute the SHA-256 of a file in hexadecimal, reading it in pieces.
+    """Compute the SHA-256 of a file in hexadecimal; the file is read in pieces.
 
     >>> import os
     >>> sha256(os.devnull)[:8]
     'e3b0c442'
 
     Args:
-        path: the file.
+        path: path of the file.
 
     Returns:
         64 hexadecimal digits.
 
     Raises:
-        ShardReadError: it is missing or cannot be read.
+        ShardReadError: the file is missing or cannot be read.
     """
     return FileDigest(path).finish()
 
@@ -1335,12 +1337,12 @@ _OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open
 
 
 def open_text(path: Path) -> IO[str]:
-    """Create a text file in UTF-8, compressed as its suffix says."""
+    """Create a text file in UTF-8, with the compression that its suffix selects."""
     return io.TextIOWrapper(open_packed(path, "wb"), encoding="utf-8", newline="\n", write_through=False)
 
 
 def open_packed(path: Path, mode: str) -> Any:
-    """Open a file as `open` does, packed as its suffix says; `mode` is `rb` or `wb`."""
+    """Open a file like `open`, with the compression that its suffix selects; `mode` is `rb` or `wb`."""
     ending = path.suffix.lower()
     if ending == ".zst":
         try:

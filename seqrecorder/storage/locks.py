@@ -1,7 +1,7 @@
 """Locks on datasets, and file operations in a locked directory.
 
-A lock is an flock on the directory itself: the system releases it when the process dies, so it tells a live writer
-from the remains of a killed one, and it survives a rename of the directory.
+A lock is an flock on the directory itself. The system releases it when the process dies, so it distinguishes a live
+writer from the remains of a killed one; and it survives a rename of the directory.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ _LEFT_OF_REPLACING = re.compile(re.escape(REPLACING).join([r"\..+", "[0-9a-f]{16
 
 @attrs.frozen
 class Held:
-    """A dataset's directory that is locked against other writers.
+    """Directory of a dataset, locked against other writers.
 
-    Names are looked up in the locked directory, even if its path leads to another one by now; on Windows, at its path.
-    No symbolic link is followed.
+    Names are looked up in the locked directory, even if another one is at its path by now; on Windows, by path.
+    Symbolic links are not followed.
 
     >>> with exclusive(".") as held:
     ...     held.read("no such file") is None
     True
 
     Attributes:
-        path: at the time of locking, for messages.
-        descriptor: of the directory; None on Windows.
+        path: path at the time of locking, for messages.
+        descriptor: descriptor of the directory; None on Windows.
     """
 
     path: Path
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """List a directory, as a kind by name; empty if there is no such directory."""
+        """List a directory as a mapping of name to kind; empty if the directory does not exist."""
         try:
             with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
                 return {entry.name: _kind(entry) for entry in entries}
@@ -75,10 +75,10 @@ class Held:
         return True
 
     def read(self, relative: str, size: int = -1) -> bytes | None:
-        """Read a file, at most `size` bytes of it; None if it does not exist.
+        """Read a file, up to `size` bytes; return None if it does not exist.
 
         Raises:
-            DatasetError: it exists and cannot be read.
+            DatasetError: the file exists, but cannot be read.
         """
         try:
             with self._named(relative) as (name, at), os.fdopen(os.open(name, _READING, dir_fd=at), "rb") as file:
@@ -92,7 +92,7 @@ class Held:
         """Make a directory.
 
         Raises:
-            ShardWriteError: it cannot be created, or exists already.
+            ShardWriteError: the directory cannot be created, or exists already.
         """
         path = self.path / relative
         with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("mkdir", path):
@@ -102,22 +102,22 @@ class Held:
         """Move a file into the directory, under a free name.
 
         Raises:
-            ShardWriteError: it cannot be moved.
+            ShardWriteError: the file cannot be moved.
         """
         path = self.path / relative
         with writing("add to dataset", path), self._named(relative) as (name, at), faults_around("rename", path):
             os.replace(source, name, dst_dir_fd=at)
 
     def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
-        """Replace a file of the directory itself, or create it, as `replace_file` does.
+        """Replace or create a file at the top level of the directory, as `replace_file` does.
 
         Raises:
-            ShardWriteError: it could not be written; the old file stays.
+            ShardWriteError: the file could not be written; the old file stays.
         """
         replace_file(self.path / name, data, descriptor=self.descriptor, like=like)
 
     def remove(self, paths: Iterable[str], directories: Iterable[str] = ()) -> list[str]:
-        """Remove files, and the directories that become empty; return the files that could not be removed."""
+        """Remove files, and directories that become empty; return the files that could not be removed."""
         waiting, left = deque(sorted(paths)), []
         parents = {path.rpartition("/")[0] for path in waiting}
         parents |= {path.rpartition("/")[0] for path in parents}.union(directories)
@@ -146,7 +146,7 @@ class Held:
         """Wait until the names in a directory are on the disk.
 
         Raises:
-            ShardWriteError: it cannot be opened or synced.
+            ShardWriteError: the directory cannot be opened or synced.
         """
         path = self.path / relative
         with writing("sync directory", path), self._opened(_components(relative)) as directory:
@@ -159,7 +159,7 @@ class Held:
 
     @contextlib.contextmanager
     def _named(self, relative: str) -> Iterator[tuple[str, int | None]]:
-        """Yield the last name of a path, and a descriptor of its directory; on Windows a path, and None."""
+        """Yield the last component of a path and a descriptor of its directory; on Windows, the path and None."""
         *parents, name = _components(relative)
         with self._opened(parents) as directory:
             if isinstance(directory, int):
@@ -169,14 +169,14 @@ class Held:
 
     @contextlib.contextmanager
     def _opened(self, names: Sequence[str]) -> Iterator[int | Path]:
-        """Yield a descriptor of a directory inside this one; on Windows its path."""
+        """Yield a descriptor of a directory inside this one; on Windows, its path."""
         if self.descriptor is None:
             directory = self.path.joinpath(*names)
             if names and directory.is_symlink():
                 raise NotADirectoryError(errno.ENOTDIR, "a symbolic link", str(directory))
             yield directory
             return
-        # Opened anew, since a duplicate would share the position of a listing.
+        # Open it again, since a duplicated descriptor would share the position of a listing.
         opened = os.open(".", _DIRECTORY, dir_fd=self.descriptor)
         try:
             for part in names:
@@ -208,22 +208,22 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> Iterator[Held]:
     """Lock an existing dataset for append or overwrite in place; wait until the lock is free.
 
-    `Staging.publish` locks by itself if it overwrites, so do not call it inside the block. If the system or the file
-    system has no locks, there is no protection.
+    Do not call `Staging.publish` inside the block, since it takes the lock itself to overwrite. Without locks in the
+    operating system or file system, there is no protection.
 
     >>> with exclusive(".") as held:
     ...     held.path
     PosixPath('.')
 
     Args:
-        directory: the dataset.
-        outer: yielded by an outer block for the same dataset, and reused; None if there is no outer block.
+        directory: directory of the dataset.
+        outer: result of an outer block for the same dataset, which is reused; None without an outer block.
 
     Yields:
-        The directory.
+        The locked directory.
 
     Raises:
-        DatasetNotFoundError: there is no such directory.
+        DatasetNotFoundError: the directory does not exist.
     """
     if outer is not None:
         yield outer
@@ -235,7 +235,7 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
     descriptor, is_locked = _lock_published(directory)
     locked = Held(directory, descriptor)
     try:
-        # Nobody else replaces files here now, so temporary files are the remains of a killed process.
+        # No other process replaces files here now, so temporary files are the remains of a killed process.
         for name in locked.entries():
             if is_locked and _LEFT_OF_REPLACING.fullmatch(name):
                 locked.remove([name])
@@ -246,7 +246,7 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
 
 
 def _lock_published(directory: Path) -> tuple[int | None, bool]:
-    """Lock a published directory: return a descriptor (None on Windows), and whether it holds a lock."""
+    """Lock a published directory; return a descriptor (None on Windows), and whether it holds a lock."""
     while True:
         descriptor = None
         try:
@@ -259,7 +259,7 @@ def _lock_published(directory: Path) -> tuple[int | None, bool]:
                 raise
             kind = DatasetNotFoundError if error.errno in (errno.ENOENT, errno.ENOTDIR) else DatasetError
             raise error_at(kind, "lock dataset", directory, error) from error
-        # While we waited, an overwrite may have put another directory in its place.
+        # During the wait, an overwrite may have put another directory in its place.
         if descriptor is not None and is_at(descriptor, directory):
             return descriptor, True
         unlock(descriptor)
@@ -271,15 +271,15 @@ def lock(directory: Path, *, wait: bool) -> int | None:
     """Take the lock of a directory.
 
     Args:
-        directory: the directory.
-        wait: wait until the lock is free.
+        directory: path of the directory.
+        wait: whether to wait until the lock is free.
 
     Returns:
         A descriptor that holds the lock, for `unlock`; None if there are no locks.
 
     Raises:
         BlockingIOError: the lock is taken, and `wait` is False.
-        OSError: it is missing, or not a directory.
+        OSError: the directory is missing, or is not a directory.
     """
     if fcntl is None:
         directory.stat()  # a missing directory is an error on every system
@@ -296,7 +296,7 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Release a lock of `lock`, ignoring errors, since the directory may be published by now."""
+    """Release a lock from `lock`; errors are ignored, since the directory may be published by now."""
     if descriptor is None:
         return
     try:
@@ -313,10 +313,10 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
     """Create a directory and lock it, so that `remove_abandoned` leaves it alone.
 
     Args:
-        new: creates a directory and returns its path.
+        new: function that creates a directory and returns its path.
 
     Returns:
-        The directory, and the descriptor of `lock`.
+        The directory, and the descriptor from `lock`.
     """
     while True:
         directory = new()
@@ -324,14 +324,14 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
             with faults_around("lock", directory):
                 descriptor = lock(directory, wait=False)
         except (FileNotFoundError, BlockingIOError):
-            continue  # taken for abandoned just before it was locked
+            continue  # another process removed it as abandoned just before it was locked
         if descriptor is None or is_at(descriptor, directory):
             return directory, descriptor
         unlock(descriptor)
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
-    """Remove a directory whose owner was killed, which shows in a free lock; without locks, do nothing."""
+    """Remove a directory if its lock is free, since its owner was killed; without locks, do nothing."""
     try:
         descriptor = lock(directory, wait=False)
     except OSError:
@@ -345,7 +345,7 @@ def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
 
 
 def is_at(directory: int | os.stat_result, path: Path) -> bool:
-    """Check whether a path leads to a directory, given by descriptor or status."""
+    """Check whether a path leads to the directory with this descriptor or status."""
     try:
         status = os.fstat(directory) if isinstance(directory, int) else directory
         return os.path.samestat(status, path.lstat())

@@ -1,7 +1,7 @@
 """Object stores and other remote places, by URL, through fsspec.
 
-A place has named objects. Each is written atomically; there is no rename. One object, the manifest, is replaced only if
-it is unchanged since it was read. Every request passes fault points, as file operations do, so that tests can make it
+A place has named objects, which are written atomically and never renamed. One object, the manifest, is replaced only if
+it is unchanged since it was read. Like file operations, every request passes fault points, so that tests can make it
 fail before or after it takes effect.
 """
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_PUBLISHING = threading.Lock()  # for stores without conditional writes: excludes at least the threads of a process
+_PUBLISHING = threading.Lock()  # for stores without conditional writes: at least excludes other threads of the process
 _VERSIONS = ("generation", "ETag", "etag")
 _TIMES = ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
 
 
 @attrs.frozen
 class Item:
-    """An object of a place.
+    """Properties of an object.
 
     Attributes:
-        bytes: its size.
-        modified: time of writing; None if the store does not report it.
+        bytes: size in bytes.
+        modified: time of the last write; None if the store does not report it.
     """
 
     bytes: int
@@ -46,21 +46,21 @@ class Item:
 
 @attrs.frozen
 class Place:
-    """The objects under a URL.
+    """Objects under a URL.
 
     >>> place = Place.of("memory://doctest-of-place")
     >>> place.put("manifest.json", b"{}", expected=None)
     True
     >>> place.read("manifest.json"), list(place.items())
     (b'{}', ['manifest.json'])
-    >>> place.put("manifest.json", b"[]", expected=None)  # somebody was faster
+    >>> place.put("manifest.json", b"[]", expected=None)  # another writer was faster
     False
     >>> place.remove(["manifest.json"])
 
     Attributes:
-        url: without a trailing slash.
-        files: the file system of fsspec.
-        root: the path in it.
+        url: URL without a trailing slash.
+        files: fsspec file system.
+        root: path in the file system.
     """
 
     url: str
@@ -69,10 +69,10 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Return the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
+        """Build the place of a URL, which need not exist; for the URL of a manifest, take its dataset.
 
         Raises:
-            OptionError: fsspec does not know the scheme, or a package for it is not installed.
+            OptionError: fsspec does not know the scheme, or the package for it is not installed.
         """
         plain = url.rstrip("/").removesuffix(f"/{MANIFEST}").rstrip("/")
         try:
@@ -81,7 +81,7 @@ class Place:
             raise OptionError(f"{url!r}: URLs need fsspec: pip install fsspec, and s3fs, gcsfs or adlfs") from None
         try:
             files, root = url_to_fs(plain)
-        except Exception as error:  # clients of stores raise their own errors here as well
+        except Exception as error:  # store clients raise their own kinds of errors here as well
             raise OptionError(f"{url!r}: cannot be opened: {error}") from error
         if not plain.partition("://")[2].strip("/"):
             raise OptionError(f"{url!r}: expected the URL of a dataset, got a bucket or root; append a name")
@@ -91,18 +91,18 @@ class Place:
         return self.url
 
     def is_same(self, other: Place) -> bool:
-        """Check whether two URLs name one place: one store may have several schemes."""
+        """Check whether two URLs name the same place; a store may have several schemes."""
         return (type(self.files), self.root) == (type(other.files), other.root)
 
     def at(self, name: str) -> str:
-        """Return the URL of an object, for messages."""
+        """Build the URL of an object, for messages."""
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """List the objects by name; some stores list a new object only after a delay.
+        """List the objects as a mapping of name to properties; some stores list a new object only after a delay.
 
         Raises:
-            DatasetError: it cannot be listed.
+            DatasetError: the place cannot be listed.
         """
         with self._asking("list", "", DatasetError, "list"):
             self.files.invalidate_cache()
@@ -114,10 +114,10 @@ class Place:
         return {path[skipped:]: Item(int(info["size"] or 0), _modified(info)) for path, info in infos.items()}
 
     def read(self, name: str) -> bytes | None:
-        """Read an object; None if there is none.
+        """Read an object; return None if it does not exist.
 
         Raises:
-            DatasetError: it cannot be read.
+            DatasetError: the object cannot be read.
         """
         with self._asking("get", name, DatasetError, "read"):
             try:
@@ -127,7 +127,7 @@ class Place:
         return data
 
     def size(self, name: str) -> int | None:
-        """Return the size of an object, without a listing; None if there is none.
+        """Request the size of an object, without a listing; return None if it does not exist.
 
         Raises:
             DatasetError: the request failed.
@@ -136,7 +136,7 @@ class Place:
         return None if info is None else int(info["size"])
 
     def version(self, name: str) -> str | None:
-        """Return the version of an object, for `put`; None if there is none.
+        """Request the version of an object, for `put`; return None if it does not exist.
 
         Raises:
             DatasetError: the request failed.
@@ -151,7 +151,7 @@ class Place:
         """Download an object to a file, which may be incomplete after an error.
 
         Raises:
-            ShardReadError: there is none, or it cannot be read.
+            ShardReadError: the object does not exist, or cannot be read.
         """
         with self._asking("get", name, ShardReadError, "read"):
             self.files.get_file(self._path(name), str(target))
@@ -160,7 +160,7 @@ class Place:
         """Upload a file as an object.
 
         Raises:
-            ShardWriteError: it cannot be written; it may exist all the same, if only the response was lost.
+            ShardWriteError: the upload failed; the object may exist nevertheless, if only the response was lost.
         """
         with self._asking("put", name, ShardWriteError, "write"):
             self.files.put_file(str(source), self._path(name))
@@ -168,17 +168,17 @@ class Place:
     def put(self, name: str, data: bytes, *, expected: str | None) -> bool:
         """Write an object if its version is unchanged; return False if another writer has changed it.
 
-        S3 and Google's store check that themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`), also between
-        machines. Elsewhere a new object is created exclusively if fsspec supports it, and the version of an old one
-        is checked just before.
+        S3 and Google Cloud Storage check the version themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`),
+        also between machines. Elsewhere, a new object is created exclusively if fsspec supports it, and the version of
+        an old object is checked just before the write.
 
         Args:
-            name: of the object.
-            data: all of its bytes.
-            expected: the version that `version` returned; None if there was no object.
+            name: name of the object.
+            data: contents of the object.
+            expected: version from `version`; None if the object did not exist.
 
         Raises:
-            ShardWriteError: it cannot be written, or the outcome is unknown.
+            ShardWriteError: the object cannot be written, or the outcome is unknown.
         """
         path = self._path(name)
         with _PUBLISHING:
@@ -188,7 +188,7 @@ class Place:
                 with self._asking("put", name, ShardWriteError, "write"):
                     self._write_where(path, data, expected)
             except ShardWriteError:
-                # The response may be lost, or be that to a retry of the client after a success: so read the object.
+                # The response may be lost, or belong to a retry by the client after a success, so read the object.
                 if self.read(name) == data:
                     return True
                 if self.version(name) != expected:
@@ -197,7 +197,7 @@ class Place:
         return True
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; missing ones are ignored.
+        """Remove objects; ignore missing ones.
 
         Raises:
             DatasetError: an object cannot be removed.
@@ -207,7 +207,7 @@ class Place:
                 self.files.rm_file(self._path(name))
 
     def _write_where(self, path: str, data: bytes, expected: str | None) -> None:
-        """Write an object, with the store's own condition if it has one."""
+        """Write an object, with the store's own conditional write if it has one."""
         protocol = self.files.protocol
         protocols = [protocol] if isinstance(protocol, str) else protocol
         if "s3" in protocols:
@@ -220,7 +220,7 @@ class Place:
             self.files.pipe_file(path, data)
 
     def _write_at_generation(self, path: str, data: bytes, generation: str) -> None:
-        """Write an object of Google's store at a generation; gcsfs itself only supports exclusive creation."""
+        """Write an object of Google Cloud Storage if its generation matches; gcsfs only supports exclusive creation."""
         bucket, name, _ = self.files.split_path(path)
         seam = secrets.token_hex(16)
         head = f"--{seam}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps({'name': name})}\r\n"
@@ -249,14 +249,14 @@ class Place:
 
     @contextlib.contextmanager
     def _asking(self, operation: str, name: str, kind: type[DatasetError], doing: str) -> Iterator[None]:
-        """Put fault points around an operation, and name the object in any error."""
+        """Pass fault points around an operation, and name the object in any error."""
         where = self.at(name) if name else self.url
         try:
             with faults_around(operation, where):
                 yield
         except DatasetError:
             raise
-        except Exception as error:  # clients of stores raise their own errors
+        except Exception as error:  # store clients raise their own kinds of errors
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise kind(f"cannot {doing} {where}: {reason}", path=where) from error
 

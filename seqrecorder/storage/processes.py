@@ -1,6 +1,6 @@
-"""Threads and processes: work ahead and shared work, signals and forks, scratch directories, progress bars.
+"""Threads and processes: prefetching, parallel maps, signals and forks, scratch directories, progress bars.
 
-Processes that share work import seqrecorder alone, never the main script.
+Worker processes import only seqrecorder, never the main script.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def cores() -> int:
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[R]:
-    """Submit work on an item to a pool; do it at once if the pool is shut down.
+    """Submit work on an item to a pool; do the work immediately if the pool is shut down.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> with ThreadPoolExecutor(1) as pool:
     ...     submit(pool, abs, -1).result()
     1
 
-    Once the main thread has ended, Python starts no thread: other threads and `atexit` handlers then do the work
+    Once the main thread has ended, Python starts no more threads; other threads and `atexit` handlers then do the work
     themselves.
     """
     try:
@@ -65,7 +65,7 @@ def submit(pool: ThreadPoolExecutor, work: Callable[[T], R], item: T) -> Future[
 
 
 def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
-    """Process an item at once, and return a finished future.
+    """Process an item immediately; return a finished future.
 
     >>> worked_on(abs, -1).result()
     1
@@ -103,15 +103,15 @@ def ahead(
     [(1, 1), (-2, 2)]
 
     Args:
-        work: the function, called in threads; it is faster only if most of it releases the GIL.
-        items: read in this thread, one item ahead per thread. An error of the iterator is raised after the items
+        work: function to call in threads; worthwhile only if most of it releases the GIL.
+        items: items, which this thread reads, one ahead per thread. An error of the iterator is raised after the items
             before it.
-        threads: their number; 0 processes each item on demand. None means one per core.
-        size: returns the bytes of an item, to bound the memory of the items in flight; a large item is processed on
-            demand.
+        threads: number of threads; 0 processes each item on demand. None starts one per core.
+        size: function that returns the bytes of an item, to bound the memory of the items in flight; a large item is
+            processed on demand.
 
     Returns:
-        An iterator; closing it early waits for running work.
+        An iterator of pairs; closing it early waits for running work.
     """
     threads = cores() if threads is None else threads
     waiting: collections.deque[tuple[T, Future[R]]] = collections.deque()
@@ -138,7 +138,7 @@ def ahead(
                 if alone:
                     sizes.clear()
                     yield item, worked_on(work, item)
-                del item  # free it before the next one is read
+                del item  # free the item before the next one is read
             while waiting:
                 yield waiting.popleft()
         finally:
@@ -154,10 +154,10 @@ class Progress:
         show: True forces the bar, False silences it; None shows it when tqdm is installed and stderr is a terminal, or
             the output of a notebook.
         label: name of the task.
-        unit: of the count.
+        unit: unit of the count.
 
     Raises:
-        OptionError: `show` is none of the three, or True without tqdm.
+        OptionError: `show` is not a bool or None, or is True without tqdm.
     """
 
     def __init__(self, show: bool | None, label: str, unit: str = "records") -> None:  # noqa: FBT001 - see `sr.write`
@@ -168,18 +168,18 @@ class Progress:
             raise OptionError("progress=True needs tqdm: pip install tqdm")
         self._bar: Any = None
         self._lock = threading.Lock()
-        stream: Any = sys.stderr  # a program without a console has none at all
+        stream: Any = sys.stderr  # stderr is None in a program without a console
         usable = stream is not None and not stream.closed
         if stream is not None and usable and show is None:
             show = stream.isatty() or type(stream).__module__.startswith("ipykernel.")
         if installed and usable and show:
-            from tqdm.auto import tqdm  # a widget in notebooks
+            from tqdm.auto import tqdm  # notebooks show a widget
 
             with contextlib.suppress(OSError, ValueError):
                 self._bar = tqdm(desc=label, unit=f" {unit}", file=sys.stderr)
 
     def expect(self, count: int) -> None:
-        """Raise the expected total by `count`."""
+        """Increase the expected total by `count`."""
 
         def draw(bar: Any) -> None:
             bar.total = (bar.total or 0) + count
@@ -192,7 +192,7 @@ class Progress:
         self._draw(lambda bar: bar.update(count - bar.n))
 
     def advance(self, count: int) -> None:
-        """Add to the count of finished records, from any thread."""
+        """Add to the count of finished records; thread-safe."""
         with self._lock:
             self._draw(lambda bar: bar.update(count))
 
@@ -211,14 +211,14 @@ class Progress:
 
 # Processes that share work --------------------------------------------------------------------------------
 
-_WORTH_SECONDS = 2.0  # of work that is left for one process: to start another takes 0.4 s of a core
+_WORTH_SECONDS = 2.0  # remaining work that is worth processes: starting one takes 0.4 s of a core
 
 _LOOK_SECONDS = 0.5  # interval at which a child checks whether its parent is alive
 _END_SECONDS = 10  # time for a child to end by itself before it is killed
-_PIPE_BYTES = 1 << 20  # the limit of Linux for unprivileged processes; its default is a sixteenth
+_PIPE_BYTES = 1 << 20  # limit of Linux for unprivileged processes, 16 times the default
 
-# An interrupt reaches the whole group of processes: children ignore it, and the parent ends them. What code of the user
-# or a library prints goes to stderr, since answers leave by stdout.
+# An interrupt reaches the whole process group, so children ignore it, and the parent ends them. Output that user code
+# or a library prints goes to stderr, since answers are sent through stdout.
 _PROGRAM = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -232,21 +232,21 @@ serve(items, answers, int(sys.argv[1]))
 
 
 def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[T, Future[R]], None, None]:
-    """Map a function over items in order; once it is clear that much is left, in processes. Yield items and futures.
+    """Map a function over items in order, in processes if much work remains; yield items and futures.
 
-    Close it (`contextlib.closing`) to end the processes at once, whatever they are doing.
+    Close the generator (`contextlib.closing`) to kill the processes immediately, even while they work.
 
     Args:
-        work: a function of a module of this package, or a `functools.partial` of one, which can be pickled.
-        items: of about the same size each, which are pickled, as results are.
+        work: function in a module of this package, or a `functools.partial` of one that can be pickled.
+        items: items of about equal size; items and results are pickled.
 
     Raises:
-        SourceError: in a future, a process ended; its exit code is named.
+        SourceError: in a future: a process ended; the message has its exit code.
     """
     begun = time.perf_counter()
     for done, item in enumerate(items):
         left, seconds = len(items) - done, time.perf_counter() - begun
-        # An interpreter inside of another program has no executable of its own.
+        # An interpreter embedded in another program has no executable of its own.
         if done and left > 1 and left * seconds / done > _WORTH_SECONDS and cores() > 1 and sys.executable:
             yield from _shared(work, items[done:], min(cores(), left))
             return
@@ -285,7 +285,7 @@ class ChildTraceback(Exception):  # noqa: N818 - the cause of an error, never ra
 
 
 class Child:
-    """A process that calls functions for this one, and ends with it. It imports seqrecorder, not the main script."""
+    """Worker process that ends with this process, and imports seqrecorder, but not the main script."""
 
     def __init__(self) -> None:
         command = spawn.get_command_line()
@@ -295,15 +295,15 @@ class Child:
         self._answers = cast("IO[bytes]", process.stdout)
         self._work: Any = None
         for pipe in (self._items, self._answers):
-            with contextlib.suppress(AttributeError, OSError):  # other systems, or too many pipes
+            with contextlib.suppress(AttributeError, OSError):  # not on Linux, or too many pipes
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def ask(self, work: Callable[[T], R], item: T) -> R:
         """Call a function with an item in the child; return its result, or raise its error.
 
         Args:
-            work: a function of a module, or a `functools.partial` of one; sent once if it stays the same.
-            item: its argument, which is pickled.
+            work: function in a module, or a `functools.partial` of one; sent only if it changes.
+            item: argument of the function, which is pickled.
 
         Raises:
             SourceError: the process has ended.
@@ -323,8 +323,8 @@ class Child:
         return cast("R", answer)
 
     def let_go(self) -> None:
-        """Let the process end by itself: it gets no more items."""
-        with contextlib.suppress(OSError):  # what was not flushed
+        """Send no more items, so that the process ends by itself."""
+        with contextlib.suppress(OSError):  # the pipe is broken, with bytes still to flush
             self._items.close()
 
     def kill(self) -> None:
@@ -332,7 +332,7 @@ class Child:
         self._process.kill()
 
     def close(self) -> None:
-        """Wait until the process has ended; kill it after a while."""
+        """Wait until the process has ended; kill it after a timeout."""
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -343,7 +343,7 @@ class Child:
 
 
 def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
-    """Answer items in a child until the parent closes the pipe, or is gone.
+    """Process items in a child until the parent closes the pipe, or has ended.
 
     Args:
         items: pipe from the parent.
@@ -368,14 +368,14 @@ def serve(items: IO[bytes], answers: IO[bytes], parent: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process once its parent has ended, whatever it is doing."""
+    """End this process, even while it works, once its parent has ended."""
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return an error that can be pickled: itself, or a `SourceError` with its text."""
+    """Return the error if it can be pickled, else a `SourceError` with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
     except Exception:  # noqa: BLE001 - the class of the error may raise any
@@ -391,15 +391,15 @@ _DESCRIPTORS = ("/proc/self/fd", "/dev/fd")
 
 @contextlib.contextmanager
 def cleanup_when_terminated() -> Iterator[None]:
-    """Turn SIGTERM, which would kill the process at once, into a SystemExit, so that cleanup runs.
+    """Convert SIGTERM, which would kill the process immediately, to a SystemExit, so that cleanup runs.
 
-    Only in the main thread, and only if the program has no handler of its own.
+    This has an effect only in the main thread, and only if the program has no handler of its own.
 
     >>> with cleanup_when_terminated():
     ...     pass
 
     Raises:
-        SystemExit: on SIGTERM; the code is 128 plus its number, as in shells.
+        SystemExit: SIGTERM arrived; the code is 128 plus the signal number, as in shells.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -409,7 +409,7 @@ def cleanup_when_terminated() -> Iterator[None]:
 
     def leave(number: int, frame: FrameType | None) -> None:
         del frame
-        if process != os.getpid():  # a forked child has nothing to clean up
+        if process != os.getpid():  # a forked child must not clean up
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         raise SystemExit(128 + number)
@@ -423,9 +423,9 @@ def cleanup_when_terminated() -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_from_children(directory: Path) -> Iterator[None]:
-    """Keep processes forked inside the block from writing to open files of a directory, and from holding its lock.
+    """Prevent processes forked inside the block from writing to open files in a directory, and from holding its lock.
 
-    Such a child inherits unflushed buffers, and would write them a second time when it exits.
+    A forked child inherits unflushed buffers, and would write them a second time when it exits.
     """
     _directories.add(directory)
     try:
@@ -448,7 +448,7 @@ def _let_go(directory: Path) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     descriptors = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())
     for number in [int(path.name) for path in descriptors.iterdir()]:
-        with contextlib.suppress(OSError):  # the descriptor of the listing itself is closed by now
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself, closed by now
             if _identity(os.fstat(number)) in ours:
                 os.dup2(nowhere, number, inheritable=False)
     os.close(nowhere)
@@ -466,11 +466,11 @@ _PREFIX = "seqrecorder-scratch-"
 
 
 _NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
-"""Names that `mkdtemp` makes with the prefix; other directories of similar names may be a user's data."""
+"""Names that `mkdtemp` creates with the prefix; directories with similar names may belong to the user."""
 
 
 def scratch() -> Path:
-    """Create a directory inside this process's own temporary one.
+    """Create a directory inside the temporary directory of this process.
 
     >>> scratch().is_dir()
     True
@@ -488,7 +488,7 @@ def _of_process(process: int) -> Path:
     directory, descriptor = locked_directory(lambda: Path(tempfile.mkdtemp(prefix=_PREFIX)))
 
     def remove() -> None:
-        if os.getpid() == process:  # else a forked child, whose parent still reads
+        if os.getpid() == process:  # else a forked child, whose parent still reads the files
             shutil.rmtree(directory, ignore_errors=True)
             unlock(descriptor)
 
@@ -499,7 +499,7 @@ def _of_process(process: int) -> Path:
 def _remove_left_over() -> None:
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if not _NAME.fullmatch(path.name):
-            continue  # not created here
+            continue  # not created by this process
         with contextlib.suppress(OSError):  # removed meanwhile
             if not path.is_symlink() and (not hasattr(os, "getuid") or path.stat().st_uid == os.getuid()):
                 remove_abandoned(path, functools.partial(shutil.rmtree, ignore_errors=True))

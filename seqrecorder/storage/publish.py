@@ -1,7 +1,7 @@
 """Atomic publication: a dataset's directory is complete or absent.
 
-Everything is written into a hidden staging directory beside the destination, synced, and published by one rename that
-refuses to replace, or by an exchange of directories if a dataset is overwritten.
+Everything is written to a hidden staging directory beside the destination, synced, and published by one rename that
+never replaces; to overwrite a dataset, the two directories are exchanged.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-# Errors for a directory that cannot be moved or replaced, though its files can: a mount point, a directory of a lower
-# layer of an overlay (in every container image), one in a parent directory of another user.
+# Errors for a directory that cannot be moved or replaced, although its files can: a mount point, a directory in a lower
+# layer of an overlay (as in every container image), or one in a parent directory of another user.
 NOT_REPLACEABLE = frozenset([errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, *UNSUPPORTED])
 
 
 def exchange_now(one: Path, other: Path) -> int:
     """Exchange two directories atomically; return an errno, 0 for success.
 
-    Linux does it by renameat2, macOS by renamex_np, if both are on one file system that can.
+    Linux uses renameat2, macOS renamex_np, if both directories are on one file system that supports it.
     """
     if sys.platform == "win32":
         return errno.ENOSYS
     library = ctypes.CDLL(None, use_errno=True)
-    # In both calls, 2 is the flag to exchange: RENAME_SWAP, and RENAME_EXCHANGE relative to AT_FDCWD.
+    # The flag 2 means exchange in both calls: RENAME_SWAP on macOS, RENAME_EXCHANGE (with AT_FDCWD) on Linux.
     name, here = ("renamex_np", ()) if sys.platform == "darwin" else ("renameat2", (ctypes.c_int(-100),))
     function: Any = getattr(library, name, None)
     if function is None:
@@ -78,14 +78,14 @@ def _label(part: int | str) -> str:
 
 @attrs.frozen(slots=False)
 class PartsDirectory:
-    """The parts of one dataset.
+    """Directory with the parts of one dataset.
 
     >>> PartsDirectory.of("/data/corpus").path.as_posix()
     '/data/corpus.parts'
 
     Attributes:
-        destination: the directory of the dataset that shall be, absolute, symbolic links resolved.
-        only: the part whose attempts count, or the common prefix of several; None for all.
+        destination: absolute path of the future dataset, symbolic links resolved.
+        only: name of the part whose attempts count, or common prefix of several parts; None for all.
     """
 
     destination: Path
@@ -93,46 +93,46 @@ class PartsDirectory:
 
     @classmethod
     def of(cls, destination: str | os.PathLike[str], only: int | str | None = None) -> PartsDirectory:
-        """Return the directory of parts for a destination, resolving its path."""
+        """Build the directory of parts for a destination, and resolve its path."""
         return cls(Path(os.path.realpath(local_path(destination))), only)
 
     @property
     def path(self) -> Path:
-        """The directory, which need not exist."""
+        """Path of the directory, which need not exist."""
         return self.destination.with_name(f"{self.destination.name}.parts")
 
     def new_attempt(self, part: int | str) -> Path:
-        """Return a unique path for another attempt at a part."""
+        """Build a unique path for another attempt at a part."""
         return self.path / f"{_label(part)}{secrets.token_hex(8)}"
 
     @functools.cached_property
     def attempts(self) -> list[tuple[Path, int]]:
-        """The complete attempts with their times of completion, in nanoseconds of the file system's clock.
+        """Complete attempts with their completion times, in nanoseconds of the file system's clock.
 
-        They are listed once, so that one completed later is neither committed nor removed.
+        They are listed once, so that an attempt completed later is neither committed nor removed.
         """
         begin = "" if self.only is None else _label(self.only)
         complete = [path for path in _complete(self.path) if path.name.startswith(begin)]
         return [(path, (path / MANIFEST).stat().st_mtime_ns) for path in complete]
 
     def note(self, identity: str) -> None:
-        """Record durably the identity of the dataset to be published, and its attempts.
+        """Write a durable note with the identity of the dataset to publish, and its attempts.
 
         Raises:
-            ShardWriteError: it cannot be written.
+            ShardWriteError: the note cannot be written.
         """
         text = "\n".join([identity, *(path.name for path, _ in self.attempts)])
         replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
-        """Return the last identity that `note` wrote, if any."""
+        """Read the last identity that `note` wrote, if any."""
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove the noted attempts, and all unfinished ones: those that are still running get an error.
+        """Remove the noted attempts, and all unfinished ones; attempts that are still running get an error.
 
         The note is removed last, so that a later commit resumes if this process is killed. An attempt completed after
-        the note stays, and a warning names it.
+        the note was written stays, and a warning names it.
 
         Raises:
             ShardWriteError: an attempt cannot be moved out of the way.
@@ -153,11 +153,11 @@ class PartsDirectory:
             )
         with writing("remove", self.path):
             (self.path / _RECORD).unlink(missing_ok=True)
-            with contextlib.suppress(OSError), faults_around("remove", self.path):  # which is not empty
+            with contextlib.suppress(OSError), faults_around("remove", self.path):  # not empty
                 self.path.rmdir()
 
     def _remove(self, path: Path) -> None:
-        away = self.path / f".removed-{secrets.token_hex(8)}"  # atomically, so that it cannot be completed meanwhile
+        away = self.path / f".removed-{secrets.token_hex(8)}"  # atomic: it cannot be completed meanwhile
         with writing("remove", path), contextlib.suppress(FileNotFoundError), faults_around("rename", path):
             path.rename(away)
         with faults_around("remove", away), contextlib.suppress(OSError):
@@ -179,14 +179,14 @@ def _recorded(directory: Path) -> list[str]:
 
 
 _INCOMPLETE, _REPLACED = ".incomplete-", ".replaced-"
-# Errors of rename(2), on the known systems, for a destination that exists already.
+# Errors of rename(2) on various systems for a destination that exists already.
 _EXISTS = frozenset([errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR])
 _NOT_WRITABLE = frozenset([errno.EPERM, errno.EACCES, errno.EROFS])
 _LOG = logging.getLogger("seqrecorder")
 
 
 class Staging:
-    """A hidden directory beside the destination, which becomes the destination atomically, or never.
+    """Hidden directory beside the destination that becomes the destination atomically, or never.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
@@ -197,22 +197,21 @@ class Staging:
     True
     ['corpus', 'corpus/manifest.json']
 
-    Leaving the block without `publish`, by an exception or not, removes the staging directory and nothing
-    else. The remains of a killed process are removed by the next `Staging` of the same destination; without locks,
-    they stay.
+    Leaving the block without `publish`, with or without an exception, removes the staging directory and nothing else.
+    The next `Staging` for the same destination removes the remains of a killed process; without locks, they stay.
 
     Args:
-        destination: path of the new dataset; an empty directory there is fine. A symbolic link to a
-            directory stands for that directory.
-        overwrite: True to replace a dataset there, that is a directory with a manifest.
+        destination: path of the new dataset, which may be an empty directory. A symbolic link to a directory means that
+            directory.
+        overwrite: whether to replace a dataset (a directory with a manifest) at the destination.
 
     Attributes:
-        destination: the absolute path, symbolic links resolved.
-        path: the staging directory, once the block is entered.
+        destination: absolute path of the destination, symbolic links resolved.
+        path: path of the staging directory, once the block is entered.
 
     Raises:
-        DatasetExistsError: on entering the block, if the destination exists already.
-        ShardWriteError: on entering the block, when the directory cannot be created.
+        DatasetExistsError: on entering the block: the destination exists already.
+        ShardWriteError: on entering the block: the staging directory cannot be created.
     """
 
     def __init__(self, destination: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -221,11 +220,11 @@ class Staging:
         self._descriptor: int | None = None
         self._process = os.getpid()
         self._is_published = self._is_inside = False
-        # A dangling link is kept, and refused later; for a link to a directory, that directory is replaced.
+        # A dangling link is not resolved, and refused later. For a link to a directory, its target is replaced.
         absolute = local_path(destination)
         dangles = absolute.is_symlink() and not os.path.exists(absolute)  # noqa: PTH110 - takes any OSError for no
         self.destination = absolute if dangles else Path(os.path.realpath(absolute))
-        self.path = self.destination  # until the block is entered
+        self.path = self.destination  # set when the block is entered
 
     def __enter__(self) -> Self:
         self._process = os.getpid()
@@ -243,7 +242,7 @@ class Staging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        # A forked child that reaches the end of the block must not remove its parent's work.
+        # A forked child that reaches the end of the block must not remove the files of its parent.
         if self._process == os.getpid():
             self._discard()
         return False
@@ -252,23 +251,23 @@ class Staging:
         """Sync everything, and move the staging directory to the destination.
 
         Args:
-            over: called before a dataset is overwritten, with its locked directory. Returns the names of the files that
-                may be removed, or None if there are foreign files, which must stay. Its errors are raised.
+            over: function called with the locked directory before a dataset is overwritten. It returns the names of the
+                files that may be removed, or None if there are foreign files, which must stay. Its errors are raised.
 
         Returns:
-            True: the dataset is at the destination, durably. False: the directory there cannot be replaced, since the
-            system cannot exchange directories, or files there must stay, or it is a mount point, or its owner would
-            change; nothing has changed, and the files in `path` are synced, for the caller to move.
+            True if the dataset is durably at the destination. False if the directory there cannot be replaced: the
+            system cannot exchange directories, files must stay, the directory is a mount point, or its owner would
+            change. Then the destination is unchanged, and the files in `path` are synced, for the caller to move.
 
         Raises:
             DatasetExistsError: the destination was filled meanwhile.
             ShardWriteError: a sync or the rename failed; the destination is unchanged.
-            OptionError: the block is not entered.
+            OptionError: the block was not entered.
         """
         if self.path == self.destination:
             raise OptionError(f"destination {self._spelling!r}: expected publish inside `with Staging(...)`")
         with writing("publish dataset", self.destination):
-            # A writable directory keeps its owner; any other can only be replaced.
+            # A writable directory keeps its owner; others can only be replaced.
             same = self.take_after() or not os.access(self.destination, os.W_OK | os.X_OK)
             sync_tree(self.path)
             if not same or self._is_inside:
@@ -280,7 +279,7 @@ class Staging:
         return published
 
     def take_after(self) -> bool:
-        """Copy modes and owners from the destination; return True if the owners are the same now."""
+        """Copy modes and owners from the destination; return True if all owners are equal now."""
         return not self.destination.is_dir() or take_after(self.path, self.destination, MANIFEST)
 
     def _publish_new(self, over: Callable[[Held], Collection[str] | None]) -> bool:
@@ -288,12 +287,12 @@ class Staging:
         try:
             with faults_around("rename", self.destination):
                 if sys.platform == "win32" and self.destination.is_dir():
-                    self.destination.rmdir()  # there, a rename replaces not even an empty directory
+                    self.destination.rmdir()  # there, a rename does not even replace an empty directory
                 self.path.rename(self.destination)
             sync_directory(self.destination.parent)
         except BaseException as failure:
-            # After an error there must be no dataset. A flag could not tell, since an interrupt may come between the
-            # rename and its assignment.
+            # After an error there must be no dataset. A flag would not suffice, since an interrupt may come between
+            # the rename and the assignment.
             if is_at(ours, self.destination):
                 with contextlib.suppress(OSError):
                     self.destination.rename(self.path)
@@ -309,7 +308,7 @@ class Staging:
     def _publish_over(self, over: Callable[[Held], Collection[str] | None]) -> bool:
         self._check_destination()
         ours = self.path.stat()
-        # Wait for a running append, which would continue in the new dataset.
+        # Wait for a running append, which would otherwise continue in the new dataset.
         with exclusive(self.destination) as locked:
             known = over(locked)
             if known is None:
@@ -322,7 +321,7 @@ class Staging:
                 if code:
                     return False
                 old = Held(self.path, locked.descriptor)
-                if over(old) is None:  # a foreign file was added meanwhile; raises for another directory
+                if over(old) is None:  # a foreign file was added meanwhile; raises if the directory was replaced
                     exchange_now(self.path, self.destination)
                     return False
                 sync_directory(self.destination.parent)
@@ -330,13 +329,13 @@ class Staging:
                 if is_at(ours, self.destination):
                     exchange_now(self.path, self.destination)
                 raise
-            # The new dataset is published, even if the old one cannot be removed.
+            # The new dataset is published, so failing to remove the old one is no error.
             self._is_published = True
             self._remove_replaced(old, known)
         return True
 
     def _remove_replaced(self, old: Held, known: Collection[str]) -> None:
-        """Remove the overwritten dataset; if that fails, log where it is."""
+        """Remove the overwritten dataset; if that fails, log its path."""
         try:
             old.remove([*known, MANIFEST])
         finally:
@@ -344,7 +343,7 @@ class Staging:
                 self.path.rmdir()
         if not os.path.lexists(self.path):
             return
-        # Under a name that the next writer does not take for what a killed one has left.
+        # Choose a name that the next writer does not mistake for the remains of a killed one.
         kept = self.path.with_name(self.path.name.replace(_INCOMPLETE, _REPLACED))
         with contextlib.suppress(OSError):
             self.path.rename(kept)
@@ -421,7 +420,7 @@ class Staging:
             if self._is_inside or not self.destination.is_dir() or self._reaches():
                 break
             self._discard()
-        self.take_after()  # no more open to others than the dataset that it replaces
+        self.take_after()  # no more accessible than the dataset that it replaces
         self.path.chmod(stat.S_IMODE(self.path.stat().st_mode) | stat.S_IRWXU)
 
     def _make_in(self, home: Path) -> Path:
@@ -455,7 +454,7 @@ class Staging:
             remove_abandoned(path, _remove_tree)
 
     def _discard(self) -> None:
-        # After publishing, the path is free, or has the remains of the old dataset, which may not be ours.
+        # After publishing, the path is free, or has the remains of the old dataset, which another user may own.
         if self.path != self.destination and not self._is_published:
             with contextlib.suppress(OSError):
                 _remove_tree(self.path)
@@ -470,6 +469,6 @@ def _remove_tree(path: Path) -> None:
     if os.path.lexists(path):
         try:
             fault_point("before_remove", path)
-        finally:  # remove it even after a failure or a second interrupt
+        finally:  # remove the directory even after a failure or a second interrupt
             shutil.rmtree(path, ignore_errors=True)
         fault_point("after_remove", path)

@@ -66,18 +66,18 @@ if TYPE_CHECKING:
     from seqrecorder.storage.tfrecord import Compression
 
 
-# GZIP's default level costs 33 times a plain write, level 1 six times, at nearly the same size.
+# GZIP's default level takes 33 times as long as a plain write, level 1 six times, for nearly the same size.
 _GZIP_LEVEL, _WITH_HEADER = 1, zlib.MAX_WBITS | 16
-_MANY = 2048  # records from which framing is worth a thread
-_SHORT = 128  # mean bytes up to which numpy frames records as fast as TensorFlow
+_MANY = 2048  # number of records from which a thread for framing pays off
+_SHORT = 128  # mean record size in bytes up to which numpy frames as fast as TensorFlow
 _CAUSES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EIO, errno.EACCES, errno.ENOENT)
-_MOST_OPEN = 32  # shards; the others are opened to append, so that many shards stay below the limit of open files
-_MOST_WAITING = 32 << 20  # bytes buffered for shards that do not stay open
-_OBJECTS = 200  # bytes of overhead per record: the object, its references in lists, the array of its lengths
+_MOST_OPEN = 32  # shards that stay open; others are opened for each append, to respect the limit of open files
+_MOST_WAITING = 32 << 20  # bytes to buffer for shards that do not stay open
+_OBJECTS = 200  # overhead per record in bytes: the object, its references in lists, the array of its lengths
 
 
 class OpenShards:
-    """Open files of a writer, and the records that are buffered for its other shards."""
+    """Open files of a writer, and the buffered records of its other shards."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -85,7 +85,7 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Reserve an open file, and return whether there was one left; release it with `give_place`."""
+        """Reserve an open file, to be released with `give_place`; return whether one was left."""
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1
@@ -96,12 +96,12 @@ class OpenShards:
         self._open -= 1
 
     def wait(self, shard: ShardWriter, records: int, size: int) -> None:
-        """Count buffered records, and write those of all shards if they exceed the limit.
+        """Account for buffered records; write the buffers of all shards if they exceed the limit.
 
         Args:
-            shard: the shard that buffers them.
-            records: their number.
-            size: their bytes.
+            shard: shard that buffers the records.
+            records: number of records.
+            size: size of the records in bytes.
 
         Raises:
             ShardWriteError: the disk is full, or failed.
@@ -115,21 +115,21 @@ class OpenShards:
 
 
 class FramedFile:
-    """A shard file framed in numpy, which stays open, or is opened for each append.
+    """Shard file that is framed with numpy, and stays open or is opened for each append.
 
-    Many records are framed and written in a thread, while the next are encoded. Errors of the thread are raised by the
-    next call.
+    Large writes are framed and written in a thread, while the next records are encoded. Errors of the thread are raised
+    by the next call.
 
     Args:
-        path: of the file.
-        compression: of the file.
-        stays_open: False to open it only for each append.
+        path: path of the file.
+        compression: compression of the file.
+        stays_open: whether the file stays open; else each append opens it.
     """
 
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
         self._path, self._file = path, path.open("wb")
         self._packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _WITH_HEADER) if compression else None
-        # None for files that do not stay open: there may be many.
+        # None for files that do not stay open, since there may be many.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="seqrecorder-frames") if stays_open else None
         self._pending: Future[Any] | None = None
         self._stays_open = stays_open
@@ -160,7 +160,7 @@ class FramedFile:
             pending.result()
 
     def flush(self) -> None:
-        """Write out all buffers; no record can be added afterwards."""
+        """Write out all buffers; no records can be added afterwards."""
         self._wait()
         packer, self._packer = self._packer, None
         if packer is not None:
@@ -176,12 +176,12 @@ class FramedFile:
 
 
 def tensorflow_is_faster(data: Sequence[bytes]) -> bool:
-    """Check whether TensorFlow, if it is loaded already, computes the CRCs of records faster than this package."""
+    """Check whether TensorFlow is loaded, and computes the CRCs of records faster than this package."""
     return not tfrecord.IS_COMPILED and "tensorflow" in sys.modules and int(sizes(data).sum()) > _SHORT * len(data)
 
 
 class TensorFlowFile:
-    """An uncompressed file that TensorFlow writes, and that stays open. It raises the system's errors."""
+    """Uncompressed file that TensorFlow writes, and that stays open; errors are raised as OSError."""
 
     def __init__(self, path: Path) -> None:
         import tensorflow as tf
@@ -191,7 +191,7 @@ class TensorFlowFile:
 
     def write(self, data: Sequence[bytes]) -> None:
         """Add serialized records."""
-        # TensorFlow's class wraps the method in Python, which doubles the time that short records take.
+        # Skip the Python wrapper of TensorFlow's class, which doubles the time for short records.
         plain: Any = super(type(self._writer), self._writer)
         write = plain.write
         with _errors_of_the_system():
@@ -199,7 +199,7 @@ class TensorFlowFile:
                 write(item)
 
     def flush(self) -> None:
-        """Write out what is buffered."""
+        """Write out the buffer."""
         with _errors_of_the_system():
             self._writer.flush()
 
@@ -217,21 +217,21 @@ def _errors_of_the_system() -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         message = first_line(error)
-        # TensorFlow passes on the system's message, but not its errno.
+        # TensorFlow's error contains the system's message, but not the errno.
         number = next((one for one in _CAUSES if os.strerror(one) in message), errno.EIO)
         raise OSError(number, message) from error
 
 
 _HEADER = struct.Struct("<Q")
 _LENGTH = 8
-_WIDEST = 16  # bytes of the widest number
+_WIDEST = 16  # size of the widest number in bytes
 _PACKED = 1 << 16  # compressed bytes read at a time
 _LEAST_BLOCK, _MOST_BLOCK = 1 << 20, 8 << 20
-_MANY_RECORDS = 128
+_MANY_RECORDS = 128  # records per block, within these limits
 
 ALONE = 1 << 12
-"""Size of a block so small that large records are read one by one. Without compression, each gets its own buffer: it is
-checked while in the cache, and the numbers at its end are read without a copy."""
+"""Block size at which large records are read one by one. Without compression, each record has its own buffer: it is
+checked while it is in the cache, and the numbers at its end are read without a copy."""
 
 
 class _Plain:
@@ -239,12 +239,12 @@ class _Plain:
         self._path, self._offset = path, 0
 
     def read(self, rest: bytes, count: int, ahead: int = 0) -> tuple[NDArray[np.uint8], int]:
-        """Read the next bytes behind the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
+        """Append the next bytes to the unread rest; return the buffer, with `ROOM` at its end, and its filled length.
 
-        The buffer begins `ahead` bytes behind an aligned address.
+        The buffer starts `ahead` bytes after an aligned address.
         """
         with open_source(self._path, buffering=0) as file:
-            left = file.seek(0, 2) - self._offset  # so that a forged length cannot ask for more memory
+            left = file.seek(0, 2) - self._offset  # limits the memory that a forged length can request
             file.seek(self._offset)
             size = len(rest)
             total = size + max(0, min(count, left))
@@ -266,7 +266,7 @@ class _Packed:
         self._limit = unpacked_limit(path.stat().st_size)
 
     def read(self, rest: bytes, count: int) -> tuple[NDArray[np.uint8], int]:
-        """Read the next unpacked bytes, as `_Plain.read` does."""
+        """Read the next decompressed bytes, as `_Plain.read` does."""
         pieces = [rest]
         with open_source(self._path, buffering=0) as file:
             file.seek(self._offset)
@@ -291,9 +291,9 @@ class _Packed:
 
 
 def block_for(mean: int) -> int:
-    """Choose the size of the blocks for reading records of a mean size; small blocks stay in the cache.
+    """Choose the block size for reading records of a mean size.
 
-    Decoding has a cost per block, so large records come in larger blocks.
+    Small blocks stay in the cache; but decoding has a cost per block, so large records are read in larger blocks.
 
     >>> block_for(100), block_for(1 << 30)
     (1048576, 8388608)
@@ -302,7 +302,7 @@ def block_for(mean: int) -> int:
 
 
 def read_blocks(path: Path, compression: Compression, block: int, *, check: bool = True) -> Iterator[Messages]:
-    """Yield the serialized records of one shard, block by block.
+    """Yield the serialized records of a shard, block by block.
 
     >>> import tempfile, pathlib, tensorflow as tf
     >>> path = pathlib.Path(tempfile.mkdtemp(), "three")
@@ -313,10 +313,10 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
     [[b'one', b'two'], [b'three']]
 
     Args:
-        path: of the shard.
-        compression: of the shard.
-        block: bytes read at a time; more if a record is larger.
-        check: check the CRCs here; else call `whole_records`, in any thread.
+        path: path of the shard.
+        compression: compression of the shard.
+        block: bytes to read at a time; more if a record is larger.
+        check: whether to check the CRCs here; else call `whole_records`, in any thread.
 
     Raises:
         DamageError: a frame is damaged.
@@ -344,7 +344,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
             raise DamageError("the CRC of a record or its length differs")
         if whole:
             yield messages
-        del messages  # they may be large, so free them before the next are read
+        del messages  # free the block before the next one is read, since it may be large
 
 
 def _one_by_one(path: Path) -> Iterator[Messages]:
@@ -355,7 +355,7 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
             return
         wanted = _missing(head[:size].tobytes())
         stop = wanted - FOOTER
-        # Align the end of the content to the widest number. Then a buffer of numbers at its end is aligned as well,
+        # Align the end of the record to the widest number. Then a buffer of numbers at its end is aligned as well,
         # and an array can be a view of it.
         data, got = source.read(b"", wanted, -stop % _WIDEST)
         if size < HEADER or got < wanted:
@@ -367,7 +367,7 @@ def _one_by_one(path: Path) -> Iterator[Messages]:
 
 
 def whole_records(messages: Messages) -> int:
-    """Count the records before the first damaged one, in a buffer of consecutive frames."""
+    """Count the intact records at the start of a buffer of consecutive frames."""
     damaged = damaged_frames(messages.data, messages.starts, messages.stops)
     return int(damaged.argmax()) if damaged.any() else len(messages)
 
@@ -377,7 +377,7 @@ class DamageError(Exception):
 
 
 def _missing(rest: bytes) -> int:
-    """Return the number of bytes that the first frame of `rest` still lacks."""
+    """Compute the number of bytes missing from the first frame of `rest`."""
     if len(rest) < HEADER:
         return HEADER - len(rest)
     crc = masked_crc32c_of_one(np.frombuffer(rest, np.uint8, _LENGTH))
@@ -387,7 +387,7 @@ def _missing(rest: bytes) -> int:
 
 
 def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
-    """Cut a buffer into records, by the lengths of the frames; return them and the offset of the rest."""
+    """Cut a buffer into records by the lengths in the frames; return the records and the offset of the rest."""
     ends, offset, length_at, view = [], 0, _HEADER.unpack_from, data.data
     while offset + HEADER <= size:
         end = offset + HEADER + length_at(view, offset)[0]
@@ -400,26 +400,26 @@ def _cut(data: NDArray[np.uint8], size: int) -> tuple[Messages, int]:
     return Messages(data, first, last), offset
 
 
-_ROWS_WAITING = 8192  # rows of lengths that are kept in memory
-_EXACT_BINS = 512
-_LENGTH_BYTES = 8  # of one length
+_ROWS_WAITING = 8192  # rows of lengths to keep in memory
+_EXACT_BINS = 512  # distinct lengths up to which a histogram is exact
+_LENGTH_BYTES = 8  # size of a length
 _NOT_AS_WRITTEN = "its SHA-256 is not the manifest's, so the lengths are not those that were written"
-_BITS_KEPT = 5
+_BITS_KEPT = 5  # leading bits of a length in a histogram that is not exact
 
 
 class ShardWriter:
     """Writer of one shard and its lengths.
 
     Args:
-        path: the shard's file.
-        lengths_path: the file of its lengths.
+        path: path of the shard.
+        lengths_path: path of the lengths file.
         compression: None or `GZIP`.
-        open_shards: shared by all shards of a writer; None if this is the only one.
+        open_shards: open files, shared by all shards of a writer; None if this is the only shard.
 
     Attributes:
         records: number of records added.
-        payload: their bytes, before compression.
-        digest: of the file; complete once that is closed.
+        payload: size of the records in bytes, before compression.
+        digest: digest of the file, complete once the file is closed.
     """
 
     def __init__(
@@ -444,7 +444,7 @@ class ShardWriter:
 
     @contextlib.contextmanager
     def _writing(self, operation: str, path: Path) -> Iterator[None]:
-        """Put fault points around an operation, and name the shard and its size in an error."""
+        """Pass fault points around an operation, and name the shard and its size in any error."""
         try:
             with faults_around(operation, path):
                 yield
@@ -455,10 +455,10 @@ class ShardWriter:
             raise error_at(ShardWriteError, doing, path, error, advice) from error
 
     def write(self, data: Sequence[bytes], lengths: NDArray[np.int64]) -> None:
-        """Append serialized records and their lengths (records, groups).
+        """Append serialized records and their lengths, shape (records, groups).
 
         Raises:
-            ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
+            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
         """
         size = int(sizes(data).sum())
         if self._stays_open:
@@ -503,13 +503,13 @@ class ShardWriter:
                 file.flush()
 
     def close(self, groups: int = 1) -> NDArray[np.int64]:
-        """Write everything out and return the lengths of all records (records, groups).
+        """Write all buffers and close the file; return the lengths of all records, shape (records, groups).
 
         Args:
-            groups: number of columns of the lengths.
+            groups: number of alignment groups.
 
         Raises:
-            ShardWriteError: the disk is full, or failed; the shard and its bytes are named.
+            ShardWriteError: the disk is full, or failed; the message names the shard and its size.
         """
         self.write_waiting()
         with self._writing("flush", self.path):
@@ -526,7 +526,7 @@ class ShardWriter:
         self.digest.wait()
         self._waiting = []
         self._leave()
-        # The staging directory is removed, with this file, which may be closed already.
+        # The staging directory is removed with this file, so errors do not matter; the file may be closed already.
         with contextlib.suppress(OSError):
             self._file.close()
 
@@ -537,14 +537,14 @@ class ShardWriter:
 
 
 def histogram(lengths: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Count records by length as `(largest length, records)` of ascending bins, exact up to 512 distinct lengths.
+    """Count records by length in ascending bins `(largest length, records)`, exact up to 512 distinct lengths.
 
     >>> histogram(np.array([3, 5, 3]))
     [(3, 2), (5, 1)]
     """
     values, counts = np.unique(lengths, return_counts=True)
     if values.size > _EXACT_BINS:
-        # Bins that grow with the length: the upper five bits of each length, rounded up.
+        # Bins grow with the length: keep the upper five bits of each length, rounded up.
         shift = np.maximum(0, np.floor(np.log2(np.maximum(values, 1))).astype(np.int64) + 1 - _BITS_KEPT)
         edges = ((values >> shift) + ((values & ((1 << shift) - 1)) > 0)) << shift
         values, inverse = np.unique(edges, return_inverse=True)
@@ -556,18 +556,18 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
     """Read the lengths file of a shard as int64 (records, groups).
 
     Args:
-        path: of the lengths file.
+        path: path of the lengths file.
         groups: number of columns.
         records: number of rows.
         digest: expected SHA-256, in hexadecimal; None for no check.
 
     Raises:
-        ShardReadError: the file is missing, of another size, or not what was written.
+        ShardReadError: the file is missing, has another size, or has changed since it was written.
     """
     expected = records * groups * _LENGTH_BYTES
     try:
         size, data = path.stat().st_size, None
-        if size == expected:  # never of a pipe, which would block
+        if size == expected:  # refuses pipes, which would block
             with open_source(path, buffering=0) as file:
                 data = bytearray(file.read())
     except OSError as error:
@@ -580,7 +580,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
 
 
 def check_lengths(path: Path, digest: str) -> None:
-    """Raise `ShardReadError` unless a lengths file has the given SHA-256, which is cached by the state of the file."""
+    """Raise `ShardReadError` unless a lengths file has this SHA-256; the digest is cached by the state of the file."""
     try:
         actual = _digest(path)
     except ShardReadError as error:
@@ -606,10 +606,10 @@ class RecordReader:
     """Iterable of the serialized records of one shard, in lists.
 
     Args:
-        path: the shard's file.
+        path: path of the shard.
         compression: None or `GZIP`.
-        window: records per list; the last one may have fewer.
-        block: bytes read at a time.
+        window: number of records per list; the last list may be shorter.
+        block: bytes to read at a time.
     """
 
     path: Path
@@ -622,7 +622,7 @@ class RecordReader:
             yield messages.rows()
 
     def read_all(self) -> int:
-        """Read all records, checking their CRCs, and count them.
+        """Read and count all records, and check their CRCs.
 
         Raises:
             ShardReadError: a record is damaged; the message names it.
@@ -630,11 +630,11 @@ class RecordReader:
         return sum(map(len, self.blocks()))
 
     def windows(self) -> Iterator[Messages]:
-        """Yield windows of records as messages in one buffer each."""
+        """Yield windows of records, each in one buffer."""
         return map(Messages.together, self.pieces())
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
-        """Yield each window as a list of buffers with consecutive frames; `check` as for `blocks`."""
+        """Yield each window as a list of buffers with consecutive frames; `check` is that of `blocks`."""
         window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):
@@ -653,7 +653,7 @@ class RecordReader:
         """Yield the records of each block.
 
         Args:
-            check: check the CRCs here; else call `whole_records`.
+            check: whether to check the CRCs here; else call `whole_records`.
 
         Raises:
             ShardReadError: the shard cannot be read, or is damaged.
@@ -663,7 +663,7 @@ class RecordReader:
             for messages in read_blocks(self.path, self.compression, self.block, check=check):
                 done += len(messages)
                 yield messages
-                del messages  # free them before the next are read
+                del messages  # free the block before the next one is read
         except (DamageError, zlib.error) as error:
             raise damage_error(self.path, self.compression, done, str(error)) from error
         except OSError as error:
@@ -671,13 +671,13 @@ class RecordReader:
 
 
 def damage_error(path: Path, compression: Compression, done: int, message: str) -> ShardReadError:
-    """Return the error for a damaged shard, with the offset of the damage.
+    """Build the error for a damaged shard, with the offset of the damage.
 
     Args:
-        path: of the shard.
-        compression: of the shard.
+        path: path of the shard.
+        compression: compression of the shard.
         done: number of records read before.
-        message: the reason, if a second walk finds no damage.
+        message: reason to report if a second walk finds no damage.
     """
     dataset = path.parent.parent
     verified = dataset if (dataset / MANIFEST).exists() else path
@@ -689,7 +689,7 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
 
 
 def _first_loss(path: Path, compression: Compression) -> str:
-    """Describe the first damage of a shard; empty where none is found."""
+    """Describe the first damage of a shard; return an empty text if there is none."""
     try:
         walk = walk_frames(path, compression)
     except ShardReadError as error:
@@ -701,37 +701,37 @@ def _first_loss(path: Path, compression: Compression) -> str:
 
 
 def peek(path: Path, compression: Compression, count: int) -> list[bytes]:
-    """Return the first records of a shard, at most `count`."""
+    """Read the first records of a shard, up to `count`."""
     return next(iter(RecordReader(path, compression, count)), [])
 
 
 _GAP = 1 << 14
-"""Gaps up to so many bytes are read, not skipped: reading a few more pages costs less than another call."""
+"""Largest gap in bytes that is read instead of skipped: reading a few more pages costs less than another call."""
 _RUN = 16 << 20
-"""Bytes read at a time, unless one record has more."""
+"""Bytes to read at a time, unless a record is larger."""
 _MAPPED = 8 << 20
-"""Bytes from which a record is mapped into memory, not read: a slice of it need not wait for the whole."""
-_READ_FIRST = 1 << 20  # bytes at a time, so that a long record is read in little memory
-_SHORT_STREAM = 1024
+"""Bytes from which a record is mapped instead of read, so that a slice of it need not wait for the whole record."""
+_READ_FIRST = 1 << 20  # bytes per read, so that a long record needs little memory
+_SHORT_STREAM = 1024  # records per window of a GZIP shard
 
 
 @remember(most=4096)
 def _is_framed_at(path: Path, start: int, stop: int) -> bool:
     file = PlacedFile(path)
-    # Bytes that the disk cannot read raise an error here; under a map they end the process by a signal.
+    # Read first: unreadable bytes raise an error here, whereas in a map they kill the process by a signal.
     for offset in range(start, stop, _READ_FIRST):
         file.read_at(offset, min(_READ_FIRST, stop - offset))
     return is_framed(file.map(start, stop - start))
 
 
 class SoughtShard:
-    """The records of one plain shard, by random access.
+    """Random access to the records of a plain shard.
 
     Args:
-        path: of the shard.
-        records: their number.
-        size: of the file, in bytes.
-        dataset: whose shard it is, for the advice in errors.
+        path: path of the shard.
+        records: number of records.
+        size: size of the file in bytes.
+        dataset: path of the dataset, for the advice in errors.
     """
 
     def __init__(self, path: Path, records: int, size: int, dataset: Path) -> None:
@@ -739,22 +739,22 @@ class SoughtShard:
         self.path, self.records, self.size, self.dataset = path, records, size, dataset
         try:
             self._file = PlacedFile(path)
-        except OSError as error:  # removed meanwhile
+        except OSError as error:  # the file was removed meanwhile
             raise unreadable(self.path, error) from error
 
     @functools.cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Offsets of all frames, and of the end of the last one: int64, `(records + 1,)`.
+        """Offsets of all frames, and the end of the last one: int64, `(records + 1,)`.
 
         Raises:
-            ShardReadError: the frames do not lead from the first byte of the file to its last.
+            ShardReadError: the frames do not add up to the size of the file.
         """
         try:
             starts = frame_starts(self.path)
         except OSError as error:
             raise unreadable(self.path, error) from error
         if starts is None:
-            check_frames(self.path, None, self.dataset)  # which says what is wrong
+            check_frames(self.path, None, self.dataset)  # raises an error with the reason
         if starts is None or starts.size != self.records + 1:
             got = "frames that lead out of the file" if starts is None else f"{starts.size - 1}"
             raise ShardReadError(
@@ -766,12 +766,12 @@ class SoughtShard:
         """Read one record; a long one is mapped, and its CRC is cached by the state of the file.
 
         Raises:
-            ShardReadError: it is damaged.
+            ShardReadError: the record is damaged.
         """
         start, stop = self.starts[row : row + 2].tolist()
-        if stop - start >= _MAPPED and self.path.exists():  # it may be removed meanwhile
-            check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file crashes
-            with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading says so
+        if stop - start >= _MAPPED and self.path.exists():  # the file may be removed meanwhile
+            check_size(self.path, self.size, self.dataset)  # access beyond the end of a mapped file would crash
+            with contextlib.suppress(OSError):  # no maps here, or a bad disk: reading reports it
                 if _is_framed_at(self.path, start, stop):
                     return self._file.map(start, stop - start)[HEADER:-FOOTER]
         frame = self._bytes(start, stop - start)
@@ -780,19 +780,19 @@ class SoughtShard:
         return frame[HEADER:-FOOTER]
 
     def messages(self, rows: NDArray[np.int64]) -> Messages:
-        """Return some records in a buffer.
+        """Read records into a buffer.
 
         Args:
-            rows: their numbers in the shard, ascending.
+            rows: numbers of the records in the shard, ascending.
 
         Raises:
-            ShardReadError: one of them is damaged.
+            ShardReadError: a record is damaged.
         """
         runs = [Messages(run.data, run.starts + HEADER, run.stops - FOOTER) for run in self._runs(rows)]
         return Messages.together(runs)
 
     def _checked(self, rows: NDArray[np.int64], frames: Messages) -> Messages:
-        """Check the CRCs of frames, and return the frames."""
+        """Check the CRCs of frames; return the frames."""
         data, starts, stops = frames.data, frames.starts + HEADER, frames.stops - FOOTER
         lengths = data[starts[:, None] + np.arange(-HEADER, -HEADER + _LENGTH)].view("<i8")[:, 0]
         whole = lengths == stops - starts
@@ -809,7 +809,7 @@ class SoughtShard:
         begins, ends = self.starts[rows], self.starts[rows + 1]
         gaps = begins[1:] - ends[:-1]
         left_out = np.concatenate([[0], np.cumsum(np.where(gaps > _GAP, gaps, 0))])
-        places, first = begins - left_out, 0  # offsets of the frames in a file without the skipped gaps
+        places, first = begins - left_out, 0  # offsets of the frames once the gaps are skipped
         while first < rows.size:
             last = int(np.searchsorted(ends - left_out, places[first] + _RUN, side="right"))
             last = max(first + 1, last)
@@ -844,14 +844,14 @@ class SoughtShard:
 
 
 class StreamedShard:
-    """The records of one GZIP shard, forwards only.
+    """Forward access to the records of a GZIP shard.
 
     Args:
-        path: of the shard.
-        compression: of the shard.
-        records: their number.
-        size: of the file, in bytes.
-        dataset: whose shard it is, for the advice in errors.
+        path: path of the shard.
+        compression: compression of the shard.
+        records: number of records.
+        size: size of the file in bytes.
+        dataset: path of the dataset, for the advice in errors.
     """
 
     def __init__(self, path: Path, compression: Compression, records: int, size: int, dataset: Path) -> None:
@@ -862,19 +862,19 @@ class StreamedShard:
         self._windows = iter(RecordReader(path, compression, _SHORT_STREAM))
 
     def read_one(self, row: int) -> bytes:
-        """Raise `OptionError`: a GZIP stream has no random access."""
+        """Raise `OptionError`, since a GZIP stream has no random access."""
         del row
         raise cannot_be_sought(self.path)
 
     def messages(self, rows: NDArray[np.int64]) -> Messages:
-        """Return some records in a buffer.
+        """Read records into a buffer.
 
         Args:
-            rows: their numbers in the shard, ascending, also from call to call.
+            rows: numbers of the records in the shard, ascending, also from call to call.
 
         Raises:
             ShardReadError: the shard is damaged.
-            OptionError: a record lies before one that was read already.
+            OptionError: a record precedes one that was read already.
         """
         out = []
         for row in rows.tolist():
@@ -891,7 +891,7 @@ class StreamedShard:
 
 
 def cannot_be_sought(path: Path) -> OptionError:
-    """Return the error for random access to a GZIP shard."""
+    """Build the error for random access to a GZIP shard."""
     return OptionError(
         f"{path} is packed with GZIP, so that records can be read in their written order only, and not by position or "
         "key; write the dataset again without compression"

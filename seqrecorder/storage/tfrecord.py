@@ -1,9 +1,9 @@
 """TFRecord files: frames, their CRCs, and recovery of records from damaged files.
 
-Source: tensorflow/core/lib/io/record_writer.h; a frame is a uint64 length, its CRC, the data and
-their CRC, all little-endian. TensorFlow reads the frames and checks the data; this module checks the lengths first,
-because TensorFlow takes a truncated header for a normal end, and a forged length with a valid CRC can crash its
-process.
+A frame consists of a uint64 length, its CRC, the data, and their CRC, all little-endian (source:
+tensorflow/core/lib/io/record_writer.h). TensorFlow reads the frames and checks the data. This module checks the lengths
+first, because TensorFlow takes a truncated header for a normal end of file, and a forged length with a valid CRC can
+crash its process.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ if TYPE_CHECKING:
 
 _other: Any = None
 _extend: Any = None
-with contextlib.suppress(ImportError, RuntimeWarning):  # an optional extra
+with contextlib.suppress(ImportError, RuntimeWarning):  # the package is an optional extra
     _package = importlib.import_module("google_crc32c")
-    if _package.implementation == "c":  # else it is slower than this module
+    if _package.implementation == "c":  # its Python implementation is slower than this module
         _other, _extend = _package.value, _package.extend
 
 IS_COMPILED = _other is not None
-"""True if the package of the extra `fast` computes the CRCs."""
+"""True if the package from the extra `fast` computes the CRCs."""
 
 _MASK_DELTA = 0xA282EAD8
-_POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
+_POLYNOMIAL = 0x82F63B78  # Castagnoli polynomial, bits reversed
 _ONES = 0xFFFFFFFF
 _OCTETS = 256
-_START = 4  # bytes of a span that a register of ones inverts
+_START = 4  # bytes at the start of a span that the initial register of ones inverts
 
 _FOLDS = ((4323, 5259, 5685), (65, 155, 170, 195, 209))
-"""Distances, in bytes, by which a byte may be moved: for each sparse multiple of the polynomial, its largest exponent
-minus each of the others."""
+"""Distances in bytes by which a byte can be moved forward. Each tuple is from a sparse multiple of the polynomial: its
+largest exponent minus each of the others."""
 _LEAST_SCALE = 2
-_LONG = 4096  # bytes; longer spans are folded
-_BLOCK = 32  # bytes of a short span that are looked up together
-_GROUP_BYTES = 1 << 20  # folded together, so that they stay in the cache
-_PIECE_BYTES = 1 << 22  # of one span, folded at a time: longer pieces need fewer operations per byte
-_SPREAD = 1.25  # longest over shortest span of a group
-_LOOKED_UP = 1 << 19  # bytes looked up at once, so that they stay in the cache
+_LONG = 4096  # bytes from which spans are folded
+_BLOCK = 32  # bytes of a short span to look up together
+_GROUP_BYTES = 1 << 20  # bytes to fold together, so that they stay in the cache
+_PIECE_BYTES = 1 << 22  # bytes of one span to fold at a time: longer pieces need fewer operations per byte
+_SPREAD = 1.25  # ratio of the longest to the shortest span in a group
+_LOOKED_UP = 1 << 19  # bytes to look up at a time, so that they stay in the cache
 _TABLE_WIDTH = 512  # bytes; folding leaves fewer
 _ROW = 256  # bytes of one span per row of a lookup, so that the table stays in the cache
-_MOST_OF_ONE = 1 << 15
+_MOST_OF_ONE = 1 << 15  # bytes from which a single buffer is folded like any long span
 
 
 def _crc_table() -> NDArray[np.uint32]:
@@ -75,7 +75,7 @@ def _crc_table() -> NDArray[np.uint32]:
 
 
 OCTET_TABLE = _crc_table()
-"""The CRC register after each byte, starting from zero."""
+"""CRC register after each byte, starting from zero."""
 
 
 def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
@@ -99,9 +99,9 @@ def masked_crc32c_of_spans(
     ['0x21f1576e', '0xa282ead8']
 
     Args:
-        data: the buffer, uint8.
+        data: buffer, uint8.
         starts: offset of each span.
-        lengths: bytes of each span; spans may overlap.
+        lengths: length of each span in bytes; spans may overlap.
     """
     if _other is not None:
         data = np.ascontiguousarray(data)
@@ -121,7 +121,7 @@ def masked_crc32c_of_spans(
 
 
 def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
-    """Compute the masked CRC-32C of one buffer, faster than `masked_crc32c_of_spans` would.
+    """Compute the masked CRC-32C of one buffer, faster than `masked_crc32c_of_spans`.
 
     >>> hex(masked_crc32c_of_one(np.frombuffer(b"abc", np.uint8)))
     '0x21f1576e'
@@ -132,7 +132,7 @@ def masked_crc32c_of_one(octets: NDArray[np.uint8]) -> int:
     if not _START <= size < _MOST_OF_ONE:
         return int(masked_crc32c_of_spans(octets, np.zeros(1, np.int64), np.array([size]))[0])
     count = -(-size // _ROW)
-    rows = np.zeros(count * _ROW, np.uint8)  # zeros before a span change nothing
+    rows = np.zeros(count * _ROW, np.uint8)  # leading zeros do not change a register of zero
     rows[-size:] = octets
     rows[-size:][:_START] ^= np.uint8(_OCTETS - 1)
     entries = rows.reshape(count, _ROW) + _descending()
@@ -161,7 +161,7 @@ def register_over(octets: NDArray[np.uint8]) -> int:
 
 
 def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Unmask CRCs: return their registers.
+    """Unmask CRCs to their registers.
 
     >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
     '0x1bf6b23f'
@@ -172,19 +172,19 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _descending() -> NDArray[np.int64]:
-    """Return 256 times the number of bytes behind each byte of a row."""
+    """Compute 256 times the number of bytes after each byte of a row, the offsets into `_table`."""
     return _OCTETS * np.arange(_ROW)[::-1]
 
 
 @functools.cache
 def _behind_row() -> list[list[int]]:
-    """Return a table per byte of a register, lowest first: its value after a row of zeros."""
+    """Build a table for each byte of a register, lowest first, with its value after a row of zeros."""
     table = _table().reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
 
 def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Mask the CRC of each register."""
+    """Convert registers to masked CRCs."""
     crc = registers ^ np.uint32(_ONES)
     masked: NDArray[np.uint32] = np.asarray(((crc >> 15) | (crc << 17)) + np.uint32(_MASK_DELTA), np.uint32)
     return masked
@@ -192,8 +192,8 @@ def _masked(registers: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _table_of_pairs() -> NDArray[np.uint32]:
-    """Return the register after each pair of bytes, starting from zero."""
-    first = np.tile(OCTET_TABLE, _OCTETS)  # of the lower byte, which comes first
+    """Tabulate the register after each pair of bytes, starting from zero."""
+    first = np.tile(OCTET_TABLE, _OCTETS)  # the lower byte comes first
     second = np.repeat(np.arange(_OCTETS, dtype=np.uint32), _OCTETS)
     return np.asarray(OCTET_TABLE[(first ^ second) & 0xFF] ^ (first >> np.uint32(8)), np.uint32)
 
@@ -202,7 +202,7 @@ def _table_of_pairs() -> NDArray[np.uint32]:
 
 
 def _of_short(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the register after each span of less than _LONG bytes."""
+    """Compute the register after each span of less than _LONG bytes."""
     out = np.empty(lengths.size, np.uint32)
     group_of = np.cumsum(lengths + _BLOCK) // _LOOKED_UP
     cuts = (np.flatnonzero(np.diff(group_of)) + 1).tolist()
@@ -218,7 +218,7 @@ def _looked_up(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDAr
     """
     counts = np.maximum((lengths + (_BLOCK - 1)) // _BLOCK, 1)
     ends = np.cumsum(counts)
-    behind = np.repeat(ends - 1, counts) - np.arange(int(ends[-1]))  # blocks
+    behind = np.repeat(ends - 1, counts) - np.arange(int(ends[-1]))  # number of blocks after each block
     places = np.repeat(starts + lengths, counts) - _BLOCK * (behind + 1)
     if int(places[0]) < 0 or int(places.min()) < 0:
         low, high = max(0, int(starts.min())), int((starts + lengths).max())
@@ -246,14 +246,14 @@ def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     registers = np.zeros(len(words), np.uint32)
     for column in words.T:
         word = column ^ registers
-        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy converts others more slowly
+        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy is slower with others
         registers ^= last.take((word >> np.uint32(16)).astype(np.int64))
     return registers
 
 
 @functools.cache
 def _first_pairs() -> NDArray[np.uint32]:
-    """Return the register after each pair of bytes and two zeros."""
+    """Tabulate the register after each pair of bytes and two zeros."""
     return _with_zeros(_table_of_pairs(), 2)
 
 
@@ -265,7 +265,7 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 @functools.cache
 def _moved() -> NDArray[np.uint32]:
-    """Return the value of each byte of a register after up to N blocks of zeros: `(blocks, 4, 256)`, flat."""
+    """Tabulate the value of each byte of a register after 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flat."""
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
@@ -280,14 +280,14 @@ def _moved() -> NDArray[np.uint32]:
 
 @functools.cache
 def _after_zeros() -> NDArray[np.void]:
-    """Return masks of a block by the number of leading bytes that they clear."""
+    """Build the masks that clear 0, 1, ... leading bytes of a block."""
     masks = np.where(np.arange(_BLOCK) < np.arange(_BLOCK + 1)[:, None], 0, _OCTETS - 1).astype(np.uint8)
     return masks.view(f"V{_BLOCK}")[:, 0]
 
 
 @functools.cache
 def _after_ones() -> NDArray[np.uint32]:
-    """Return the registers after 0 to _LONG zeros, starting from ones."""
+    """Tabulate the register after 0 to _LONG zeros, starting from ones."""
     table, registers = OCTET_TABLE.tolist(), [_ONES]
     for _ in range(_LONG):
         registers.append(table[registers[-1] & 0xFF] ^ (registers[-1] >> 8))
@@ -296,7 +296,7 @@ def _after_ones() -> NDArray[np.uint32]:
 
 @functools.cache
 def _table() -> NDArray[np.uint32]:
-    """Return the registers of each byte followed by 0, 1, ... zeros."""
+    """Tabulate the register after each byte followed by 0, 1, ... zeros."""
     table = np.empty((_TABLE_WIDTH, _OCTETS), np.uint32)
     table[0] = OCTET_TABLE
     for zeros in range(1, _TABLE_WIDTH):
@@ -308,7 +308,7 @@ def _table() -> NDArray[np.uint32]:
 
 
 def _groups(numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield groups of spans of about equal length, which are folded together."""
+    """Group spans of similar length, to be folded together."""
     numbers = numbers[np.argsort(lengths[numbers], kind="stable")]
     sizes = lengths[numbers]
     first = 0
@@ -320,10 +320,10 @@ def _groups(numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[
 
 
 def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the register after each span."""
+    """Compute the register after each span by folding."""
     width = int(lengths.max())
     rest = np.zeros((lengths.size, 0), np.uint8)
-    # Very long spans are folded piece by piece, each behind the rest of the last one.
+    # Very long spans are folded piece by piece, each appended to the rest of the last one.
     for first in range(0, width, _PIECE_BYTES):
         last = min(width, first + _PIECE_BYTES)
         before = rest.shape[1]
@@ -331,7 +331,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
         rows[:, :before] = rest
         for row, begin, length in zip(rows, (starts + lengths - width).tolist(), lengths.tolist(), strict=True):
             start = max(first, width - length)
-            row[before : before + start - first] = 0  # before a span zeros change nothing
+            row[before : before + start - first] = 0  # leading zeros change nothing
             row[before + start - first :] = data[begin + start : begin + last]
             if start == width - length:
                 row[before + start - first :][:_START] ^= np.uint8(_OCTETS - 1)
@@ -342,7 +342,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
 
 
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fold rows into their ends, and return the ends."""
+    """Fold rows in place into their last bytes; return those."""
     first, width = 0, rows.shape[1]
     for fold in _FOLDS:
         scale, near, far = _LEAST_SCALE, fold[0], fold[-1]
@@ -359,7 +359,7 @@ def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return rows[:, first:]
 
 
-_BUFFER_BYTES = 1 << 18
+_BUFFER_BYTES = 1 << 18  # read buffer of TensorFlow
 
 
 def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None = None) -> Any:
@@ -374,15 +374,16 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
     [b'one', b'two']
 
     Args:
-        path: of the file: a string, or a string scalar.
+        path: path of the file: a string, or a string scalar.
         compression: None, `GZIP` or `ZLIB`.
-        span: int64 scalars: the offset of the first record, and the end of the last wanted one; more records follow it.
+        span: int64 scalars: offset of the first record, and end of the last wanted record. The dataset continues after
+            it.
     """
     import tensorflow as tf
 
     if span is not None:
         records = tf.raw_ops.TFRecordDatasetV2(
-            filenames=tf.reshape(path, [1]),  # one per offset
+            filenames=tf.reshape(path, [1]),  # one dataset per offset
             compression_type="",
             buffer_size=tf.clip_by_value(span[1] - span[0], 1, _BUFFER_BYTES),
             byte_offsets=span[0][tf.newaxis],
@@ -397,17 +398,17 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
 
 def checked_path(path: Any) -> Any:
-    """Return the path of a file; if it is missing, a text that says so, which TensorFlow's error will name.
+    """Return the path of a file; if the file is missing, return a text for TensorFlow's error that says so.
 
     >>> checked_path("/no/file").numpy().decode()
     '/no/file is gone: if its dataset was replaced, read that again'
 
     Args:
-        path: a string, or a string scalar.
+        path: path of the file: a string, or a string scalar.
     """
     import tensorflow as tf
 
-    # For a path without wildcards, TensorFlow only checks that it exists.
+    # Without wildcards in the path, TensorFlow only checks that it exists.
     matches = tf.io.matching_files(tf.strings.regex_replace(path, r"([\\*?\[])", r"\\\1"))
     return tf.where(
         tf.size(matches) > 0, path, tf.strings.join([path, " is gone: if its dataset was replaced, read that again"])
@@ -415,14 +416,14 @@ def checked_path(path: Any) -> Any:
 
 
 def opened(path: Any) -> Any:
-    """Return an empty `tf.data.Dataset` of strings that fails if a file cannot be opened, naming it.
+    """Build an empty `tf.data.Dataset` of strings whose iteration fails, with the path, if a file cannot be opened.
 
     >>> import os
     >>> list(opened(os.devnull))
     []
 
     Args:
-        path: of the file: a string, or a string scalar.
+        path: path of the file: a string, or a string scalar.
     """
     import tensorflow as tf
 
@@ -440,32 +441,32 @@ def opened(path: Any) -> Any:
 Compression = Literal["GZIP"] | None
 
 HEADER = 12
-"""Bytes before the data of a record: length and its CRC."""
+"""Size in bytes of the header of a frame: the length and its CRC."""
 FOOTER = 4
-"""Bytes after the data of a record: their CRC."""
+"""Size in bytes of the footer of a frame: the CRC of the data."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
-_ZLIB_START = 1 << 10
+_ZLIB_START = 1 << 10  # compressed bytes that suffice to decompress the first header
 _RECORD_LIMIT = 2**31 - 1
 
-# GZIP compresses zeros up to 1,032 to 1, and up to 230 to 1 at level 1, which seqrecorder uses. So a large record
-# of 256 times the size of the file is a bomb.
+# GZIP compresses zeros by a factor of up to 1,032, and up to 230 at level 1, which seqrecorder uses. So a large record
+# with 256 times the size of the file is a bomb.
 _BOMB_RATIO = 256
-_BOMB_BYTES = 16 << 20
+_BOMB_BYTES = 16 << 20  # decompressed size that is always allowed
 
 
 _LENGTH = struct.Struct("<Q")
-_LONGEST_BLOCK = 1 << 18
-_LARGE = 64 << 10  # mean bytes above which records are written one by one, without a copy
+_LONGEST_BLOCK = 1 << 18  # bytes to read at a time in a walk
+_LARGE = 64 << 10  # mean record size in bytes above which records are written one by one, without a copy
 
 
 def unpacked_limit(size: int) -> int:
-    """Return the number of bytes to which a GZIP shard of `size` bytes may unpack; beyond, it is a bomb."""
+    """Limit the bytes to which a GZIP shard of `size` bytes may decompress; a larger one is a decompression bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
 def check_compression(compression: str | None) -> Compression:
-    """Check that a compression is None or `GZIP`, and normalize it; else raise `OptionError`."""
+    """Normalize a compression to None or `GZIP`; raise `OptionError` if it is neither."""
     if compression in (None, "", "NONE"):
         return None
     if isinstance(compression, str) and compression.upper() == "GZIP":
@@ -474,9 +475,9 @@ def check_compression(compression: str | None) -> Compression:
 
 
 def detect_compression(path: Path) -> Compression:
-    """Detect the compression of a shard by its first bytes.
+    """Detect the compression of a shard from its first bytes.
 
-    A plain shard begins with gzip's magic only if its first record has one certain length; the CRC decides.
+    A plain shard starts with gzip's magic bytes only if its first record has certain lengths; then the CRC decides.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -488,7 +489,7 @@ def detect_compression(path: Path) -> Compression:
 
 
 def is_packed_with_zlib(path: Path) -> bool:
-    """Check whether a file is a TFRecord file in ZLIB, which old programs wrote and nothing here reads.
+    """Check whether a file is a ZLIB-compressed TFRecord file, which old programs wrote, and seqrecorder cannot read.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.
@@ -502,7 +503,7 @@ def is_packed_with_zlib(path: Path) -> bool:
 
 
 def unreadable(path: Path, error: OSError) -> ShardReadError:
-    """Return the error for a shard that the system cannot read, with the range of its first unreadable bytes."""
+    """Build the error for a shard that the system cannot read, with the range of its first unreadable bytes."""
     return ShardReadError(f"{path}: cannot be read: {reason_at(path, error)}", path=path)
 
 
@@ -523,9 +524,9 @@ class Walk:
     """Result of a walk over the frames of a shard.
 
     Attributes:
-        lengths: data bytes of each intact record.
-        problem: the damage at the end of the walk; empty if the shard is intact.
-        offset: end of the walk in the (uncompressed) shard.
+        lengths: size of the data of each intact record in bytes.
+        problem: damage at the end of the walk; empty if the shard is intact.
+        offset: offset in the (uncompressed) shard at which the walk ended.
     """
 
     lengths: NDArray[np.int64] = attrs.field(eq=False)
@@ -537,13 +538,13 @@ class Walk:
 
 
 def frame_starts(path: Path) -> NDArray[np.int64] | None:
-    """Find the offsets of all frames of a plain shard, and of its end, by the lengths of the frames.
+    """Find the offsets of all frames of a plain shard, and its end, from the lengths in the frames.
 
     Args:
-        path: of the shard.
+        path: path of the shard.
 
     Returns:
-        int64, `(records + 1,)`; None if the lengths do not lead to the end of the file.
+        The offsets, int64 `(records + 1,)`; None if the frames do not add up to the size of the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -554,11 +555,11 @@ def frame_starts(path: Path) -> NDArray[np.int64] | None:
 
 
 def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, list[int], int]]:
-    """Follow the lengths from frame to frame, as far as there are whole headers.
+    """Follow the lengths from frame to frame, as long as headers are complete.
 
     Yields:
-        The offset of a block in the file, its bytes, the offsets of frames in it, and the offset of the next frame in
-        the file.
+        The offset of a block in the file, its bytes, the offsets of the frames in the block, and the offset of the next
+        frame in the file.
     """
     unpack, margin, block = _LENGTH.unpack_from, HEADER + FOOTER, _LONGEST_BLOCK
     while start < size:
@@ -571,13 +572,13 @@ def _hops(file: BinaryIO, size: int, start: int) -> Iterator[tuple[int, bytes, l
         yield start, data, offsets, start + offset
         if not offsets:
             return
-        # If frames are far longer than a block, reading only their headers is faster, on disks too.
+        # If frames are far longer than a block, reading only their headers is faster, even on disks.
         block = HEADER if offset > _LONGEST_BLOCK + len(data) else _LONGEST_BLOCK
         start += offset
 
 
 def walk_frames(path: Path, compression: Compression) -> Walk:
-    """Walk over the frames of a shard, reading headers only, and check the lengths against their CRCs and the size.
+    """Walk over the frames of a shard by their headers; check the lengths against their CRCs and the file size.
 
     Raises:
         ShardReadError: the file cannot be opened.
@@ -600,7 +601,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0, *, check: bool = True) -> Walk:
-    """Walk over the frames of an open, uncompressed file from an offset; `check` the CRCs of their lengths."""
+    """Walk over the frames of an open, uncompressed file from an offset; `check` verifies the CRCs of lengths."""
     lengths: list[NDArray[np.int64]] = []
     problem = ""
     for start, data, offsets, end in _hops(file, size, offset):
@@ -657,7 +658,7 @@ def _walk_stream(stream: gzip.GzipFile, limit: int) -> Walk:
 
 
 def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Frame records, and concatenate them.
+    """Frame records and concatenate the frames.
 
     >>> frames([b"abc", b""]).tobytes().hex(" ", -8)
     '0300000000000000 b099490e6162636e 57f1210000000000 00000029039807d8 ea82a2'
@@ -672,7 +673,7 @@ def frames(data: Sequence[bytes]) -> NDArray[np.uint8]:
 
 
 def framed(data: Sequence[bytes]) -> Iterator[Any]:
-    """Yield the bytes of framed records in pieces, without copying large records."""
+    """Frame records; yield the bytes in pieces, without copying large records."""
     if not len(data):
         return
     if int(sizes(data).sum()) <= _LARGE * len(data):
@@ -698,7 +699,7 @@ def is_framed(frame: bytes | memoryview) -> bool:
 
 
 def frame_headers(lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return the headers of records of these lengths, uint8 `(n, HEADER)`."""
+    """Build the headers for records with these lengths, uint8 `(n, HEADER)`."""
     octets = lengths.astype("<u8").view(np.uint8).reshape(-1, _LENGTH.size)
     return np.hstack([octets, masked_crc32c(octets).astype("<u4").view(np.uint8).reshape(-1, HEADER - _LENGTH.size)])
 
@@ -708,24 +709,24 @@ def _header(size: int) -> bytes:
     return frame_headers(np.array([size])).tobytes()
 
 
-_TOGETHER = 1 << 22  # bytes checked at once: more bytes need fewer operations per byte
-_COMPILED_FROM = 4096  # mean bytes above which compiled code is faster frame by frame than on a copy of all
+_TOGETHER = 1 << 22  # bytes to check at a time: more bytes need fewer operations per byte
+_COMPILED_FROM = 4096  # mean bytes of a frame above which compiled code is faster without a joint copy
 
 
 def damaged_frames(
     data: NDArray[np.uint8], starts: Places, stops: Places, *, together: int = _TOGETHER
 ) -> NDArray[np.bool_]:
-    """Return the mask of frames with a wrong CRC of length or content.
+    """Return the mask of the frames with a wrong CRC of length or data.
 
     >>> frame = np.frombuffer(bytes.fromhex("0300000000000000b099490e6162636e57f121"), np.uint8)
     >>> damaged_frames(frame, np.array([12]), np.array([15]))
     array([False])
 
     Args:
-        data: uint8, the concatenated frames.
-        starts: offset of the content of each.
-        stops: end of the content of each.
-        together: bytes that are checked at once.
+        data: concatenated frames, uint8.
+        starts: offset of the data of each frame.
+        stops: end of the data of each frame.
+        together: bytes to check at a time.
     """
     damaged = np.zeros(starts.size, bool)
     first = 0
@@ -747,13 +748,13 @@ def _are_whole(data: NDArray[np.uint8], starts: Places, stops: Places) -> bool:
     starts, stops = starts - begin, stops - begin
     for crcs in (starts - FOOTER, stops):
         words[crcs] = unmasked(words[crcs])
-    for begins in (starts - HEADER, starts):  # the register starts with ones at each
+    for begins in (starts - HEADER, starts):  # the register starts with ones at each span
         words[begins] ^= np.uint32(_ONES)
     return not register_over(octets)
 
 
 def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -> NDArray[np.bool_]:
-    """Return the mask of damaged frames, as `damaged_frames`, of frames that need not be adjacent."""
+    """Return the mask of damaged frames like `damaged_frames`, for frames that need not be adjacent."""
 
     def stored(places: Places) -> NDArray[np.uint32]:
         return np.ascontiguousarray(data[places[:, None] + np.arange(FOOTER)]).view("<u4").reshape(-1)
@@ -766,12 +767,12 @@ def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -
 
 
 def advice(path: Path | str) -> str:
-    """Return advice on a damaged shard, for the end of an error message."""
+    """Write advice on a damaged shard, for the end of an error message."""
     return f"`seqrecorder verify {path}` lists what is damaged, `seqrecorder salvage` saves what is whole"
 
 
 def check_size(path: Path, size: int, dataset: Path) -> None:
-    """Raise `ShardReadError` unless a shard exists and has the given size."""
+    """Raise `ShardReadError` unless a shard exists and has this size."""
     try:
         got = path.stat().st_size
     except OSError as error:
@@ -785,15 +786,15 @@ def check_size(path: Path, size: int, dataset: Path) -> None:
 
 
 def check_frames(path: Path, compression: Compression, hint: Path | str) -> None:
-    """Raise `ShardReadError` if the lengths of a shard's frames lead TensorFlow out of the file.
+    """Raise `ShardReadError` if the lengths in a shard's frames would make TensorFlow read beyond the end of the file.
 
-    This costs a tenth of a walk, since it checks no CRC; TensorFlow does, while reading. A GZIP stream is not checked:
-    its lengths cannot lead out of the file.
+    This takes a tenth of the time of a walk, since TensorFlow checks the CRCs while reading. A GZIP stream is not
+    checked, since its lengths cannot lead out of the file.
 
     Args:
-        path: of the shard.
-        compression: of the shard.
-        hint: the path that the error advises to verify.
+        path: path of the shard.
+        compression: compression of the shard.
+        hint: path that the error advises to verify.
     """
     if compression is None and not _lengths_lead_to_end(path):
         check_walk(path, compression, -1, hint)
@@ -812,13 +813,13 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
     """Walk over the frames of a shard, uncached, and raise an error for any damage.
 
     Args:
-        path: of the shard.
-        compression: of the shard.
-        records: expected number; -1 if unknown.
-        hint: the path that the error advises to verify.
+        path: path of the shard.
+        compression: compression of the shard.
+        records: expected number of records; -1 if unknown.
+        hint: path that the error advises to verify.
 
     Raises:
-        ShardReadError: it is damaged, or has another number of records than expected.
+        ShardReadError: the shard is damaged, or has an unexpected number of records.
     """
     walk = walk_frames(path, compression)
     if walk.problem:
@@ -830,35 +831,35 @@ def check_walk(path: Path, compression: Compression, records: int, hint: Path | 
 
 @remember(most=1 << 16)
 def count_records(path: Path, compression: Compression) -> int:
-    """Count the records of a bare shard by a walk over its frames, cached by the state of the file.
+    """Count the records of a bare shard by a walk over its frames; the count is cached by the state of the file.
 
     Raises:
-        ShardReadError: it is damaged.
+        ShardReadError: the shard is damaged.
     """
     return check_walk(path, compression, -1, path).lengths.size
 
 
 UNKNOWN = -1
-"""Number of records in a range whose frames are gone."""
+"""Placeholder for an unknown number of records, as in a range whose frames are gone."""
 
-_SCAN_BYTES = 1 << 20
+_SCAN_BYTES = 1 << 20  # bytes to read at a time in the search for records
 _BUFFER = 1 << 16
-_BATCH_BYTES = 8 << 20
-_REBUILT_BYTES = 16 << 20
+_BATCH_BYTES = 8 << 20  # bytes of records to check or read together
+_REBUILT_BYTES = 16 << 20  # largest record that is recovered without its header
 _GZIP_HEADER = 10
 _FRAME = HEADER + FOOTER
 
 
 @attrs.frozen
 class Loss:
-    """A range of bytes without an intact record.
+    """Range of bytes without an intact record.
 
     Attributes:
-        start: offset in the (uncompressed) shard.
-        stop: its end.
-        record: number of the first lost record in the shard; exact if the count of earlier losses is known.
+        start: offset of the range in the (uncompressed) shard.
+        stop: end of the range.
+        record: number of the first lost record in the shard; exact if the number of records lost before is known.
         records: number of lost records; `UNKNOWN` (-1) if their frames are gone, 0 for duplicates and foreign records.
-        reason: the kind of damage.
+        reason: kind of damage.
     """
 
     start: int
@@ -884,8 +885,8 @@ class Findings:
 
     Attributes:
         starts: offset of the data of each intact record.
-        lengths: its bytes.
-        losses: the ranges without an intact record, in order.
+        lengths: size of the data of each intact record in bytes.
+        losses: ranges without an intact record, in order.
     """
 
     starts: NDArray[np.int64] = attrs.field(eq=False)
@@ -895,13 +896,13 @@ class Findings:
 
 @attrs.frozen
 class Opened:
-    """A shard as plain bytes.
+    """Shard that is open as plain bytes.
 
     Attributes:
-        file: the bytes.
-        size: their number.
-        problem: why unpacking ended early; "" if it did not.
-        unreadable: ranges of the file that the disk cannot read, as far as it was read.
+        file: file object with the bytes.
+        size: number of bytes.
+        problem: reason why decompression ended early; empty if it did not.
+        unreadable: ranges that the disk could not read, in the part of the file that was read.
     """
 
     file: BinaryIO
@@ -912,7 +913,7 @@ class Opened:
 
 @contextlib.contextmanager
 def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
-    """Open a shard as seekable plain bytes; a compressed one is unpacked as far as possible.
+    """Open a shard as seekable plain bytes; a compressed shard is decompressed as far as possible.
 
     Unreadable bytes are replaced by zeros.
 
@@ -924,7 +925,7 @@ def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
 
     Raises:
         ShardReadError: the file cannot be opened.
-        ShardWriteError: a compressed one cannot be unpacked into a temporary file.
+        ShardWriteError: a compressed shard cannot be decompressed to a temporary file.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -942,12 +943,12 @@ def open_stream(path: Path, compression: Compression) -> Iterator[Opened]:
 
 
 def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
-    """Unpack as far as possible, and return why it ended early."""
+    """Decompress as far as possible; return the reason for an early end."""
     limit = unpacked_limit(size)
     data = file.read(_SCAN_BYTES)
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     if not data.startswith(GZIP_MAGIC):
-        # A damaged header is skipped: TensorFlow writes the usual one of ten bytes.
+        # Skip a damaged header: TensorFlow writes the usual one of ten bytes.
         data, unpacker = data[_GZIP_HEADER:], zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         while data:
@@ -959,7 +960,7 @@ def _unpack(file: BinaryIO, plain: BinaryIO, size: int) -> str:
             if unpacker.eof:
                 data = unpacker.unused_data + file.read(_SCAN_BYTES)
                 if not data.startswith(GZIP_MAGIC):
-                    return ""  # at most the checksum, where the header was lost; the records have their own
+                    return ""  # the rest is at most the checksum, if the header was lost; records have their own
                 unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
             data = data or file.read(_SCAN_BYTES)
     except zlib.error as error:
@@ -975,9 +976,9 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
     10
 
     Args:
-        file: the bytes of the shard, uncompressed.
-        size: their number.
-        problem: why they end early, if they do (see `open_stream`).
+        file: uncompressed bytes of the shard.
+        size: number of bytes.
+        problem: reason for an early end, if any (see `open_stream`).
     """
     starts: list[NDArray[np.int64]] = []
     lengths: list[NDArray[np.int64]] = []
@@ -989,7 +990,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
         whole = _whole_frames(file, begins, walk.lengths)
         broken_at, reason, doubtful = walk.offset, walk.problem, bool(whole.size) and not whole[-1]
         if doubtful:
-            # No frame follows at the end that its length gives, so neither the length nor the data can be trusted.
+            # No frame follows where this one should end, so neither its length nor its data can be trusted.
             broken_at, reason = int(begins[-1]) - HEADER, "the CRC of a record differs, and no other follows it"
             begins, whole = begins[:-1], whole[:-1]
         sizes = walk.lengths[: whole.size]
@@ -1004,7 +1005,7 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
         offset = _next_frame(file, size, broken_at + (HEADER if doubtful else 1))
         between = offset - broken_at - _FRAME
         if not doubtful and 0 <= between <= _REBUILT_BYTES and _is_whole(file, broken_at + HEADER, between):
-            # Only the header is damaged: the bytes up to the next frame are a record with a valid CRC.
+            # Only the header is damaged, since the bytes up to the next frame are a record with a valid CRC.
             starts.append(np.array([broken_at + HEADER]))
             lengths.append(np.array([between]))
             number += 1
@@ -1015,14 +1016,14 @@ def find_records(file: BinaryIO, size: int, problem: str = "") -> Findings:
     if problem:
         start = size
         if losses and losses[-1].stop == size and losses[-1].records == UNKNOWN:
-            start = losses.pop().start  # the bytes of a truncated record
+            start = losses.pop().start  # bytes of a truncated record
         losses.append(Loss(start, size, number, UNKNOWN, problem))
     nothing = np.empty(0, np.int64)
     return Findings(np.concatenate([nothing, *starts]), np.concatenate([nothing, *lengths]), tuple(losses))
 
 
 def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the mask of intact records among consecutive frames."""
+    """Return the mask of the intact records among consecutive frames."""
     whole = np.zeros(starts.size, bool)
     stops = starts + lengths
     first = 0
@@ -1037,14 +1038,14 @@ def _whole_frames(file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np
 
 
 def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
-    """Check the CRC of a record's data, whatever its header says."""
+    """Check the CRC of a record's data, without its header."""
     file.seek(start)
     data = np.frombuffer(file.read(length + FOOTER), np.uint8)
     return masked_crc32c_of_one(data[:length]) == int.from_bytes(data[length:].tobytes(), "little")
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Find the offset of the next frame with a valid length whose data or successor is intact."""
+    """Find the next frame with a valid length whose data or successor is intact; return its offset."""
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)
@@ -1072,7 +1073,7 @@ def _is_sound(file: BinaryIO, size: int, start: int, length: int, end: int) -> b
 def read_batches(
     file: BinaryIO, starts: NDArray[np.int64], lengths: NDArray[np.int64], most_bytes: int = _BATCH_BYTES
 ) -> Iterator[list[bytes]]:
-    """Yield the data of records at these offsets, in lists of at least `most_bytes` each but the last."""
+    """Yield the data of records at these offsets, in lists of at least `most_bytes` each, except the last."""
     batch: list[bytes] = []
     batch_bytes = 0
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
