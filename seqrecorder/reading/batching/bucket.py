@@ -801,7 +801,7 @@ def plan_batches(
         if batch_size is not None:
             batches = rebatched(parts, batch_size, drop_remainder=True)
         else:
-            # There may be no sizes, which `rebatched` does not accept; the 1 after the last size is never reached.
+            # There may be no sizes, so a 1 is appended; the rows end before it is used.
             filled = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
             batches = rebatched(parts, joined(filled, tf.constant([1], tf.int64)))
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
