@@ -141,7 +141,7 @@ def permutation(number: Any, index: Any, rows: Any) -> Any:
     """Permute the rows of a window at random.
 
     Args:
-        number: int64 scalar, random number of the order of the epoch.
+        number: int64 scalar, random number that determines the order of the epoch.
         index: int64 scalar, index of the window in the epoch.
         rows: indices of the rows.
     """
@@ -202,7 +202,7 @@ def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
 
     Args:
         sizes: int64, `(n,)`, 1 or more.
-        number: int64 scalar, random number of the order of the epoch.
+        number: int64 scalar, random number that determines the order of the epoch.
         index: int64 scalar, index of the window or batch in the epoch.
         purpose: number that makes draws with equal arguments independent.
     """
@@ -246,7 +246,7 @@ def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
     Args:
         positions: int64, `(n,)`: position of each record.
         copies: int64, `(n,)`: index among the copies of its record.
-        number: int64 scalar, random number of the order of the epoch.
+        number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
 
@@ -263,7 +263,7 @@ def figures_of(positions: Any, number: Any) -> Any:
 
     Args:
         positions: int64, `(n,)`.
-        number: int64 scalar, random number of the order of the epoch.
+        number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
 
@@ -415,8 +415,8 @@ class Limits:
 
     Attributes:
         group: alignment group whose length counts, or a combination of several.
-        least: fewest steps.
-        most: most steps; None for no limit.
+        least: minimum number of steps.
+        most: maximum number of steps; None for no limit.
         after_cropping: whether the length after cropping counts, instead of the stored length.
     """
 
@@ -502,14 +502,14 @@ class PlannedReads:
 
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
-_INLINED = 1000  # most files whose paths and counts are constants in the traced functions, not captured tensors
+_INLINED = 1000  # limit on files whose paths are constants in the traced functions; of more, they are captured
 _CYCLE = 16  # files that a shuffled stream interleaves at a time
 
 _SHARE_BYTES = 1 << 22
-"""Most bytes of records taken from a file per turn; each interleaved file reads as many ahead."""
+"""Limit on the bytes of records taken from a file per turn; each interleaved file reads one turn ahead."""
 
 _SHUFFLED_BYTES = 1 << 28
-"""Most bytes of records in a shuffle window; two such windows are in memory, since one is planned ahead."""
+"""Limit on the bytes of records in a shuffle window; two are in memory, since one is planned ahead."""
 
 
 @attrs.frozen
@@ -664,7 +664,7 @@ class _Files:
         """Read the windows of one epoch.
 
         Args:
-            number: random number of the order of the epoch, for the order of the files and all draws.
+            number: random number that determines the order of the epoch, for the order of the files and all draws.
         """
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))

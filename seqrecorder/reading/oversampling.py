@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _MOST = 1 << 16
-"""Most copies of a record; all copies of a window are in memory."""
+"""Limit on the copies of a record; all copies of a window are in memory."""
 
 
 @attrs.frozen(eq=False)

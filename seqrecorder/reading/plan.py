@@ -54,7 +54,7 @@ class Plan:
         rows: rows of all batches: records, or windows, segments and packed rows.
         steps: real steps of all batches.
         padded_steps: steps of all batches, padding included.
-        most_steps: most steps of one batch, padding included.
+        most_steps: largest number of steps in one batch, padding included.
         shapes: mapping of each distinct shape `(rows, steps)` to its number of batches, largest first. `steps` is None
             for ragged batches.
         left_out: mapping of reason to the number of records left out, such as those without steps or too long ones.

@@ -121,17 +121,17 @@ def read(
             epochs), or weights of the values of a field, `{"label": {3: 5.0}}` ("Some records more often").
         fields: names of the fields to parse; default: all.
         steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
-        min_length: least steps of a record; shorter ones are left out by their stored lengths, before `steps` applies.
-        max_length: most steps of a record; longer ones are left out likewise.
+        min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
+        max_length: maximum number of steps of a record; longer records are left out, unparsed if lengths are stored.
         index_name: name under which to add the position of each record in written order, or in the selection: int64,
             -1 where a batch has no record.
-        inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping of model input to name. Names are those of
-            fields, `sequence_length`, names a strategy adds, `sr.next_step("ids")` and `sr.previous_step("ids")`.
+        inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping of model input to name. A name may be a
+            field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
         targets: targets of `model.fit`, named likewise. Elements are then `(inputs, targets, sample_weight)`; a target
             with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
-        class_weight: mapping of class to weight, `{0: 1.0, 3: 5.0}`, for a target of ints or bools.
+        class_weight: mapping of class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
         vocabulary: mapping of field to `Vocabulary`: elements hold the ids of its tokens, int64.
         normalize: result of `stats`, or mapping of field to statistics: subtract the mean and divide by the standard

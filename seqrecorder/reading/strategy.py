@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-# A batch below both limits is cheaper to make than to hand to another thread.
+# Handing a batch below both limits to another thread takes about as long as making it.
 _SMALL_BATCH = 1 << 14  # bytes of its records as stored
 _SMALL_TENSORS = 1 << 18  # bytes of its padded tensors
 _SMALL_WINDOW = 1 << 25  # stored bytes; a second window of this size, planned ahead, costs little memory
@@ -203,11 +203,11 @@ class Feed:
 
         Args:
             transform: function from the windows of an epoch and the random number of its order to a dataset.
-            window: most records per window; fewer if they are large.
+            window: records per window, or fewer if they are large.
             multiple: number of which the size of a window is a multiple.
             group: alignment group, or several, whose lengths accompany the records; None for no lengths.
-            permute: as for `seqrecorder.reading.order.stream`.
-            draw: as for `seqrecorder.reading.order.stream`.
+            permute: see `seqrecorder.reading.order.stream`.
+            draw: see `seqrecorder.reading.order.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group)
@@ -270,7 +270,7 @@ _LOGGED: set[str] = set()
 
 
 def log_once(message: str) -> None:
-    """Log a warning, once in a process."""
+    """Log a warning once per process."""
     if message not in _LOGGED:
         _LOGGED.add(message)
         _LOG.warning("%s", message)
@@ -285,7 +285,7 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Return the most bytes that the tensors of an element take; text counts by its handles, ragged is infinity.
+    """Return a bound on the bytes of the tensors of an element: text counts by its handles, ragged is infinity.
 
     Args:
         spec: structure, shapes and dtypes of the element.
@@ -304,7 +304,7 @@ def _bytes_of(spec: Any, rows: int, longest: int) -> float:
 
 @attrs.frozen
 class Batches:
-    """The batches of a strategy, and their number.
+    """Batches of a strategy, and their number.
 
     Attributes:
         dataset: `tf.data.Dataset` of shaped elements.
@@ -554,7 +554,7 @@ def fit_lengths(
     Args:
         feed: records to check.
         group: alignment group, or several, whose lengths count.
-        most: most steps of a record.
+        most: maximum number of steps of a record.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
         option: option that sets the limit, with its value, for messages: `length=100`.
         words: values that `too_long` of the strategy accepts, for messages.

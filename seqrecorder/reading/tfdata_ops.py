@@ -112,7 +112,7 @@ class Traced:
         return tf.nest.pack_sequence_as(self.spec, self.function(*tf.nest.flatten(element)))
 
     def reduced(self, dataset: Any, state: Any) -> Any:
-        """Reduce a dataset to a scalar, as `tf.data.Dataset.reduce` does."""
+        """Reduce a dataset to a scalar, like `tf.data.Dataset.reduce`."""
         import tensorflow as tf
 
         return tf.raw_ops.ReduceDataset(
@@ -180,7 +180,7 @@ def counted(dataset: Any, count: int) -> Any:
     (-2, 4, 3, 4)
 
     Args:
-        dataset: a `tf.data.Dataset`.
+        dataset: `tf.data.Dataset` whose cardinality to set.
         count: number of its elements, or -1 (`tf.data.INFINITE_CARDINALITY`).
     """
     import tensorflow as tf

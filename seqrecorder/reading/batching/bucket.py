@@ -57,9 +57,9 @@ class LengthPlan(ABC):
 
     Attributes:
         in_buckets: whether each batch belongs to one bucket; `apply` then permutes the windows of shuffled records.
-        rows: most records of a batch, or their mean.
+        rows: maximum or mean number of records in a batch.
         sorted_window: records that are sorted by length at a time; 0 for no sorting.
-        least_window: fewest records to plan at a time, however large they are.
+        least_window: minimum number of records to plan at a time, however large they are.
     """
 
     in_buckets: ClassVar[bool]
@@ -78,7 +78,7 @@ class LengthPlan(ABC):
 
         Args:
             windows: `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
-            number: random number of the order of the epoch, int64 scalar; None if records are not shuffled.
+            number: int64 scalar that determines the order of the epoch; None if records are not shuffled.
         """
         # Incoming windows end at every file, and may be as small as `shuffle`.
         return in_turns(rebatched(windows, self.sorted_window) if self.sorted_window else windows, number)
@@ -265,7 +265,7 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
     Args:
         lengths: int64, `(n,)`, in steps, not negative. The counts of repeated lengths are added.
         counts: int64, `(n,)`, number of records of each length. Lengths with a count of 0 are ignored.
-        buckets: most buckets, 1 or more. There are never more buckets than distinct lengths.
+        buckets: maximum number of buckets, 1 or more. There are never more buckets than distinct lengths.
 
     Returns:
         Ascending boundaries, one fewer than buckets.
@@ -366,7 +366,7 @@ def _add_class(
 
 
 _SORTED_BATCHES = 64
-"""Least number of batches in a window that is sorted by length; a larger shuffle window raises it."""
+"""Minimum number of batches in a window that is sorted by length; a larger shuffle window raises it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -593,9 +593,10 @@ class Bucket(BatchesByLength):
     >>> sr.Bucket(64, boundaries=[10, 20, 40]).boundaries
     (10, 20, 40)
 
-    The batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order. Bucket i holds
-    `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is full, and the incomplete batches follow
-    at the end of the epoch. Shuffled records fill the buckets in random order, so shapes do not come in runs.
+    The batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order, unless `boundaries="sorted"`.
+    Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is full, and the incomplete
+    batches follow at the end of the epoch. Shuffled records fill the buckets in random order, so shapes do not come in
+    runs.
 
     `boundaries="sorted"` pads least, and has the most distinct shapes. `seqrecorder.plan` compares the choices for your
     dataset. `TokenBudget` limits the steps of a batch instead of its records.
@@ -608,7 +609,7 @@ class Bucket(BatchesByLength):
             sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled, else
             shortest first. The longest records of a bucket that do not fill a batch wait for the next window. If
             lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
-        buckets: most buckets, if `boundaries` are computed.
+        buckets: maximum number of buckets, if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
             last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
@@ -683,7 +684,7 @@ class Turn:
     Attributes:
         index: int64, number of windows of the epoch before this one.
         last: bool, whether the epoch has ended. The window is empty then: all rows are leftovers.
-        number: int64, random number of the order of the epoch.
+        number: int64, random number that determines the order of the epoch.
     """
 
     index: Any
@@ -692,7 +693,7 @@ class Turn:
 
 
 def in_turns(windows: Any, number: Any = None) -> Any:
-    """Mark the windows of one epoch as not the last, and append an empty window that is.
+    """Add a flag `last` to the windows of one epoch, and append an empty window for which it is true.
 
     >>> import tensorflow as tf
     >>> windows = tf.data.Dataset.from_tensor_slices((["a", "b"], tf.constant([1, 2], tf.int64))).batch(2)
@@ -702,7 +703,7 @@ def in_turns(windows: Any, number: Any = None) -> Any:
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in stream order. `w`
             may vary, and may be 0.
-        number: random number of the order of the epoch, int64 scalar; None if nothing is drawn.
+        number: random number that determines the order of the epoch, int64 scalar; None if nothing is drawn.
 
     Returns:
         A `tf.data.Dataset` of `(serialized, lengths, last: bool, number: int64)`.
@@ -721,7 +722,7 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """Records of a batch, as rows of a window and of the leftovers before it; an element of a `tf.data.Dataset`.
+    """Batch whose records are rows of a window and of the leftovers of the window before.
 
     Attributes:
         sources: variant scalar, a list of two string vectors: the window and the leftovers.

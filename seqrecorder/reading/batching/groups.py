@@ -109,7 +109,7 @@ class Groups(PaddedBatches):
 
         Args:
             windows: `tf.data.Dataset` of serialized records, string `[w]`, with or without their lengths.
-            number: random number of the order of the epoch.
+            number: random number that determines the order of the epoch.
             values: values of the field.
             count: number of batches of the epoch.
             places: int64, `(values,)`: number of batches that contain each value.
@@ -156,7 +156,7 @@ class Groups(PaddedBatches):
             ready: int64, `(values,)`: number of batches for which a value has waiting records.
             left: int64, `(values,)`: number of batches that a value still needs.
             done: int64 scalar: number of batches before.
-            number: random number of the order of the epoch.
+            number: random number that determines the order of the epoch.
             count: number of batches of the epoch.
         """
         import tensorflow as tf
@@ -198,7 +198,7 @@ def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.
     (3, array([3, 2, 1]))
 
     Args:
-        most: int64, `(values,)`: most batches that each value has records for.
+        most: int64, `(values,)`: number of batches that the records of each value suffice for.
         groups: number of different values in a batch.
     """
     low, high = 0, int(most.sum()) // groups

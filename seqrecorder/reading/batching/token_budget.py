@@ -89,11 +89,11 @@ def budget_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
             longer than `max_steps // batch_size_multiple` first.
-        max_steps: most padded steps of a batch. A record of length 0 counts as one step.
+        max_steps: maximum number of padded steps in a batch. A record of length 0 counts as one step.
         pad_to_multiple_of: number to a multiple of which the caller pads; each length counts as the next multiple.
         batch_size_multiple: number of which the rows of each batch are a multiple; the last batch of all may have
             fewer.
-        max_batch_size: most rows of a batch.
+        max_batch_size: maximum number of rows in a batch.
         drop_remainder: whether to drop the last batch of all if it is smaller than `batch_size_multiple`.
         at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
             lengths do not come in runs; False for shortest first.
@@ -187,8 +187,8 @@ class TokenBudget(BatchesByLength):
     batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        max_steps: most steps of a batch: its records times its padded steps.
-        max_batch_size: most records of a batch; None for no limit.
+        max_steps: maximum number of steps in a batch: its records times its padded steps.
+        max_batch_size: maximum number of records in a batch; None for no limit.
         batch_size_multiple: number of which the records of a batch are a multiple, except in the last batch.
         too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
             `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
@@ -238,7 +238,7 @@ class TokenBudget(BatchesByLength):
 
     @property
     def _longest(self) -> int:
-        """Most steps of a record that fits into a batch."""
+        """Length of the longest record that fits into a batch."""
         rows = self.max_steps // self.batch_size_multiple
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 

@@ -88,10 +88,10 @@ class Window(Strategy):
         horizon: number of steps after each window to return with it, as the target of a forecast.
         gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
             `stride` apart like all steps.
-        jitter: most steps by which a window may start earlier or later. Each start is equally likely, but no window
-            starts before its record or loses a step at the end.
-        max_windows: most windows of a record per epoch, drawn at random, so that long records do not outweigh short
-            ones; None for all windows.
+        jitter: maximum number of steps by which a window may start earlier or later. Each start is equally likely, but
+            no window starts before its record or loses a step at the end.
+        max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
+            outweigh short ones; None for all windows.
         tail: windows at the end of a record. `"keep"` returns every window with at least one step, as
             `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
             leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
