@@ -98,7 +98,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Return a mask, bool of at most this rank, of the entries of a loss without a value that is 0 or False."""
+    """Reduce a mask or numbers to bool of at most this rank: false where any value is 0 or False."""
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)

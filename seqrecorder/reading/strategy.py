@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # Handing a batch below both limits to another thread takes about as long as making it.
 _SMALL_BATCH = 1 << 14  # bytes of its records as stored
 _SMALL_TENSORS = 1 << 18  # bytes of its padded tensors
-_SMALL_WINDOW = 1 << 25  # stored bytes; a second window of this size, planned ahead, costs little memory
+_SMALL_WINDOW = 1 << 25  # stored bytes; planning ahead with larger windows would delay the first batch
 AHEAD_BYTES = 1 << 27
 """Limit on the stored bytes of the batches that are being made or wait for the consumer."""
 
@@ -51,7 +51,7 @@ WINDOW = 1024
 
 @attrs.frozen
 class Feed:
-    """The records that one strategy batches.
+    """Records for one strategy to batch.
 
     Attributes:
         origin: shards to read.
@@ -107,14 +107,14 @@ class Feed:
         """Map a function over batches, in order, with prefetching.
 
         One thread makes small batches and prefetches many of them, since handing a batch to another thread takes as
-        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. Batches
-        in flight hold at most 128 MiB of stored records, or are two.
+        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. In
+        flight are at most 128 MiB of stored records, but at least two batches.
 
         A batch is small if its stored records and its padded tensors are small. It counts as large if that is unknown
         (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
 
         Args:
-            batches: a `tf.data.Dataset`.
+            batches: `tf.data.Dataset` of batches.
             make: function from a batch (tuples are unpacked) to an element.
             batch_size: records or rows per batch.
             width: steps to which shorter records are padded; default: the longest record decides.
