@@ -1,3 +1,6 @@
-"""Shards to windows of records to batches: read, read_records, plan and mix."""
+"""Reading: streams of records from shards, the batches built from them, and plans of such batches.
+
+Shards, manifests and selections are in `seqrecorder.dataset`.
+"""
 
 __all__ = ["batch", "batching", "derived_fields", "plan", "read", "read_records", "sample_weights"]

@@ -1,4 +1,7 @@
-"""`batch`: the strategies over any `tf.data.Dataset` of dictionaries, such as `map` and `filter` leave behind."""
+"""`batch`: apply a strategy to any `tf.data.Dataset` of dictionaries, for example after `map` and `filter`.
+
+Datasets on disk are batched by `seqrecorder.read`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from seqrecorder.reading.order import RecordLength
 
 _AHEAD = 2
-"""Windows and batches that are made while those before are used."""
+"""Batches that are prefetched."""
 
 
 def batch(
@@ -58,37 +61,35 @@ def batch(
     missing: Literal["mask"] | Mapping[str, Literal["mask"]] | None = None,
     vocabulary: Mapping[str, MapsField] | None = None,
 ) -> tf.data.Dataset:
-    """Return the elements of any `tf.data.Dataset` in batches of a strategy.
+    """Batch the elements of any `tf.data.Dataset` with a strategy.
 
     >>> import tensorflow as tf, seqrecorder as sr
     >>> texts = tf.data.Dataset.from_tensor_slices(["a bc", "d", "e f g"])
     >>> words = texts.map(lambda text: {"words": tf.strings.split(text), "text": text})
-    >>> for made in sr.batch(words, sr.Bucket(2, boundaries=[2]), length="words"):
-    ...     print(made["words"].numpy().tolist(), made["sequence_length"].numpy().tolist())
+    >>> for batch in sr.batch(words, sr.Bucket(2, boundaries=[2]), length="words"):
+    ...     print(batch["words"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
     [[b'a', b'bc', b''], [b'e', b'f', b'g']] [2, 3]
     [[b'd']] [1]
 
-    The batches are those that `read` gives of a dataset with the same records in the same order, with all that a
-    strategy adds. Elements are dictionaries of dense tensors. Those whose first dimension is unknown are sequences, and
-    so are those that `length` names, and those that are as long as a named one where that is known; all others come
-    once for each element.
+    The batches equal those of `read` for a dataset with the same records in the same order. Elements must be
+    dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names it, or if
+    it has the static length of a sequence named there; any other is a context value.
 
-    Elements travel as serialized messages, which takes the processor longer than `bucket_by_sequence_length` does, and
-    many times as long as to read them from files in batches: batch by `read` what needs no `map` or `filter` before. Up
-    to some 2,000 elements are in memory. The dataset is run through once more, first, where a strategy must know all
-    lengths: `Bucket` with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` where too long a record is an
-    error.
+    Elements are serialized on the way, which takes more processor time than `bucket_by_sequence_length`, and many times
+    that of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000 elements are in
+    memory. The dataset is iterated over once more, first, if the strategy needs all lengths: `Bucket` with computed
+    boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:
-        dataset: a `tf.data.Dataset` of dictionaries of tensors.
-        strategy: as `batch` of `read`.
-        length: the sequence whose length counts, with which all others must be equally long. Or several that have
-            lengths of their own, of which the longest counts (or the sum, as `length_of` of the strategy says); others
-            are as long as the first.
-        shuffle: as for `read`: elements are permuted so many at a time. Of elements that come shuffled, `shuffle=1`
-            only lets the batches of a window leave in random order, where a strategy sorts.
-        seed: as for `read`: of that order, and of what `Crop` and `Window` draw.
-        inputs: as for `read`, like all that follows.
+        dataset: `tf.data.Dataset` of dictionaries of tensors.
+        strategy: batching strategy, such as `Bucket(64)`.
+        length: name of the sequence whose length counts; all sequences must be as long. Or names of several sequences
+            with different lengths: the longest counts, or the sum (`length_of` of the strategy), and sequences that are
+            not named are as long as the first.
+        shuffle: size of the shuffle window, in elements; 0 keeps the order. For elements that are already shuffled, 1
+            only puts the batches of a window in random order if the strategy sorts.
+        seed: seed of that order, and of the draws of `Crop` and `Window`.
+        inputs: see `read`.
         targets: see `read`.
         weights: see `read`.
         class_weight: see `read`.
@@ -96,11 +97,12 @@ def batch(
         vocabulary: see `read`.
 
     Returns:
-        A `tf.data.Dataset`, which can be saved and resumed where `dataset` can. How many batches it has is not known.
+        A `tf.data.Dataset` of unknown cardinality. It can be saved and resumed if `dataset` can.
 
     Raises:
-        OptionError: elements are no dictionaries of dense tensors, or options make no sense.
-        tf.errors.InvalidArgumentError: while iterating: sequences of an element are not equally long, or too long.
+        OptionError: elements are not dictionaries of dense tensors, or options contradict each other.
+        tf.errors.InvalidArgumentError: while iterating: the sequences of an element differ in length, or are too
+            long.
     """
     import tensorflow as tf
 
@@ -115,7 +117,7 @@ def batch(
     check_count("shuffle", shuffle, 0)
     spec = dataset.element_spec
     if isinstance(spec, Mapping) and any(getattr(part, "ragged_rank", None) == 0 for part in spec.values()):
-        dataset = dataset.map(lambda element: element)  # the rows of a ragged tensor, as the dense tensors they are
+        dataset = dataset.map(lambda element: element)  # turns rows of a ragged tensor into dense tensors
     names = () if length is None else names_of_lists("length", length)
     schema = schema_of(dataset.element_spec, names)
     if len(names) > 1 and isinstance(strategy, BatchesByLength) and strategy.length_field is None:
@@ -138,15 +140,15 @@ def batch(
 
 
 def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
-    """Return the schema of elements.
+    """Derive a schema from the `element_spec` of a dataset.
 
     Args:
-        spec: what a `tf.data.Dataset` says of its elements.
+        spec: `element_spec` of the dataset.
         lengths: names of the sequences whose lengths count.
 
     Raises:
-        OptionError: elements are no dictionaries of dense tensors, or there is no sequence of a name.
-        SchemaError: a dtype or a name cannot be one of a field.
+        OptionError: elements are not dictionaries of dense tensors, or there is no sequence of that name.
+        SchemaError: a field cannot have such a dtype or name.
     """
     import tensorflow as tf
 
@@ -186,14 +188,14 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
         shape = tuple(shapes[name][1:] if is_list else shapes[name])
         storage: Any = "auto" if text else "raw"
         fields.append(Field(name, name, kind, element, shape, storage, align=groups.get(name, rest)))
-    # Of several lengths the first one named is the first group, which `sequence_length` counts.
+    # `sequence_length` belongs to the first group, which must be that of the first name in `length`.
     fields.sort(key=lambda field: field.name != rest)
     return Schema("the elements", tuple(fields))
 
 
 @attrs.frozen(slots=False)
 class _ElementOrigin(Origin):
-    """The elements of a `tf.data.Dataset`, in the place of shards."""
+    """Origin whose records are the elements of a `tf.data.Dataset` instead of shards."""
 
     dataset: Any = attrs.field(kw_only=True, eq=False)
     _cache: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False)
@@ -207,7 +209,7 @@ class _ElementOrigin(Origin):
         return "an element of the dataset"
 
     def encoded(self, window: int) -> Any:
-        """Return a `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w, groups])`."""
+        """Encode windows of elements as `(serialized: string [w], lengths: int64 [w, groups])`."""
 
         def encode(serialized: Any, sizes: Any) -> tuple[Any, Any]:
             return encode_elements(self.schema, serialized, sizes), lengths_of(self.schema, sizes)
@@ -218,7 +220,7 @@ class _ElementOrigin(Origin):
         return Traced.of(encode, windows.element_spec).mapped(windows).prefetch(1)
 
     def lengths(self, group: str) -> NDArray[np.int64]:
-        """Return the lengths of all elements, which are run through once."""
+        """Return the lengths of all elements; the first call iterates over the dataset."""
         import tensorflow as tf
 
         if "lengths" not in self._cache:
@@ -241,12 +243,12 @@ class _ElementOrigin(Origin):
 
 @attrs.frozen
 class _ElementFeed(Feed):
-    """The elements of a `tf.data.Dataset`, for one strategy."""
+    """Feed of the elements of a `tf.data.Dataset`."""
 
     def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:  # noqa: ARG002
-        """Map a function over batches, in one thread ahead of the consumer (see `Feed.map_batches`).
+        """Map a function over batches in one prefetching thread (see `Feed.map_batches`).
 
-        Nothing is decoded that takes long, and to hand operations to other threads would take as long as they do.
+        Nothing slow is decoded here, and handing operations to other threads would take as long as running them.
         """
         traced = Traced.of(make, batches.element_spec)
         if not traced.is_dense:
@@ -263,7 +265,7 @@ class _ElementFeed(Feed):
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
-        """Return a `tf.data.Dataset` of `transform` applied to the windows of elements (see `Feed.stream`)."""
+        """Apply a transformation to the windows of elements of each epoch (see `Feed.stream`)."""
         import tensorflow as tf
 
         size = -(-window // multiple) * multiple
@@ -279,7 +281,7 @@ class _ElementFeed(Feed):
         elements = in_epochs(epoch, drawn=drawn, seed=options.seed, epochs=options.epochs)
         if not drawn:
             return elements
-        # Of the epochs that were begun nothing but their number is saved, which the iterator does.
+        # The only external state is the number of epochs begun, which the iterator itself saves.
         settings = tf.data.Options()
         settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
         return elements.with_options(settings)

@@ -1,4 +1,7 @@
-"""Fields computed while reading: shifted steps, normalization, vocabulary lookups, and masks of missing values."""
+"""Fields computed while reading: shifted steps, normalized values, vocabulary ids, masks of missing values.
+
+The structure of elements is in `elements`, sample weights are in `sample_weights`.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Shifted:
-    """Fields whose steps are those before or after: what `next_step` and `previous_step` return."""
+    """Result of `next_step` or `previous_step`: one or several shifted fields."""
 
     shifts: tuple[Shift, ...]
     is_one: bool
 
 
 def next_step(field: str | Sequence[str]) -> Shifted:
-    """Name the next step of a field, for `inputs`, `targets` and `weights` of `read`.
+    """Select the next step of a field, for `inputs`, `targets` and `weights` of `read`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -49,21 +52,20 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[1, 2, 3], [5, 6, 0]] [[2, 3, 4], [6, 0, 0]] [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
-    It is the next step of the record, also where a segment of `Unroll`, a window, a `Crop` or a part that `Pack` split
-    off ends before it, or where `steps` or `too_long` cut it off. Where `steps` leaves one in so many, it is as far
-    away as those are from each other. The last step of a record has none: zeros (empty text) stand there, with sample
-    weights of 0 where it is a target.
+    The next step comes from the whole record, even if a segment of `Unroll` or `Pack`, a window or a crop ends before
+    it, or if `steps` or `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last step
+    of a record has no next step: its value is zero (empty text), and its sample weight as a target is 0.
 
     Args:
-        field: name of a feature list without ragged steps; or several names, for a tuple.
+        field: name of a feature list without ragged steps, or several names for a tuple.
     """
     return _shifted("next_step", field, 1, None)
 
 
 def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
-    """Name the step before each one of a field, for `inputs`, `targets` and `weights` of `read`.
+    """Select the previous step of a field, for `inputs`, `targets` and `weights` of `read`.
 
-    For teacher forcing: a decoder is shown the right output of the step before.
+    It serves teacher forcing: the decoder receives the correct output of the previous step.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -77,12 +79,12 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     >>> x["before"].numpy().tolist(), y.numpy().tolist()
     ([[1, 4, 5]], [[4, 5, 6]])
 
-    Before the first step of a segment, a window or a crop comes the step before it in the record.
+    The previous step of the first step of a segment, window or crop comes from the record.
 
     Args:
-        field: as for `next_step`.
-        start: what stands before the first step of a record: a value of the field, or one for all values of a step.
-            None is zero (empty text).
+        field: see `next_step`.
+        start: value before the first step of a record: a value of the shape of a step, or one that fills it. None for
+            zero (empty text).
     """
     return _shifted("previous_step", field, -1, start)
 
@@ -96,7 +98,7 @@ def _shifted(function: str, field: Any, by: int, start: Any) -> Shifted:
 
 @attrs.frozen
 class Shift(Derivation):
-    """The step after (`by` 1) or before (-1) each one of a feature list; and which steps have one after them."""
+    """Next (`by` is 1) or previous step (-1) of a feature list, with a mask of the steps that have a next step."""
 
     looks_around: ClassVar[bool] = True
 
@@ -112,7 +114,7 @@ class Shift(Derivation):
 
     @property
     def real(self) -> str | None:
-        """Name of the bool field that says which steps have one after them; None where each has one before it."""
+        """Name of the bool mask of the steps that have a next step; None for previous steps."""
         return f"has_next_step({self.source})" if self.by > 0 else None
 
     @property
@@ -121,7 +123,7 @@ class Shift(Derivation):
         return (self.name,) if self.real is None else (self.name, self.real)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return a field and those derived from it (see `Derivation`)."""
+        """Return the field and the fields derived from it (see `Derivation`)."""
         function = self.name.partition("(")[0]
         problem = "is a context field and has no steps" if not field.is_list else None
         if field.sparse is not None or field.is_ragged:
@@ -137,7 +139,7 @@ class Shift(Derivation):
         return field, shifted, Field(self.real, self.real, field.kind, element_type("bool"), (), align=field.group)
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:
-        """Return a column and those derived from it (see `Derivation`)."""
+        """Return the column and the columns derived from it (see `Derivation`)."""
         import tensorflow as tf
 
         count = tf.shape(column.values, tf.int64)[0]
@@ -146,13 +148,13 @@ class Shift(Derivation):
         edges = tf.boolean_mask(edges, column.steps > 0)[:, tf.newaxis]
         inside = tf.equal(tf.scatter_nd(edges, tf.ones_like(edges[:, 0]), count[tf.newaxis]), 0)
         start = tf.constant(self._start(field), field.element.graph, [1, *field.rest])
-        # The start stands before all values, so that each is one further.
+        # The start value is prepended to the values, so their indices are one higher.
         at = tf.where(inside, tf.range(count) + 1 + self.by, 0)
         shifted = attrs.evolve(column, values=tf.gather(tf.concat([start, column.values], 0), at))
         return (column, shifted) if self.real is None else (column, shifted, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
-        """Return the value of a step that a record does not have, `(*shape)`, as a graph holds it."""
+        """Return the start value of a step, `(*shape)`, as a graph holds it."""
         start = field.element.zero() if self.start is None else self.start
         try:
             value = np.broadcast_to(exact_array(start, field.element), field.rest)
@@ -165,10 +167,10 @@ class Shift(Derivation):
 
 
 def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
-    """Look up the id of a word, where there are words; anything else is returned as it is.
+    """Look up the id of a word; return other values, and words without a vocabulary, unchanged.
 
     Raises:
-        OptionError: the vocabulary has no such word.
+        OptionError: the vocabulary does not contain the word.
     """
     if not ids or not isinstance(word, (str, bytes)):
         return word
@@ -182,15 +184,15 @@ def id_of(word: Any, ids: Mapping[Any, int], what: str) -> Any:
 
 
 def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, list[Shift]]:
-    """Name the shifts of inputs, targets or weights: return these with names in their places, and the shifts.
+    """Replace the shifts in an option by the names of their fields; return the option and the shifts.
 
     Args:
-        option: which of them.
-        part: its value.
-        vocabulary: by field, the vocabulary that a start is a word of.
+        option: name of the option: inputs, targets or weights.
+        part: value of the option.
+        vocabulary: mapping of field to the vocabulary of its start values.
 
     Raises:
-        OptionError: several fields where there is room for one, or a start is no word of the vocabulary.
+        OptionError: several fields are in the place of one, or a start is not in the vocabulary.
     """
 
     def started(shift: Shift) -> Shift:
@@ -215,15 +217,15 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
 
 @attrs.frozen
 class DerivedFields:
-    """The fields of a dataset, and those derived from them.
+    """Fields of a dataset, and the fields derived from them.
 
     Attributes:
-        stored: the fields that records hold.
-        derivations: of these fields, one after the other.
-        inputs: as `read` takes them, with names for `next_step` and `previous_step`.
-        targets: likewise.
-        weights: likewise.
-        ids: by name, the ids of the words of fields derived from one with a vocabulary.
+        stored: fields of the records.
+        derivations: derivations from these fields, in order.
+        inputs: option of `read`, with names instead of `next_step` and `previous_step`.
+        targets: option of `read`, likewise.
+        weights: option of `read`, likewise.
+        ids: mapping of each name derived from a field with a vocabulary to the ids of its words.
     """
 
     stored: Schema
@@ -248,23 +250,23 @@ class DerivedFields:
         normalize_targets: bool = False,
         horizons: Mapping[str, str | None],
     ) -> DerivedFields:
-        """List the derivations that some options of `read` ask for.
+        """Collect the derivations that the options of `read` require.
 
         Args:
-            schema: the fields that records hold.
-            chosen: those that `fields` leaves.
-            inputs: as for `read`, like all that follows.
-            targets: see there.
-            weights: see there.
-            missing: see there.
-            vocabulary: see there.
-            normalize: see there.
-            normalize_targets: see there.
-            horizons: by name, what the strategy makes of fields (see `Carried.names`).
+            schema: fields of the records.
+            chosen: fields that the option `fields` selects.
+            inputs: see `read`.
+            targets: see `read`.
+            weights: see `read`.
+            missing: see `read`.
+            vocabulary: see `read`.
+            normalize: see `read`.
+            normalize_targets: see `read`.
+            horizons: mapping of tensors that the strategy derives to their fields (see `Carried.names`).
 
         Raises:
-            SchemaError: there is no field of a name.
-            OptionError: nothing can be derived from a field.
+            SchemaError: there is no field of that name.
+            OptionError: a field does not fit an option.
         """
         masks = {mask.source: mask for mask in mask_missing(chosen, missing)}
         parts: dict[str, Any] = {}
@@ -290,7 +292,7 @@ class DerivedFields:
                 "normalize={'sound': stats['sound']}. Targets stay as stored without normalize_targets=True"
             )
         stored = ("weights",) if normalize_targets else ("targets", "weights")
-        # A field that is an input as well as a target is there twice.
+        # A field that is both input and target needs a copy that stays as stored.
         copies = {name: f"as_stored({name})" for name in scales if any(name in used[option] for option in stored)}
         masks |= {copy: Observed(copy) for name, copy in copies.items() if name in masks and is_float(schema[name])}
         for option in stored:
@@ -304,8 +306,8 @@ class DerivedFields:
             parts[option], shifts[option] = map_names(renamed, parts[option]), moved
         shifts["observed"] = [_observed(each, masks[each.source]) for each in shifts["targets"] if each.source in masks]
         unique = {shift.name: shift for of_option in shifts.values() for shift in of_option}
-        # First of all, so that what is missing is filled with the mean, and the next step of a token is an id.
-        # Numbers come before ids, which may replace the field that says a record's group.
+        # Maps come first, so that missing values become the mean, and the next step of a token is an id. Normalization
+        # comes before ids, which may replace the field that names the group of a record.
         maps = [*(attrs.evolve(scale, stored=copies.get(name)) for name, scale in scales.items()), *ids.values()]
         words = {name: vocabulary[source].ids for name, source in made_of.items() if source in ids}
         derivations = (*maps, *masks.values(), *unique.values())
@@ -313,33 +315,33 @@ class DerivedFields:
 
     @property
     def schema(self) -> Schema:
-        """All fields that elements may have."""
+        """Schema of all fields that elements may have."""
         return derived_schema(self.stored, self.derivations)
 
     def choose(self, chosen: Schema) -> Schema:
-        """Return some stored fields, and all derived from them."""
+        """Return the chosen stored fields, and all fields derived from them."""
         return derived_schema(chosen, derivations_of(chosen, self.derivations))
 
     def made_of(self, wanted: Schema) -> set[str]:
-        """Return the names of the stored sources of some fields."""
+        """Return the names of the stored sources of these fields."""
         sources = sources_of(self.derivations)
         return {sources.get(field.name, field.name) for field in wanted.fields}
 
     def of_fields(self, wanted: Schema) -> tuple[Schema, list[Derivation]]:
-        """Return the stored sources of some fields, and the derivations from those."""
+        """Return the stored sources of these fields, and the derivations to apply to them."""
         names = self.made_of(wanted)
         used = derivations_of(self.stored.select(names), self.derivations)
         stored = self.stored.select([*names, *(each.beside for each in used if each.beside is not None)])
         return stored, used
 
     def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-        """Return, by target, the names of what is 0 or False where an entry of it does not count.
+        """Map each target to the names of its masks: tensors that are 0 or False for entries that do not count.
 
         Args:
-            carried: what a strategy makes of fields (see `Carried.names`).
+            carried: mapping of tensors that the strategy derives to their fields (see `Carried.names`).
 
         Raises:
-            OptionError: it is unknown for a target.
+            OptionError: a target with missing values has ragged steps.
         """
         shifts = {each.name: each for each in self.derivations if isinstance(each, Shift)}
         observed = {each.source: each for each in self.derivations if isinstance(each, Observed)}
@@ -355,27 +357,27 @@ class DerivedFields:
                         f"missing: {mask.source!r} has steps of unknown length, of which a loss averages over padding, "
                         "so that it is no target with missing values; leave it out of missing="
                     )
-                # Of what a strategy makes of a field, it makes the same of what was observed.
+                # A strategy derives the same tensors from the mask as from the field.
                 of.append(_observed(shift, mask).name if shift else f"{mask.name}{name.removeprefix(mask.source)}")
             counts[name] = tuple(of)
         return counts
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Return the shift of what says where the values of a shift were observed; a start counts as observed."""
+    """Return the shift of the mask of observed values that matches a shift of values; a start counts as observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 
 @attrs.frozen
 class Observed(Derivation):
-    """A float field with 0 in place of NaN, and beside it float32 of its shape: 1 where it was observed, 0 where not.
+    """Float field with NaN replaced by 0, and a float32 mask of its shape: 1 for observed values, 0 for missing ones.
 
-    Floats, since models concatenate them to the values, multiply with them, and take them for sample weights.
+    The mask is float, since models concatenate it to the values, multiply by it, and use it as sample weights.
     """
 
     @property
     def name(self) -> str:
-        """Name of the field that says what was observed."""
+        """Name of the mask of observed values."""
         return f"{self.source}_observed"
 
     @property
@@ -385,11 +387,11 @@ class Observed(Derivation):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the derived fields whose padding is that of the source: none, for padding is not observed."""
+        """Names of the derived fields with the padding value of the source: none, since padding is not observed."""
         return ()
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Return a field and those derived from it (see `Derivation`)."""
+        """Return the field and the fields derived from it (see `Derivation`)."""
         if field.sparse is not None or not is_float(field):
             what = "is sparse" if field.sparse is not None else f"is of {field.element.name}, which has no NaN"
             raise OptionError(f"missing: expected a float field, but {field.name!r} {what}; name others in missing=")
@@ -397,7 +399,7 @@ class Observed(Derivation):
         return field, mask
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
-        """Return a column and those derived from it (see `Derivation`)."""
+        """Return the column and the columns derived from it (see `Derivation`)."""
         import tensorflow as tf
 
         missing = tf.math.is_nan(column.values)
@@ -406,11 +408,11 @@ class Observed(Derivation):
 
 
 def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
-    """Derive masks of the missing values of some fields, or of all float fields for `"mask"`.
+    """Resolve the option `missing`: a mask for each of its fields, or for all float fields with `"mask"`.
 
     Raises:
-        OptionError: a field is none of floats, or one has the name of what would say what was observed of it.
-        SchemaError: there is no field of a name.
+        OptionError: a field is not of floats, or another field has the name of its mask.
+        SchemaError: there is no field of that name.
     """
     if missing is None:
         return []
@@ -434,21 +436,21 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
 
 
 def is_float(field: Field) -> bool:
-    """Check whether a field holds floats, of which NaN may stand for a missing one."""
+    """Check whether a field holds real floats, where NaN can mean a missing value."""
     return field.element.has_nan and field.element.numpy.kind != "c"
 
 
 def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[str, FieldMap], dict[str, FieldMap]]:
-    """Return by field the maps to ids, and those to normalized numbers.
+    """Build the maps of fields to vocabulary ids, and the maps to normalized values.
 
     Args:
-        schema: of the fields as they are stored.
-        vocabulary: by field, the vocabulary that makes ids of it; None for none.
-        normalize: statistics of a dataset, or by field those of each; None for none.
+        schema: stored fields.
+        vocabulary: mapping of field to its vocabulary, or None.
+        normalize: statistics of a dataset, or mapping of field to statistics, or None.
 
     Raises:
-        OptionError: these are no such things, or a field is mapped twice.
-        SchemaError: there is no field of a name.
+        OptionError: an argument is of another type, or a field is mapped twice.
+        SchemaError: there is no field of that name.
     """
     whole = getattr(normalize, "normalizers", None)
     if whole is not None:
@@ -471,10 +473,10 @@ def _maps(schema: Schema, option: str, objects: Any, what: str) -> dict[str, Fie
 
 
 def names_of(part: Any) -> list[str]:
-    """Return the names in inputs, targets or weights.
+    """List the names in inputs or targets.
 
     Raises:
-        OptionError: these are no names.
+        OptionError: a value is not a name.
     """
     if part is None:
         return []
@@ -488,10 +490,10 @@ def names_of(part: Any) -> list[str]:
 
 
 def weight_names(weights: Any) -> list[str]:
-    """Return the names in weights, where several may stand in the place of one target, and False and None for none.
+    """List the names in weights, where a target may have several names, or None or False.
 
     Raises:
-        OptionError: these are no names.
+        OptionError: a value is not a name.
     """
     options = list(weights.values() if isinstance(weights, Mapping) else weights) if _is_several(weights) else [weights]
     parts = [part for option in options for part in (option if _is_several(option) else [option])]
@@ -509,7 +511,7 @@ def _is_several(part: Any) -> bool:
 
 
 def map_names(function: Callable[[Any], Any], part: Any) -> Any:
-    """Apply a function to each name in inputs, targets or weights; the result is structured as they are."""
+    """Apply a function to each name in inputs, targets or weights, and keep their structure."""
     if isinstance(part, Mapping):
         return {key: map_names(function, each) for key, each in part.items()}
     return tuple(map_names(function, each) for each in part) if _is_several(part) else function(part)
@@ -524,14 +526,14 @@ class OutputOptions:
     """Form of the elements.
 
     Attributes:
-        derived: the fields, and the inputs, targets and weights that the model takes.
-        strategy: what makes the batches, and names their lengths, masks and seeds.
-        output: `dict`, `tuple` in declaration order, or `record`.
-        class_weight: by class, its weight; structured as the targets where these are several.
-        counts: by target, the names of what is 0 or False where an entry of it does not count.
+        derived: fields, and the inputs, targets and weights of the model.
+        strategy: strategy that makes the batches, and names their lengths, masks and seeds.
+        output: `dict`, `tuple` (in declaration order) or `record`.
+        class_weight: mapping of class to weight; for several targets, in their structure.
+        counts: mapping of target to the names of its masks, which are 0 or False for entries that do not count.
         index_name: name of the positions of records, or None.
-        carried: what elements carry besides; None for single records.
-        images: by name, the decoders of what is encoded images until an element is complete.
+        carried: tensors that the strategy adds; None for single records.
+        images: mapping of name to the decoder of images, which stay encoded until an element is complete.
     """
 
     derived: DerivedFields
@@ -545,7 +547,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """By name of the sizes of images, that of the images."""
+        """Mapping of the name of image sizes to the name of the images."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

@@ -1,4 +1,7 @@
-"""The elements that `read` yields: which fields they need, and their structure."""
+"""`Elements`: the fields to parse for the elements of `read`, and the structure of these elements.
+
+Derived fields are in `derived_fields`, sample weights in `sample_weights`.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
-    """Return the schema of the fields that must be parsed, or derived.
+    """Return the schema of the fields to parse or derive.
 
     Args:
         options: form of the elements.
-        chosen: those of the fields that `fields` leaves.
+        chosen: fields that the option `fields` selects.
 
     Raises:
-        SchemaError: there is no field of a name.
-        OptionError: a name clashes with a field's.
+        SchemaError: there is no field of that name.
+        OptionError: a name clashes with that of a field.
     """
     derived, schema = options.derived, options.derived.schema
     _check_clashes(schema, options)
@@ -62,7 +65,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     lists = [f.name for f in chosen.fields if f.is_list]
     of_steps = set(carried_names) - {options.index_name, options.strategy.seed_name, *options.sizes}
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
-        names += lists[:1]  # lengths and masks come from a feature list
+        names += lists[:1]  # lengths and masks need a feature list
     if not names:
         raise OptionError(f"inputs: expected a field of {schema.name} or more, got {', '.join(wanted) or 'none'}")
     return chosen.select(names)
@@ -116,28 +119,22 @@ def _made_names(schema: Schema, options: OutputOptions) -> list[str]:
 
 
 def _other_groups(schema: Schema, options: OutputOptions) -> dict[str, str]:
-    """Return the groups of the lengths, masks and what else comes of steps, by name, of all groups but the first."""
+    """Map the names of lengths, masks and other tensors of steps to their groups, except for the first group."""
     counts = {length_name(group): group for group in schema.groups[1:]} if options.carried else {}
     masks = {mask_of(group, schema, options): group for group in counts.values()}
     lengths = options.carried.lengths if options.carried else {}
     return counts | masks | {name: counts[count] for name, count in lengths.items() if count in counts}
 
 
-# Missing values ------------------------------------------------------------------------------------------------------
-
-
-# Values that are mapped ----------------------------------------------------------------------------------------------
-
-
 @attrs.frozen
 class Elements:
-    """Fields, derivations and options of elements, as a strategy cuts them.
+    """Fields and derivations of elements, and the function that gives them their structure.
 
     Attributes:
-        stored: the fields that are parsed, all in one rate.
-        derivations: of these fields, one after the other.
-        images: by name, the decoders of what is encoded images until an element is complete.
-        shape: from the tensors that a strategy makes to an element.
+        stored: fields to parse, all at one rate.
+        derivations: derivations from these fields, in order.
+        images: mapping of name to the decoder of images, which stay encoded until an element is complete.
+        shape: function from the tensors of a strategy to an element.
     """
 
     stored: Schema
@@ -158,21 +155,21 @@ class Elements:
         index_name: str | None = None,
         **derived_fields: Any,
     ) -> Elements:
-        """Find out what must be parsed for the elements that some options ask for.
+        """Resolve the options of `read` that shape elements.
 
         Args:
-            schema: the fields that records hold.
-            strategy: what makes batches, or single records.
-            fields: as for `read`, like all that follows.
-            images: by field, the decoders of encoded images.
+            schema: fields of the records.
+            strategy: strategy that makes batches or single records.
+            fields: see `read`.
+            images: mapping of field to the decoder of its images.
             output: see `read`.
             class_weight: see `read`.
             index_name: see `read`.
-            derived_fields: what `DerivedFields.of` takes.
+            derived_fields: arguments of `DerivedFields.of`.
 
         Raises:
-            SchemaError: there is no field of a name.
-            OptionError: options do not fit the fields, or each other.
+            SchemaError: there is no field of that name.
+            OptionError: options do not fit the fields, or contradict each other.
         """
         chosen, of_stored = schema.select(fields), strategy.carried(schema)
         derived = DerivedFields.of(schema, chosen, horizons=of_stored.names if of_stored else {}, **derived_fields)
@@ -207,7 +204,7 @@ class Elements:
 
 
 def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | None:
-    """Adapt what a strategy carries to fields with a rate, which it cuts as a dimension of others."""
+    """Describe the added tensors of a strategy for fields with a rate, which it cuts as an inner dimension."""
     carried, joined = strategy.carried(derived), strategy.carried(schema.in_one_rate())
     if carried is None or joined is None or not schema.rates:
         return carried
@@ -221,13 +218,13 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Return the function from what a strategy gives, in one rate and with fields unasked, to an element.
+    """Build the function from the tensors of a strategy, all at one rate, to an element.
 
     Args:
-        schema: the fields that records hold.
-        parsed: the fields that are parsed, and those derived from them.
-        options: how elements are given.
-        unasked: names of parsed fields that elements do not have.
+        schema: fields of the records.
+        parsed: parsed fields, and those derived from them.
+        options: form of the elements.
+        unasked: names of parsed fields that elements do not contain.
     """
     first = parsed.groups[0] if parsed.groups else None
     rated = {field.name: field.group for field in parsed.fields if field.is_list and field.group in schema.rates}
@@ -251,7 +248,7 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
                     mask_of(g, parsed, options): padding_mask(values, g, None, parsed, options) for g in parsed.groups
                 }
                 values |= masks
-            if options.derived.inputs is not None:  # a later group that is read alone goes by its own names, too
+            if options.derived.inputs is not None:  # if only a later group is read, it has its own names as well
                 lengths, mask = options.strategy.length_name, options.strategy.mask_name
                 own = {length_name(first): lengths, f"{first}_{mask}": mask}
                 values = {**values, **{new: values[old] for new, old in own.items() if old in values}}
@@ -267,13 +264,13 @@ def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Col
 
 
 def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str], outer: int) -> None:
-    """Give what was cut in one rate its own steps again.
+    """Restore the steps of fields with a rate, which were cut as an inner dimension.
 
     Args:
-        values: by name, the tensors that a strategy made.
-        schema: the fields that records hold.
-        rated: by name of what has steps of a rate, its alignment group.
-        outer: dimensions before the steps: 1 in batches.
+        values: mapping of name to the tensors of a strategy, changed in place.
+        schema: fields of the records.
+        rated: mapping of the name of each tensor with a rate to its alignment group.
+        outer: number of dimensions before the steps: 1 in batches.
     """
     for name in rated.keys() & values.keys():
         values[name] = _steps_apart(values[name], schema.rates[rated[name]][1], outer)
@@ -285,7 +282,7 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
 
 
 def _steps_apart(value: Any, rate: int, outer: int) -> Any:
-    """Return steps `(T, rate, ...)` behind the outer dimensions as `(T * rate, ...)`."""
+    """Reshape steps `(T, rate, ...)`, after the outer dimensions, to `(T * rate, ...)`."""
     import tensorflow as tf
 
     if isinstance(value, tf.RaggedTensor):
@@ -298,10 +295,10 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 
 
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
-    """Return a subclass of a record class whose instances hold tensors under the given names.
+    """Create a subclass of a record class whose instances hold tensors under these names.
 
-    `tf.nest` takes apart and rebuilds attrs classes, by position. A record's own `__init__` converts, validates and
-    takes what is not stored, so elements get one of their own.
+    `tf.nest` flattens and rebuilds attrs classes by position. The `__init__` of a record converts, validates and takes
+    fields that are not stored, so the subclass has its own.
     """
 
     def init(self: Any, *values: Any) -> None:

@@ -1,4 +1,4 @@
-"""`mix`: batches of several datasets, drawn at random."""
+"""`mix`: draw elements at random from several datasets."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def mix(
     temperature: float | None = None,
     seed: int | None = None,
 ) -> tf.data.Dataset:
-    """Return the elements of several datasets, each drawn at random from one of them.
+    """Draw elements at random from several datasets.
 
-    What `read` returns is mixed batch by batch, so that every batch is of one dataset; read without `batch` for single
-    records. The weights hold as long as no dataset has ended: read with `epochs=None`. Where one has, the others go on.
+    Datasets from `read` are mixed batch by batch: each batch comes from one dataset. Read them without `batch` to mix
+    single records. When a dataset ends, the others continue without it; read with `epochs=None` to keep the shares.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -42,18 +42,18 @@ def mix(
     86
 
     Args:
-        datasets: `tf.data.Dataset`s of like elements, such as `read` returns.
-        weights: how often each is drawn, in any unit, such as the number of its records; equally often by default.
-        temperature: evens weights out: each is taken to the power of `1 / temperature`. At 1 they stay as they are, and
-            the higher it is, the more often small datasets come.
-        seed: of the order; each iteration is another, reproducibly.
+        datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
+        weights: relative frequency of each dataset, such as its number of records; default: equal.
+        temperature: exponent `1 / temperature` of the weights. 1 keeps them; higher values draw small datasets more
+            often.
+        seed: seed of the draws. Each iteration draws differently, reproducibly.
 
     Returns:
-        A `tf.data.Dataset`, which can be saved and resumed as its parts can. Each of these is begun before the first
-        element is drawn, and one element of it is held.
+        A `tf.data.Dataset`, which can be saved and resumed if `datasets` can. All of them are started before the first
+        draw, and one element of each is kept in memory.
 
     Raises:
-        OptionError: nothing to mix, other elements, or weights that are none.
+        OptionError: there is no dataset, elements differ in structure, or weights are not valid.
     """
     import tensorflow as tf
 
@@ -74,7 +74,7 @@ def mix(
     shares = _shares(len(parts), weights, temperature)
     parts, shares = [part for part, share in zip(parts, shares, strict=True) if share], shares[shares > 0]
     marked = [_marked(position, part) for position, part in enumerate(parts)]
-    # Each is drawn from once, for nothing: which epoch of a part comes is settled then, and saved from the start.
+    # One draw from each part is skipped: it fixes the epoch of the part, so a checkpoint holds that from the start.
     begun = tf.data.Dataset.range(len(parts)).concatenate(_draws(shares, check_seed(seed)))
     drawn = tf.data.Dataset.choose_from_datasets(marked, begun).skip(len(parts))
 
@@ -89,7 +89,7 @@ def mix(
     going = drawn.scan(tf.zeros([len(parts)], tf.bool), note).take_while(goes_on)
     present = going.filter(lambda _, element: element.has_value())
     mixed = present.map(lambda _, element: element.get_value())
-    counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside of a graph
+    counts = [tf.get_static_value(part.cardinality()) for part in parts]  # None inside a graph
     if None in counts or tf.data.UNKNOWN_CARDINALITY in counts:
         return mixed
     if tf.data.INFINITE_CARDINALITY in counts:
@@ -98,14 +98,14 @@ def mix(
 
 
 def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
-    """Return a `tf.data.Dataset` of the positions that are drawn, without end: int64, as often as their shares say.
+    """Return an endless `tf.data.Dataset` of random positions, int64, with probabilities proportional to the shares.
 
-    `sample_from_datasets` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+    `sample_from_datasets` would depend on the global seed of the program (`tf.random.set_seed`).
     """
     import tensorflow as tf
 
     sums = np.cumsum(shares)
-    ends = tf.constant(sums / sums[-1])  # the last is 1 exactly, which no figure reaches
+    ends = tf.constant(sums / sums[-1])  # the last is exactly 1, and draws are less
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
 
     def draw(number: Any) -> Any:
@@ -116,10 +116,11 @@ def _draws(shares: NDArray[np.float64], seed: int | None) -> Any:
 
 
 def _marked(position: int, part: Any) -> Any:
-    """Return nothing once, then a dataset's elements, of which the next is at hand, and nothing for ever after its end.
+    """Wrap elements in optionals: an empty one first, then the elements, then empty ones without end.
 
-    `choose_from_datasets` skips a dataset that has ended; but restored from a checkpoint, it waits for the end of those
-    that had ended before for ever (TensorFlow 2.21). So none of what it draws from ends.
+    `choose_from_datasets` skips datasets that have ended. But after it is restored from a checkpoint, it waits forever
+    for datasets that had ended before (TensorFlow 2.21), so these must not end. The first empty optional keeps one
+    element read ahead.
     """
     import tensorflow as tf
 
@@ -132,17 +133,17 @@ def _marked(position: int, part: Any) -> Any:
         [tensor] = tf.nest.flatten(element, expand_composites=True)
         return tensor, (number, tf.nest.pack_sequence_as(element, [previous], expand_composites=True))
 
-    # `scan` takes the tensor of an optional for its state, and not the optional.
+    # The state of `scan` can be the variant tensor of an optional, but not the optional.
     return elements.concatenate(none.repeat()).scan(tf.nest.flatten(nothing, expand_composites=True)[0], delay)
 
 
 def _whole(arguments: tuple[Any, ...], part: Any) -> Any:
-    """Return an element from the arguments into which `map` takes tuples apart."""
+    """Rebuild an element from the arguments into which `map` unpacks tuples."""
     return arguments if isinstance(part.element_spec, tuple) else arguments[0]
 
 
 def _alike(left: Any, right: Any) -> bool:
-    """Check whether elements have one structure and one dtype and rank at each place."""
+    """Check whether two element specs have the same structure, dtypes and ranks."""
     import tensorflow as tf
 
     try:
@@ -154,7 +155,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _shares(count: int, weights: Sequence[float] | None, temperature: float | None) -> NDArray[np.float64]:
-    """Return how often each of some datasets is drawn, in any unit."""
+    """Return the relative frequency of each dataset, float64 `(count,)`."""
     if weights is None:
         if temperature is not None:
             raise OptionError("temperature: evens weights out; give weights too, such as the number of records of each")

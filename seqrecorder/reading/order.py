@@ -1,8 +1,8 @@
-"""Shards to one stream of serialized records, in vectors: the source of every `tf.data` pipeline here.
+"""Stream of serialized records from shards, in windows: the source of every `tf.data` pipeline of this package.
 
-A `tf.data` element that meets a traced function costs as much as parsing a short record or more. So records travel in
-windows (string vectors, beside a vector of their lengths where a batching needs them), and are interleaved, dealt,
-shuffled and batched by vector operations.
+Calling a traced function on a `tf.data` element costs at least as much as parsing a short record. So elements are
+windows of records (a string vector, with a vector of lengths if a strategy needs them), and sharding, shuffling and
+batching are vector operations. Parsing is not done here, except for lengths that are not stored.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
 
 
 _ENDLESS = 1 << 40
-"""Epochs of an iteration without end."""
+"""Number of epochs that stands for an endless iteration."""
 
 _AUTO = 3
-"""The number of `tf.random.Algorithm.AUTO_SELECT`."""
+"""Value of `tf.random.Algorithm.AUTO_SELECT`."""
 
 
 _PROGRAM_SEED = 87654321
-"""The seed that TensorFlow uses in a program that sets none."""
+"""Global seed that TensorFlow uses if a program sets none."""
 
 
 def check_seed(seed: Any) -> int | None:
-    """Return a seed in the range of int64, or None, or raise `OptionError`."""
+    """Convert a seed to the range of int64; raise `OptionError` unless it is an int of 64 bits or None."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or not -(1 << 63) <= int(seed) < 1 << 64:
@@ -76,22 +76,22 @@ def check_seed(seed: Any) -> int | None:
 def in_epochs(
     epoch: Callable[[Any], Any], *, drawn: bool, seed: int | None, epochs: int | None, first_epoch: int = 0
 ) -> Any:
-    """Return the `tf.data.Dataset`s of all epochs, one after the other.
+    """Concatenate the `tf.data.Dataset`s of all epochs.
 
     Args:
-        epoch: from the number that stands for the order of an epoch, None where nothing is drawn.
-        drawn: whether records are shuffled, or anything is drawn.
-        seed: of the orders; None draws one.
-        epochs: how many; None is for ever.
-        first_epoch: of the seed, which comes first.
+        epoch: function from the random number of the order of an epoch (None if nothing is drawn) to its dataset.
+        drawn: whether records are shuffled, or anything else is drawn.
+        seed: seed of the orders; None for a random seed.
+        epochs: number of epochs; None repeats forever.
+        first_epoch: number of the first epoch.
     """
     import tensorflow as tf
 
     if not drawn:
         return epoch(None).repeat(epochs)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-    # The epochs are counted by a source that tf.data's service deals, so that each goes to one worker; what counts the
-    # iterations goes to all.
+    # The tf.data service shards the source that counts epochs, so each epoch goes to one worker. It does not shard the
+    # source that counts iterations, which all workers need.
     each = _ENDLESS if epochs is None else epochs
     indices = tf.data.Dataset.range(first_epoch, first_epoch + each)
     index_range = tf.data.Dataset.zip((indices, iterations_begun()))
@@ -99,25 +99,26 @@ def in_epochs(
 
 
 def iterations_begun() -> Any:
-    """Return a `tf.data.Dataset` of one int64 again and again: how many iterations over this object began before.
+    """Return a `tf.data.Dataset` that repeats one int64: the number of earlier iterations over the same object.
 
-    An iterator of which no element is asked for, such as those that Keras makes and throws away, does not count.
+    Iterators from which no element is taken do not count; Keras creates such iterators and discards them.
 
     >>> begun = iterations_begun().take(2)
     >>> [[int(number) for number in begun] for _ in range(3)]
     [[0, 0], [1, 1], [2, 2]]
     """
     drawn = random_numbers(0)
-    drawn = drawn.take(0).concatenate(drawn.take(1))  # what is concatenated is begun when it is asked for
+    drawn = drawn.take(0).concatenate(drawn.take(1))  # `concatenate` delays the start of its argument
     return flat_mapped(drawn, _place_of_seed, key=_place_of_seed)
 
 
 def _place_of_seed(drawn: Any) -> Any:
-    """Return the place of a seed in the series of those that are drawn, again and again."""
+    """Return a dataset that repeats the position of a drawn seed in the series of all drawn seeds."""
     import tensorflow as tf
 
-    # The one state that iterators share, and that can be saved and sent to other machines, is a seed that is drawn anew
-    # for each. A series made here starts from the first, so the seed's place in it is the number of the iteration.
+    # The only state that iterators share, and that can be saved and sent to other machines, is a seed generator, which
+    # draws a seed per iteration. The series below starts with the first seed, so the position of the drawn seed in it
+    # is the number of the iteration.
     scalar = tf.TensorSpec([], tf.int64)
     other = Traced.of(lambda number: tf.not_equal(number, drawn), scalar)
     count = Traced.of(lambda count, _: count + 1, (scalar, scalar))
@@ -127,32 +128,32 @@ def _place_of_seed(drawn: Any) -> Any:
 
 
 def _order_of(seed: int, epoch: Any) -> Any:
-    """Return the number that stands for the order of an epoch of a seed: int64 scalar."""
+    """Compute the random number of the order of an epoch, int64 scalar."""
     import tensorflow as tf
 
-    # As `tf.random.stateless_uniform` gives it with alg="philox", in a tenth of the operations.
+    # Equals `tf.random.stateless_uniform` with alg="philox", with a tenth of its operations.
     key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.stack([tf.constant(seed, tf.int64), epoch]))
     scalar = tf.zeros([0], tf.int32)
     return tf.raw_ops.StatelessRandomUniformFullIntV2(shape=scalar, key=key, counter=counter, alg=1, dtype=tf.int64)
 
 
 def permutation(number: Any, index: Any, rows: Any) -> Any:
-    """Return the rows of a window in random order.
+    """Permute the rows of a window at random.
 
     Args:
-        number: int64 scalar: stands for the order of the epoch.
-        index: int64 scalar: of the window in the epoch.
-        rows: their numbers.
+        number: int64 scalar, random number that determines the order of the epoch.
+        index: int64 scalar, index of the window in the epoch.
+        rows: indices of the rows.
     """
     import tensorflow as tf
 
-    # As `tf.random.experimental.stateless_shuffle` gives it.
+    # Equals `tf.random.experimental.stateless_shuffle`.
     key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=tf.raw_ops.Pack(values=[number, index + 1]))
     return tf.raw_ops.StatelessShuffle(value=rows, key=key, counter=counter, alg=_AUTO)
 
 
 def permuted(windows: Any, number: Any) -> Any:
-    """Return windows with their rows in random order."""
+    """Permute the rows of each window at random."""
     import tensorflow as tf
 
     def permute(index: Any, window: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -162,20 +163,20 @@ def permuted(windows: Any, number: Any) -> Any:
     return mapped(windows.enumerate(), permute)
 
 
-# What is drawn beside the order ---------------------------------------------------------------------------------------
+# Random numbers beside the order -------------------------------------------------------------------------------------
 
 
 def random_numbers(seed: int) -> Any:
-    """Return a `tf.data.Dataset` of random int64 without end: others each iteration, the same series for a seed.
+    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration, reproducibly.
 
-    `tf.data.Dataset.random` would draw others where a program has a seed of its own (`tf.random.set_seed`).
+    `tf.data.Dataset.random` would depend on the global seed of the program (`tf.random.set_seed`).
 
     >>> first, second = (list(random_numbers(1).take(2).as_numpy_iterator()) for _ in range(2))
     >>> first == second
     True
 
     Args:
-        seed: of the series.
+        seed: seed of the series.
     """
     import tensorflow as tf
 
@@ -189,11 +190,11 @@ def random_numbers(seed: int) -> Any:
     )
 
 
-_PURPOSES = 4
+_PURPOSES = 4  # independent draws per window or batch; two are in use
 
 
 def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
-    """Return an int64 for each size, of which all from 0 up to that size are equally likely.
+    """Draw an int64 uniformly from `[0, size)` for each size.
 
     >>> import tensorflow as tf
     >>> draw_below(tf.constant([1, 10, 10], tf.int64), 7, 0).numpy().tolist()
@@ -201,15 +202,15 @@ def draw_below(sizes: Any, number: Any, index: Any, purpose: int = 0) -> Any:
 
     Args:
         sizes: int64, `(n,)`, 1 or more.
-        number: int64 scalar: stands for the order of the epoch.
-        index: int64 scalar: of the window or batch in the epoch.
-        purpose: different numbers give draws that have nothing to do with each other.
+        number: int64 scalar, random number that determines the order of the epoch.
+        index: int64 scalar, index of the window or batch in the epoch.
+        purpose: number that makes draws with equal arguments independent.
     """
     import tensorflow as tf
 
-    # The orders of windows are drawn with indices that are not negative.
+    # Negative indices are independent of those of `permutation`, which are not negative.
     key = tf.stack([tf.cast(number, tf.int64), -1 - (tf.cast(index, tf.int64) * _PURPOSES + purpose)])
-    # 63 bits, so that the sizes of sequences divide them evenly enough.
+    # With 63 bits the bias of the remainder is negligible for the sizes of sequences.
     most = tf.int64.max
     drawn = tf.random.stateless_uniform(tf.shape(sizes), key, minval=0, maxval=most, dtype=tf.int64, alg="philox")
     return drawn % sizes
@@ -219,13 +220,13 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 
 
 def _bits_of(positions: Any, number: Any) -> Any:
-    """Return 64 random bits for each position, uint64, which depend on nothing but that and a number.
+    """Compute 64 random bits per position, uint64, which depend only on the position and a number.
 
-    It is the generator SplitMix64 (Steele, Lea and Flood, 2014), which gives the n-th number of a series at once.
+    The generator is SplitMix64 (Steele, Lea and Flood, 2014), which computes the n-th element of a series directly.
 
     Args:
         positions: int64, `(n,)`.
-        number: int64 or uint64, a scalar or `(n,)`: of the series.
+        number: int64 or uint64, a scalar or `(n,)`: identifies the series.
     """
     import tensorflow as tf
 
@@ -240,12 +241,12 @@ def _bits_of(positions: Any, number: Any) -> Any:
 
 
 def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
-    """Return the seed of each copy of each record in an epoch, int64 of twice `SEED_BITS` bits.
+    """Compute a seed for each copy of each record in an epoch, int64 of twice `SEED_BITS` bits.
 
     Args:
-        positions: of the records, int64, `(n,)`.
-        copies: which of its copies each is, int64, `(n,)`.
-        number: int64 scalar: stands for the order of the epoch.
+        positions: int64, `(n,)`: position of each record.
+        copies: int64, `(n,)`: index among the copies of its record.
+        number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
 
@@ -254,7 +255,7 @@ def seeds_of(positions: Any, copies: Any, number: Any) -> Any:
 
 
 def figures_of(positions: Any, number: Any) -> Any:
-    """Return a figure in [0, 1) for each position, float64, which depends on nothing but that and the epoch.
+    """Compute a random number in `[0, 1)` per position, float64, which depends only on the position and the epoch.
 
     >>> import tensorflow as tf
     >>> figures_of(tf.constant([0, 1, 2], tf.int64), tf.constant(7, tf.int64)).numpy().round(3).tolist()
@@ -262,11 +263,11 @@ def figures_of(positions: Any, number: Any) -> Any:
 
     Args:
         positions: int64, `(n,)`.
-        number: int64 scalar: stands for the order of the epoch.
+        number: int64 scalar, random number that determines the order of the epoch.
     """
     import tensorflow as tf
 
-    # 53 bits are what a float64 holds.
+    # A float64 holds 53 bits.
     bits = tf.bitwise.right_shift(_bits_of(positions, number), tf.constant(11, tf.uint64))
     return tf.cast(bits, tf.float64) * 2.0**-53
 
@@ -277,11 +278,11 @@ LENGTH_OF = ("longest", "sum")
 
 @attrs.frozen
 class JointLength:
-    """The length of a record whose feature lists have lengths of their own.
+    """Combined length of several alignment groups.
 
     Attributes:
-        groups: the alignment groups that count.
-        of: whether the longest of them counts, or their sum; or each, as one column of several.
+        groups: names of the alignment groups.
+        of: combination: the longest, the sum, or each length in a column of its own.
     """
 
     groups: tuple[str, ...]
@@ -289,11 +290,11 @@ class JointLength:
 
 
 RecordLength = str | JointLength
-"""An alignment group whose length counts, or several."""
+"""Name of the alignment group whose length counts, or the combination of several."""
 
 
 def groups_of(length: RecordLength) -> tuple[str, ...]:
-    """Return the alignment groups whose lengths must be known.
+    """Return the names of the alignment groups of a length.
 
     >>> groups_of("steps"), groups_of(JointLength(("source", "target"), "sum"))
     (('steps',), ('source', 'target'))
@@ -302,7 +303,7 @@ def groups_of(length: RecordLength) -> tuple[str, ...]:
 
 
 def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
-    """Return the lengths that records count for.
+    """Combine the lengths of records.
 
     >>> import numpy as np
     >>> lengths = {"source": np.array([3, 1]), "target": np.array([2, 5])}
@@ -310,9 +311,9 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
     [3, 5]
 
     Args:
-        length: which count.
-        lengths: by alignment group, int64, arrays or tensors.
-        xp: numpy or TensorFlow, whichever the lengths are of.
+        length: alignment group, or combination of several.
+        lengths: mapping of alignment group to lengths, int64, arrays or tensors.
+        xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
     if isinstance(length, JointLength) and length.of == "each":
@@ -324,16 +325,16 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 def record_length(
     schema: Schema, length_field: str | Sequence[str] | None, length_of: LengthOf = "longest"
 ) -> RecordLength:
-    """Return the length that records count for.
+    """Resolve the option `length_field` to alignment groups.
 
     Args:
-        schema: the fields.
-        length_field: name of a feature list, or several; None is the first alignment group.
-        length_of: what counts of several.
+        schema: fields of the records.
+        length_field: name of a feature list, or several; None for the first alignment group.
+        length_of: combination of several lengths.
 
     Raises:
-        OptionError: there is no such feature list, or none at all.
-        SchemaError: there is no field of a name.
+        OptionError: a name is not that of a feature list, or there is no feature list.
+        SchemaError: there is no field of that name.
     """
     if not schema.groups:
         raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
@@ -350,10 +351,10 @@ def record_length(
 
 
 def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
-    """Return the names of feature lists that an option holds, one or several.
+    """Convert an option with one name or several into a tuple of names.
 
     Raises:
-        OptionError: these are no names, or one comes twice.
+        OptionError: it holds no names, or one of them twice.
     """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
@@ -365,11 +366,11 @@ def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
 
 @attrs.frozen(eq=False)
 class LengthCounts:
-    """How many records there are of each length.
+    """Number of records of each length.
 
     Attributes:
-        values: int64 `(n,)`: lengths in steps, ascending, each once.
-        counts: int64 `(n,)`: records of each, one or more.
+        values: int64 `(n,)`, distinct lengths in steps, ascending.
+        counts: int64 `(n,)`, number of records of each length, 1 or more.
     """
 
     values: NDArray[np.int64]
@@ -377,12 +378,12 @@ class LengthCounts:
 
     @classmethod
     def of(cls, lengths: NDArray[np.int64]) -> LengthCounts:
-        """Return the counts of lengths.
+        """Count lengths.
 
         >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
         [1, 2]
         """
-        if lengths.size and lengths.max() <= lengths.size:  # then counting is faster than sorting
+        if lengths.size and lengths.max() <= lengths.size:  # counting is faster than sorting here
             every = np.bincount(lengths)
             return cls(np.flatnonzero(every), every[every > 0])
         return cls(*np.unique(lengths, return_counts=True))
@@ -394,29 +395,29 @@ class LengthCounts:
 
     @property
     def longest(self) -> int | None:
-        """The most steps of a record; None where there is none."""
+        """Length of the longest record; None if there are no records."""
         return int(self.values[-1]) if self.values.size else None
 
     @property
     def mean(self) -> float:
-        """Steps of a record on average."""
+        """Mean length of a record."""
         return float(self.values @ self.counts) / max(1, self.records)
 
     def longer(self, least: int) -> LengthCounts:
-        """Return those of the records that have more steps."""
+        """Return the counts of the lengths above `least`."""
         kept = self.values > least
         return LengthCounts(self.values[kept], self.counts[kept])
 
 
 @attrs.frozen
 class Limits:
-    """Limits of the lengths of records.
+    """Limits on the lengths of records.
 
     Attributes:
-        group: the alignment group whose length counts, or several.
-        least: the least steps.
-        most: the most steps; None for any.
-        after_cropping: whether the steps count that are left then.
+        group: alignment group whose length counts, or a combination of several.
+        least: minimum number of steps.
+        most: maximum number of steps; None for no limit.
+        after_cropping: whether the length after cropping counts, instead of the stored length.
     """
 
     group: RecordLength
@@ -431,19 +432,19 @@ class Limits:
         return " or ".join([*below, *([] if self.most is None else [f"more than {self.most} steps"])])
 
     def admits(self, lengths: Any) -> Any:
-        """Check whether records of these lengths are read."""
+        """Check whether lengths are within the limits."""
         return (lengths >= self.least) if self.most is None else (lengths >= self.least) & (lengths <= self.most)
 
 
 @attrs.frozen(eq=False)
 class PlannedReads:
-    """Reads that replace whole files.
+    """Runs of records to read from shards, instead of whole files.
 
     Attributes:
-        paths: of all shards that runs are of.
-        table: int64, `(n, 5)`: the runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
-        ends: int64, `(files + 1,)`: which of the runs each file has.
-        hint: what to verify.
+        paths: paths of all shards.
+        table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
+        ends: int64, `(files + 1,)`: offsets of the runs of each file in `table`.
+        hint: path to name in the advice of errors.
     """
 
     paths: list[str]
@@ -453,7 +454,7 @@ class PlannedReads:
 
     @classmethod
     def of(cls, origin: Origin) -> PlannedReads:
-        """Plan the reads of an origin all of whose files have runs."""
+        """Collect the runs of an origin whose files all have runs."""
         runs = [file.runs for file in origin.files if file.runs is not None]
         bases = np.cumsum([0, *(len(run.paths) for run in runs)])
         tables = [run.table + np.array([base, 0, 0, 0, 0]) for run, base in zip(runs, bases.tolist(), strict=False)]
@@ -462,11 +463,11 @@ class PlannedReads:
         return cls(paths, np.concatenate(tables), ends, origin.manifest.path if origin.manifest else "")
 
     def records(self, file: Any, window: int) -> Any:
-        """Return the windows of the records of a file, a `tf.data.Dataset` of string `(w,)`.
+        """Read the records of a file in windows, a `tf.data.Dataset` of string `(w,)`.
 
         Args:
-            file: its number, int64 scalar.
-            window: records to a window.
+            file: index of the file, int64 scalar.
+            window: records per window.
         """
         import tensorflow as tf
 
@@ -475,12 +476,12 @@ class PlannedReads:
         return rebatched(flat_mapped(runs, lambda run: self._run(run, window)), window)
 
     def _run(self, run: Any, window: int) -> Any:
-        """Return the records of a run in vectors, of which the last is empty, once all of them came."""
+        """Read the records of a run in windows; an empty one at the end checks that the run is complete."""
         import tensorflow as tf
 
         shard, row, count, start, stop = tf.unstack(run)
         path = tf.gather(tf.constant(self.paths), shard)
-        # As of whole files: a record that is damaged ends the run, whose count then fails.
+        # As in `_records`: a damaged record ends the run, and then the check of the count fails.
         records = opened(path).concatenate(tf_records(path, None, (start, stop)).ignore_errors()).take(count)
         ended = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
@@ -501,37 +502,37 @@ class PlannedReads:
 
 _WRITTEN, _NAMES = ("start", "step"), ("name", "lengths_name")
 
-_INLINED = 1000  # files whose paths and counts stand in the functions themselves
-_CYCLE = 16  # files that a shuffled stream mixes at a time
+_INLINED = 1000  # limit on files whose paths are constants in the traced functions; of more, they are captured
+_CYCLE = 16  # files that a shuffled stream interleaves at a time
 
 _SHARE_BYTES = 1 << 22
-"""Records that are taken from a file at its turn, at most: of each file of a cycle as many are read ahead."""
+"""Limit on the bytes of records taken from a file per turn; each interleaved file reads one turn ahead."""
 
 _SHUFFLED_BYTES = 1 << 28
-"""Records that are permuted at a time, at most: two such windows are in memory, since one is planned ahead."""
+"""Limit on the bytes of records in a shuffle window; two are in memory, since one is planned ahead."""
 
 
 @attrs.frozen
 class StreamOptions:
-    """How records stream.
+    """Options of a stream of records.
 
     Attributes:
-        window: records to a window.
-        shuffle: records that are permuted at a time; 0 keeps the order of the files.
-        seed: of the order; None draws one.
-        epochs: how often all records come; None is for ever.
-        first_epoch: which epoch of the seed comes first.
-        group: the alignment group whose lengths come with the records, or several; None for none.
-        deal: which of the records, in the order of the files, are this reader's: a stretch, or one in so many.
-        crops: by alignment group, the steps of its sequences that are kept, which the lengths count.
-        limits: which records are left out for their lengths: those that any of them does not admit.
-        number: whether each record holds its position in written order (see `seqrecorder.codec.graph_ops`).
-        seeds: whether each record holds a seed of its own, another in each epoch.
-        oversampling: how often each record comes; None is once.
-        spans: of all records in the order of the files, two numbers that come behind their lengths, int64 `(n, 2)`:
-            lengths are int64 `(w, 3)` then.
-        known: by alignment group, the lengths of all records in the order of the files: then no file is read, and
-            their places in that order stand for the records, so that batches can be planned.
+        window: records per window.
+        shuffle: size of the shuffle window, in records; 0 keeps the order of the files.
+        seed: seed of the order; None for a random seed.
+        epochs: number of epochs; None repeats forever.
+        first_epoch: number of the first epoch.
+        group: alignment group whose lengths accompany the records, or several; None for no lengths.
+        deal: slice of the records of this reader, in the order of the files; None for all.
+        crops: mapping of alignment group to the crops of its sequences; lengths count the steps left.
+        limits: limits on lengths; records outside of any of them are left out.
+        number: whether to store in each record its position in written order (see `seqrecorder.codec.graph_ops`).
+        seeds: whether to store in each record a random seed, which differs in each epoch.
+        oversampling: number of copies of each record; None for one.
+        spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
+            int64 `(w, 3)` then.
+        known: mapping of alignment group to the lengths of all records, in the order of the files. No file is read
+            then: the stream holds positions in that order instead of records, to plan batches.
     """
 
     window: int
@@ -550,17 +551,17 @@ class StreamOptions:
     known: Mapping[str, NDArray[np.int64]] | None = None
 
     def measured(self) -> list[str]:
-        """Return the alignment groups whose lengths must be known."""
+        """Return the alignment groups whose lengths the stream needs."""
         counted = [self.group, *(limit.group for limit in self.limits)]
         groups = (group for length in counted if length is not None for group in groups_of(length))
         return list(dict.fromkeys(groups))
 
     def kept(self, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Mark the records to keep; True for all.
+        """Return the mask of the records within the limits; True for all.
 
         Args:
-            lengths: by alignment group, int64 `(n,)`, as the records are stored.
-            xp: numpy or TensorFlow, whichever the lengths are of.
+            lengths: mapping of alignment group to stored lengths, int64 `(n,)`.
+            xp: module of the lengths, numpy or TensorFlow.
         """
         keep: Any = True
         for limit in self.limits:
@@ -569,13 +570,13 @@ class StreamOptions:
         return keep
 
     def cropped(self, group: RecordLength, lengths: Mapping[str, Any], xp: Any) -> Any:
-        """Return the lengths that records count for after cropping (`lengths` and `xp` as for `kept`)."""
+        """Compute the lengths after cropping, combined by `group` (`lengths` and `xp` as for `kept`)."""
         left = {name: cropped_lengths(lengths[name], self.crops.get(name, ()), xp) for name in groups_of(group)}
         return count_lengths(group, left, xp)
 
 
 def shuffle_window(origin: Origin, records: int) -> int:
-    """Return how many records are permuted at a time, of large ones fewer than are asked for."""
+    """Limit the size of a shuffle window, in records, if these are large."""
     return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
 
 
@@ -587,16 +588,16 @@ def stream(
     permute: bool = True,
     draw: bool = False,
 ) -> Any:
-    """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows.
+    """Apply a transformation to the windows of each epoch, and concatenate the epochs.
 
     Args:
-        origin: the shards.
-        options: how records stream.
-        transform: takes the `tf.data.Dataset` of an epoch, whose elements are `(serialized,)` or
-            `(serialized, lengths)` with string `[w]` and int64 `[w]`, and the number that stands for the epoch's order
-            (None where records are not shuffled, unless something is drawn); and returns another dataset.
-        permute: whether the rows of windows come permuted where records are shuffled; else that is still to do.
-        draw: whether the transformation draws random numbers, even where records are not shuffled.
+        origin: shards to read.
+        options: options of the stream.
+        transform: function from the windows of an epoch and the random number of its order to a dataset. The windows
+            are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`. The
+            number is None if records are not shuffled and `draw` is False.
+        permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
+        draw: whether `transform` draws random numbers even if records are not shuffled.
     """
     import tensorflow as tf
 
@@ -615,7 +616,7 @@ def stream(
 
 
 class _Files:
-    """The files of a stream, as tensors."""
+    """Files of a stream, as tensors."""
 
     def __init__(self, origin: Origin, options: StreamOptions) -> None:
         import tensorflow as tf
@@ -624,12 +625,12 @@ class _Files:
         self.count, self.is_counted = len(origin.files), origin.records >= 0
         self.runs = PlannedReads.of(origin) if any(file.runs is not None for file in origin.files) else None
         self._columns: dict[str, Any] = {}
-        with tf.init_scope():  # outside of the graph, where functions capture it
+        with tf.init_scope():  # an eager tensor, which functions capture instead of copying it
             self._spans = None if options.spans is None else tf.constant(options.spans, tf.int64)
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def _of(self, file: Any, name: str) -> Any:
-        """Return an attribute of one file: the path by one of its names, or a count."""
+        """Look up a path or a count of one file."""
         import tensorflow as tf
 
         if name not in self._columns:
@@ -643,12 +644,12 @@ class _Files:
                 return tf.constant(values[0], kind)
             if self.count <= _INLINED:
                 return tf.gather(tf.constant(values, kind), file)
-            with tf.init_scope():  # outside of the graph, where functions capture it: they would be copied with it
+            with tf.init_scope():  # an eager tensor, which functions capture instead of copying it
                 self._columns[name] = tf.constant(values, kind)
         return tf.gather(self._columns[name], file)
 
     def nothing(self) -> tuple[Any, ...]:
-        """Return a window without records."""
+        """Return an empty window."""
         import tensorflow as tf
 
         serialized, group = tf.zeros([0], tf.string), self.options.group
@@ -660,10 +661,10 @@ class _Files:
         return serialized, count_lengths(group, dict.fromkeys(groups_of(group), nothing), tf)
 
     def epoch(self, number: Any) -> Any:
-        """Return the windows of one epoch.
+        """Read the windows of one epoch.
 
         Args:
-            number: stands for its order: of files in random order where records are shuffled, and of what is drawn.
+            number: random number that determines the order of the epoch, for the order of the files and all draws.
         """
         if not self.options.shuffle:
             return self._of_all(None, lambda file: self.windows(file, self.options.window, number))
@@ -675,17 +676,17 @@ class _Files:
         return rebatched(self._of_all(number, lambda file: self.windows(file, share, number), cycle=cycle), shuffle)
 
     def _of_all(self, number: Any, of_one: Callable[[Any], Any], cycle: int = 1) -> Any:
-        """Join the datasets that are made of each file, in random order or, for the number None, in theirs.
+        """Join the datasets of all files.
 
         Args:
-            number: stands for the order of the epoch.
-            of_one: from the number of a file to a dataset.
-            cycle: how many files take turns.
+            number: random number that determines the order of the files; None to keep their order.
+            of_one: function from the index of a file to its dataset.
+            cycle: number of files to interleave.
         """
         import tensorflow as tf
 
         order = tf.range(self.count, dtype=tf.int64)
-        # In the order of the files, tf.data's service deals these elements; it deals none within functions.
+        # The tf.data service shards these elements if files are in order; it shards none made inside a function.
         if number is not None:
             key = tf.stack([number, tf.constant(0, tf.int64)])
             order = tf.random.experimental.stateless_shuffle(order, key)
@@ -694,18 +695,18 @@ class _Files:
         return flat_mapped(files, of_one) if cycle == 1 else interleaved(files, of_one, cycle=cycle, parallel=parallel)
 
     def windows(self, file: Any, window: int, number: Any) -> Any:
-        """Return the windows of one file, counted, with lengths where they are wanted.
+        """Read the windows of one file, check its number of records, and add lengths if the stream has them.
 
         Args:
-            file: its number, of a single file an int.
-            window: records to a window.
-            number: as for `epoch`.
+            file: index of the file, a tensor, or an int if there is one file.
+            window: records per window.
+            number: see `epoch`.
         """
         import tensorflow as tf
 
         path, expected = self._of(file, "name"), self._of(file, "records")
         tables = {group: self._table(group, file, expected) for group in self.options.measured()}
-        # The end of every file is an element too, so that a file that ended early is noticed.
+        # An empty window at the end of every file checks that the file is complete.
         ended = one_element(tf.zeros([0], tf.string))
         zero = tf.constant(0, tf.int64)
 
@@ -719,13 +720,13 @@ class _Files:
         return scanned(self._records(file, path, expected, window).concatenate(ended), (zero, zero), count)
 
     def _counted(self, path: Any, expected: Any, state: tuple[Any, Any], serialized: Any) -> tuple[Any, Any]:
-        """Return how many records and bytes of a file came, once as many have come as are expected.
+        """Add a window to the counts of records and bytes of a file, and check them against the expected number.
 
         Args:
-            path: of the file.
-            expected: how many records it has, -1 where that is not known.
-            state: how many records and bytes came before.
-            serialized: string, `(w,)`, the next records; none at the end of the file.
+            path: path of the file.
+            expected: number of records of the file, -1 if unknown.
+            state: number of records and bytes before the window.
+            serialized: string, `(w,)`, the window; empty at the end of the file.
         """
         import tensorflow as tf
 
@@ -745,7 +746,7 @@ class _Files:
         return counted, byte
 
     def _records(self, file: Any, path: Any, expected: Any, window: int) -> Any:
-        """Return the records of a file, or their places in the order of the files where only lengths count."""
+        """Read the records of a file, or generate their positions for a plan (see `StreamOptions.known`)."""
         import tensorflow as tf
 
         if self.options.known is not None:
@@ -761,19 +762,19 @@ class _Files:
         records = tf_records(path, self.origin.compression)
         if not self.is_counted:
             return records.batch(window)
-        # TensorFlow's own error names no file, so a record that is damaged ends the file, whose count then fails. A
-        # file that cannot be opened would be tried for ever, so that is tried before.
+        # Errors of TensorFlow name no file, so they are ignored: a damaged record ends the file, and then the check of
+        # the count fails. `ignore_errors` would retry a file that cannot be opened forever, so it is opened first.
         return opened(path).batch(window).concatenate(records.ignore_errors().batch(window))
 
     def _wanted(self, file: Any, serialized: Any, total: Any, lengths: dict[str, Any], number: Any) -> tuple[Any, ...]:
-        """Return the window's records that are this reader's, as often as they come, and their lengths.
+        """Apply sharding, limits, oversampling, numbers and seeds to a window; return its records and lengths.
 
         Args:
-            file: which file they are of.
+            file: index of the file.
             serialized: string, `(w,)`.
-            total: how many records of the file came before.
-            lengths: by alignment group, int64 `(w,)`.
-            number: as for `epoch`.
+            total: number of records of the file before the window.
+            lengths: mapping of alignment group to lengths, int64 `(w,)`.
+            number: see `epoch`.
         """
         import tensorflow as tf
 
@@ -809,7 +810,7 @@ class _Files:
 
     @staticmethod
     def _ours(deal: slice, position: Any) -> slice:
-        """Slice the records of this reader out of a window that begins at a position of the dataset."""
+        """Return the slice of this reader's records in a window that starts at a position of the stream."""
         import tensorflow as tf
 
         if deal.stop is None:
@@ -817,7 +818,7 @@ class _Files:
         return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
-        """Return the lengths of a window's records, from the table or, where there is none, from the records."""
+        """Return the lengths of the records of a window, from the table, or by parsing without one."""
         import tensorflow as tf
 
         if table is None:
@@ -825,7 +826,7 @@ class _Files:
         return table[total : total + tf.size(serialized, tf.int64)]
 
     def _offset(self, file: Any) -> Any:
-        """Return how many records the files before one hold."""
+        """Return the number of records in the files before this one."""
         import tensorflow as tf
 
         return tf.gather(
@@ -833,7 +834,7 @@ class _Files:
         )
 
     def _table(self, group: str, file: Any, expected: Any) -> Any:
-        """Return the lengths of a file's records, from the file of lengths beside it, or None."""
+        """Return the stored lengths of the records of a file, or None if they are not stored."""
         import tensorflow as tf
 
         if self.options.known is not None:

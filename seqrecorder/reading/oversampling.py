@@ -1,4 +1,4 @@
-"""Records that come more than once in an epoch: the option `oversample`."""
+"""The option `oversample`: records that are repeated in an epoch."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 _MOST = 1 << 16
-"""Most copies of a record; those of a window are all in memory."""
+"""Limit on the copies of a record; all copies of a window are in memory."""
 
 
 @attrs.frozen(eq=False)
 class Oversampling:
-    """Number of copies of each record in an epoch: its weight, whose fraction is rounded at random.
+    """Number of copies of each record in an epoch: its weight, rounded up or down at random.
 
     Attributes:
         field: name of the context field with the weight.
         parser: parser of that field.
-        weights: weight by value of the field; None if the value is the weight.
+        weights: mapping of value to weight; None if the value itself is the weight.
     """
 
     field: str
@@ -45,7 +45,7 @@ class Oversampling:
 
         Args:
             serialized: string, `(w,)`.
-            fractions: `(w,)`, a random number from 0 to 1 for each record.
+            fractions: `(w,)`, random number in `[0, 1)` for each record.
         """
         import tensorflow as tf
 
@@ -67,8 +67,8 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
     """Check the option `oversample` of `read`.
 
     Raises:
-        SchemaError: there is no field of the name.
-        OptionError: the field gives no weight of a record, or weights are none.
+        SchemaError: there is no field of that name.
+        OptionError: the field has no weight per record, or a weight is not valid.
     """
     if isinstance(oversample, Mapping) and len(oversample) == 1:
         [(name, weights)] = oversample.items()
@@ -90,7 +90,7 @@ def oversampling(origin: Origin, oversample: Any) -> Oversampling:
 
 
 def require_one_value(option: str, field: Field, problem: str | None = None) -> None:
-    """Raise `OptionError` where a field has not one value of each record, or for another problem."""
+    """Raise `OptionError` if a field does not have one value per record, or has another problem."""
     problem = "may be None" if field.optional else problem
     problem = "has more than one value" if field.sparse is not None or field.is_ragged or field.shape else problem
     problem = "is a feature list" if field.is_list else problem
@@ -103,10 +103,10 @@ def _is_number(field: Field) -> bool:
 
 
 def _by_value(field: Field, weights: Mapping[Any, Any]) -> dict[Any, float]:
-    """Return weights by value of a field.
+    """Convert the values of a field in a mapping to weights.
 
     Raises:
-        OptionError: these are no values of the field, or no weights.
+        OptionError: a value does not fit the field, or a weight is not valid.
     """
     element, known = field.element, {}
     for value, weight in weights.items():

@@ -1,4 +1,4 @@
-"""`plan`: what a batching will give, told from lengths alone."""
+"""`plan`: figures of an epoch of batches, computed from lengths alone."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Plan:
     """Figures of one epoch of a strategy.
 
     Attributes:
-        strategy: the strategy.
-        batches: how many there are.
-        rows: of all batches: records, or what the strategy makes of them.
+        strategy: the planned strategy.
+        batches: number of batches.
+        rows: rows of all batches: records, or windows, segments and packed rows.
         steps: real steps of all batches.
         padded_steps: steps of all batches, padding included.
-        most_steps: the most steps of one batch, padding included.
-        shapes: the distinct shapes `(rows, steps)`, with how many batches have each, the largest first; steps are None
-            where sequences are not padded.
-        left_out: by reason, the number of records that give nothing: no steps, too many, too few for a window.
+        most_steps: largest number of steps in one batch, padding included.
+        shapes: mapping of each distinct shape `(rows, steps)` to its number of batches, largest first. `steps` is None
+            for ragged batches.
+        left_out: mapping of reason to the number of records left out, such as those without steps or too long ones.
     """
 
     strategy: Batching
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """The share of steps that are real, 1.0 where there are none at all."""
+        """Share of real steps among all steps; 1.0 if there are none."""
         return self.steps / self.padded_steps if self.padded_steps else 1.0
 
     @property
     def steps_per_batch(self) -> float:
-        """Steps of a batch on average, padding included."""
+        """Mean steps of a batch, padding included."""
         return self.padded_steps / self.batches if self.batches else 0.0
 
     def __str__(self) -> str:
@@ -91,10 +91,10 @@ _HEADS = ("strategy", "batches", "shapes", "rows", "steps a batch", "at most", "
 
 @attrs.frozen(repr=False)
 class PlanTable:
-    """Plans of several strategies, side by side: print it.
+    """Table of the plans of several strategies, to print or iterate over.
 
     Attributes:
-        plans: one for each strategy, in the order in which they were given.
+        plans: one plan per strategy, in the order of the arguments.
     """
 
     plans: tuple[Plan, ...]
@@ -109,7 +109,7 @@ class PlanTable:
         return self.plans[position]
 
     def lines(self) -> list[tuple[str, ...]]:
-        """Return the heads and a line for each plan, without the columns that say nothing of any."""
+        """Return the table as text cells, headings first, without columns that are empty for all plans."""
         lines = [_HEADS, *map(_line, self.plans)]
         shown = [any(line[column] for line in lines[1:]) for column in range(len(_HEADS))]
         return [tuple(itertools.compress(line, shown)) for line in lines]
@@ -193,13 +193,11 @@ def plan(
     seed: int | None = None,
     shard: tuple[int, int] | None = None,
 ) -> Plan | PlanTable:
-    """Plan an epoch of one strategy, or compare several in a table, without reading a record.
+    """Plan an epoch of one strategy, or compare several in a table, without reading the records.
 
-    `Window(time=...)` reads the times of all records.
-
-    The strategies plan an epoch just as they do for `read`, from the lengths files, and nothing is parsed: with the
-    same `shuffle`, `seed` and `shard` the plan is exact for the first epoch. Shards without lengths files are parsed
-    once, and so is the field that `Groups` goes by.
+    The plan uses the stored lengths and the code of `read`, so it is exact for the first epoch with the same `shuffle`,
+    `seed` and `shard`. Three things still need parsing: shards without stored lengths, the field of `Groups(by=...)`,
+    and the times of `Window(time=...)`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -216,23 +214,23 @@ def plan(
     3
 
     Args:
-        path: as for `read`.
-        split: as for `read`; behind a selection it may be left out: `plan(train, Pad(2))`.
-        strategies: the strategies to plan; `batch=64` of `read` is `Pad(64)` here.
-        schema: as for `read`.
-        shuffle: as for `read`.
-        seed: as for `read`.
-        shard: as for `read`.
+        path: see `read`.
+        split: see `read`. Leave it out after a selection: `plan(train, Pad(2))`.
+        strategies: strategies to plan; write `Pad(64)` for `batch=64` of `read`.
+        schema: see `read`.
+        shuffle: see `read`.
+        seed: see `read`.
+        shard: see `read`.
 
     Returns:
         A `Plan` for one strategy, a `PlanTable` for several.
 
     Raises:
-        OptionError: no strategy, or one that does not fit the data.
-        DatasetNotFoundError: as for `read`.
+        OptionError: there is no strategy, or one does not fit the data.
+        DatasetNotFoundError: see `read`.
     """
     if isinstance(path, Selection) and split is not None and not isinstance(split, str):
-        split, strategies = None, (split, *strategies)  # a selection has no split to be named
+        split, strategies = None, (split, *strategies)  # after a selection, the second argument is a strategy
     if not strategies:
         raise OptionError("plan: name the strategies to compare, such as seqrecorder.Bucket(64)")
     for strategy in strategies:

@@ -1,4 +1,7 @@
-"""Reading: a `tf.data.Dataset` of a split."""
+"""`read` and `info`: open a split as a `tf.data.Dataset`, or its manifest.
+
+The strategies that make the batches are in `seqrecorder.reading.batching`.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,14 @@ if TYPE_CHECKING:
 
 
 def info(path: str | os.PathLike[str]) -> Manifest:
-    """Describe a dataset.
+    """Read the manifest of a dataset.
 
     Args:
-        path: the dataset's directory, or its URL.
+        path: directory or URL of the dataset.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
-        ManifestError: its manifest is damaged, or of a newer format.
+        DatasetNotFoundError: there is no dataset at `path`.
+        ManifestError: the manifest is damaged, or its format is newer than this release.
     """
     return read_manifest(path)
 
@@ -102,63 +105,63 @@ def read(
     ...     print(batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist())
     [[1, 2, 3], [4, 0, 0]] [3, 1]
 
-    Options that need more than a sentence have their pages in the guide: Reading, Batches, Training with Keras, When
-    files are damaged, Training on several machines.
+    The guide explains the options at length: Reading, Batches, Training with Keras, When files are damaged, Training
+    on several machines.
 
     Args:
-        path: a dataset's directory or URL, a selection of its records, or bare shards (a path, a glob, a list).
-        split: name of the split; not needed if there is only one, nor for selections.
-        schema: the record class to read as; bare shards need one, a dataset has its own.
-        batch: a strategy, such as `Bucket(64)`; an int is `Pad` of so many records; None gives single records.
+        path: directory or URL of a dataset, selection of its records, or bare shards (a path, a glob, a list).
+        split: name of the split; optional for a dataset with one split, and for selections.
+        schema: record class to read as; required for bare shards, optional for a dataset, which stores its own.
+        batch: batching strategy, such as `Bucket(64)`; 64 means `Pad(64)`; None for single records.
         shuffle: size of the shuffle window, in records; 0 keeps the stored order ("Order" in Reading).
-        seed: the same seed gives the same orders, a new one each epoch; each new iteration goes on with the next epoch.
-        epochs: number of passes over the records; None repeats for ever.
-        epoch: the first epoch of the seed, to go on after a run that ended: 3 gives the order of the fourth.
-        oversample: a context field with the number of copies of a record an epoch (2.3: a third copy in three epochs of
-            ten), or weights by value, `{"label": {3: 5.0}}` ("Some records more often").
-        fields: names of the fields to parse; all by default.
-        steps: slice of the steps to keep, such as `slice(100)`; lengths count what is kept.
-        min_length: leave out records with fewer steps, before `steps` applies; tells by the lengths files alone.
-        max_length: leave out records with more steps.
-        index_name: add the position of each record in written order, int64, under this name; of a selection the place
-            in that, -1 where a place of a batch holds no record.
-        inputs: elements for `model.fit`: a name, a tuple of names, or a mapping of the model's inputs to names; of
-            fields, `sequence_length`, what a strategy adds, `sr.next_step("ids")` and `sr.previous_step("ids")`.
-        targets: likewise; elements are then `(inputs, targets, sample_weight)`, and a float or bool per step is
-            `(B, T, 1)`.
-        weights: a field of weights, of records or of the target's steps (a tuple: their product), by which the float32
-            weights of real steps (1) and padding (0) are multiplied; False leaves weights out.
-        class_weight: weights by class, `{0: 1.0, 3: 5.0}`, multiplied into those of a target of ints or bools.
-        missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping names the fields.
-        vocabulary: `Vocabulary` by field: elements have the ids of its tokens, int64.
-        normalize: result of `stats`, or a mapping of field to statistics: subtract the mean, divide by the standard
-            deviation; padding stays 0, and missing values become 0 afterwards.
-        normalize_targets: normalize targets too; `stats["mfcc"].denormalize` is the inverse.
-        resize: by field, the height and width that its images are resized to, bilinearly, `{"image": (64, 64)}`; images
-            of any size are otherwise padded to the largest of a batch, beside `<field>_size`.
-        output: `dict`, `tuple` (in declaration order) or `record` (the class, with tensors for values).
-        shard: `(index, count)` for one of several readers: together they read each record once.
-        deterministic: False lets elements overtake each other, which may be faster.
-        compression: of bare shards; detected by default.
-        layout: of bare shards: `steps` (a feature per step), `packed` (a sequence in one), `example`, or `auto`.
-        check: what to compare before the first record: `manifest` (sizes, lengths, frames), `full` (all digests too) or
-            `none` ("What reading checks").
-        on_corrupt: `error`, or `skip` to leave damaged records out, and log them ("Reading what is left").
-        unknown: refused; an option of a strategy with the way to give it.
+        seed: seed of the order. Each epoch has its own order, and each new iteration continues with the next epoch.
+        epochs: number of passes over the records; None repeats forever.
+        epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
+        oversample: name of a context field with the copies of a record per epoch (2.3: a third copy in three of ten
+            epochs), or weights of the values of a field, `{"label": {3: 5.0}}` ("Some records more often").
+        fields: names of the fields to parse; default: all.
+        steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
+        min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
+        max_length: maximum number of steps of a record; longer records are left out, unparsed if lengths are stored.
+        index_name: name under which to add the position of each record in written order, or in the selection: int64,
+            -1 where a batch has no record.
+        inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping of model input to name. A name may be a
+            field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
+        targets: targets of `model.fit`, named likewise. Elements are then `(inputs, targets, sample_weight)`; a target
+            with one float or bool per step is `(B, T, 1)`.
+        weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
+            the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
+        class_weight: mapping of class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
+        missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
+        vocabulary: mapping of field to `Vocabulary`: elements hold the ids of its tokens, int64.
+        normalize: result of `stats`, or mapping of field to statistics: subtract the mean and divide by the standard
+            deviation. Padding stays 0; missing values become 0 afterwards.
+        normalize_targets: whether to normalize targets too; `stats["mfcc"].denormalize` is the inverse.
+        resize: mapping of field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
+            size are padded to the largest of the batch, and `<field>_size` holds their sizes.
+        output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class that holds tensors).
+        shard: `(index, count)` of this reader among several that together read each record once.
+        deterministic: whether to keep the order of elements; False may be faster.
+        compression: compression of bare shards; default: detected.
+        layout: layout of bare shards: `steps` (a feature per step), `packed` (one per sequence), `example` or `auto`.
+        check: checks before the first record: `manifest` (sizes, lengths, frames), `full` (also all digests) or `none`
+            ("What reading checks").
+        on_corrupt: `error`, or `skip` to log damaged records and leave them out ("Reading what is left").
+        unknown: any other keyword; raises an error, which explains where to pass an option of a strategy.
 
     Returns:
-        A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed; its cardinality
-        is known where it does not depend on the order. Autotuning is off: give stages of your own numbers.
+        A `tf.data.Dataset` without Python functions, so it can be checkpointed, saved and distributed. Its cardinality
+        is set if it does not depend on the order. Autotuning is off: give your own stages explicit numbers.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, split or file of that name.
-        SchemaMismatchError: the data cannot be read as `schema`; each field that disagrees is named.
-        ShardReadError: a shard is missing, cut, or of another compression.
-        OptionError: options make no sense.
-        RecordError: one of the first records of bare shards is not what the class says.
-        tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is not as
-            expected; shard, record, byte and the command to run next are named.
-        tf.errors.NotFoundError: while iterating: a shard is gone, as after an overwrite, which the error says.
+        DatasetNotFoundError: there is no such dataset, split or file.
+        SchemaMismatchError: the data cannot be read as `schema`; the message lists the fields that disagree.
+        ShardReadError: a shard is missing or truncated, or has another compression.
+        OptionError: an option is invalid, or contradicts another.
+        RecordError: one of the first records of bare shards does not match the class.
+        tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is wrong; the
+            message names the shard, the record, the byte and the command to run next.
+        tf.errors.NotFoundError: while iterating: a shard is gone, for example after an overwrite.
     """
     import tensorflow as tf
 
@@ -230,17 +233,17 @@ def read(
     settings = tf.data.Options()
     settings.autotune.enabled = False  # with it, destroying an iterator can block for seconds
     settings.deterministic = deterministic
-    # They find nothing to do here, and take time to find it, each time that a new pipeline is first iterated over.
+    # Graph rewrites find nothing to improve here, and would delay the first element of each new pipeline.
     settings.experimental_optimization.apply_default_optimizations = False
-    # By files tf.distribute cannot deal these pipelines: it looks for the files, and stops on its way there.
+    # tf.distribute cannot shard these pipelines by file: its search for the file source fails.
     settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    # The one external state is that of assertions, and there is nothing in it to save.
+    # Assertions are the only external state, and they have nothing to save.
     settings.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return _with_cardinality(batches, epochs, origin.where, known=oversample is None).with_options(settings)
 
 
 def _warn_of_shapes(strategy: Strategy) -> None:
-    """Warn once where Keras runs on JAX, which compiles a model for each length, and batches have many lengths."""
+    """Warn once if Keras runs on JAX and batches have many lengths: JAX compiles the model for each length."""
     keras = sys.modules.get("keras")
     if keras is None or keras.backend.backend() != "jax":
         return
@@ -257,7 +260,7 @@ _STRATEGIES = (Pad, Bucket, TokenBudget, Ragged, Crop, Unroll, Window, Pack, Gro
 
 
 def _unknown(name: str, batch: Any) -> Exception:
-    """Return the error of a keyword that `read` does not have."""
+    """Build the error for an unknown keyword of `read`."""
     owners = [each.__name__ for each in _STRATEGIES if name in inspect.signature(each).parameters]
     owners = [type(batch).__name__] if type(batch).__name__ in owners else owners
     if owners:
@@ -268,7 +271,11 @@ def _unknown(name: str, batch: Any) -> Exception:
 
 
 def _numbered(origin: Origin, option: str, name: str | None) -> bool:
-    """Check whether records get numbers by their positions, which takes knowing how many there are."""
+    """Check whether the stream must number the records.
+
+    Raises:
+        OptionError: the positions of the records are unknown.
+    """
     if name is None:
         return False
     if origin.records < 0:
@@ -296,7 +303,7 @@ def _limits(origin: Origin, parsed: Schema, strategy: Strategy, least: Any, most
         return (Limits(record_length(origin.schema, strategy.length_field), least, most),)
     if isinstance(strategy, (Bucket, TokenBudget)):
         return (Limits(record_length(origin.schema, strategy.length_field, strategy.length_of), least, most),)
-    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # the fields that are read, of one length
+    cuts = isinstance(strategy, (Unroll, Window, Pack)) and parsed.groups  # these read the fields of one group only
     return (Limits((parsed if cuts else origin.schema).groups[0], least, most),)
 
 

@@ -1,4 +1,7 @@
-"""Datasets back to Python objects: the records of a split, in the order in which they were written."""
+"""`read_records`: iterate over the records of a split as Python objects, in written order.
+
+For tf.data pipelines, see `seqrecorder.read`.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ if TYPE_CHECKING:
         on_corrupt: OnCorrupt
 
 
-_WINDOW = 8192  # records
-_BLOCKS = 64 << 20  # of all files together, among which records were dealt
-_LEAST_BLOCK = 1 << 12
-_LARGE = 1 << 20  # mean bytes of records of which each is read into a buffer of its own, that its arrays are views of
+_WINDOW = 8192  # records of all interleaved files together that are decoded at a time
+_BLOCKS = 64 << 20  # bytes read ahead of all interleaved files together
+_LEAST_BLOCK = 1 << 12  # bytes read at a time from each of very many files
+_LARGE = 1 << 20  # mean bytes from which on each record gets its own buffer, which its arrays are views of
 
 T = TypeVar("T")
 
@@ -78,7 +81,7 @@ def read_records(
     check: Check = "manifest",
     on_corrupt: OnCorrupt = "error",
 ) -> Iterator[Any]:
-    """Yield the records of a split as objects, in the order in which they were written.
+    """Iterate over the records of a split as objects, in written order.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -89,13 +92,13 @@ def read_records(
     >>> [record.ids.tolist() for record in sr.read_records(corpus)]
     [[1, 2, 3], [4]]
 
-    The arrays of some thousand records share one buffer: copy what you keep of a few.
+    Arrays of thousands of records share one buffer: copy the arrays if you keep only a few records.
 
     Args:
-        path: as for `read`, like all that follows.
+        path: see `read`.
         split: see `read`.
         schema: see `read`.
-        fields: names of the fields to decode; records are then of a class with those fields alone.
+        fields: names of the fields to decode; records then belong to a class with only these fields.
         shard: see `read`.
         compression: see `read`.
         layout: see `read`.
@@ -103,17 +106,17 @@ def read_records(
         on_corrupt: see `read`.
 
     Returns:
-        An iterator over records of `schema`, or of a class rebuilt from the manifest where none is given.
+        An iterator over instances of `schema`; without it, of a class rebuilt from the manifest.
 
     Raises:
-        DatasetNotFoundError: see `read`; raised at once, like the errors on files and options.
+        DatasetNotFoundError: see `read`. It is raised by the call itself, as are errors about files and options.
         RecordError: while iterating: a record cannot be decoded.
         ShardReadError: while iterating: a shard is damaged.
     """
     if isinstance(path, Selection) and rows_of(path).whole_splits() is None:
         if (split, compression, layout, check, on_corrupt) != (None, None, "auto", "manifest", "error"):
             options: Any = {"compression": compression, "layout": layout, "check": check, "on_corrupt": on_corrupt}
-            resolve(path, split, schema=schema, lengths_only=True, **options)  # which looks at them
+            resolve(path, split, schema=schema, lengths_only=True, **options)  # checks the options
         selected = path if schema is None else Selection(rows_of(path).read_as(schema))
         if shard is not None:
             index, count = check_shard(shard)
@@ -130,15 +133,15 @@ def read_records(
 
 
 def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterator[Any]:
-    """Yield the records that a codec builds.
+    """Decode and yield the records of an origin.
 
     Args:
-        origin: where they are.
-        codec: of their schema.
-        deal: which of the records are this reader's, where it does not have all (see `Origin.take_shard`).
+        origin: shards to read.
+        codec: decoder of their schema.
+        deal: slice of this reader's records; None for all (see `Origin.take_shard`).
 
     Raises:
-        RecordError: one cannot be decoded.
+        RecordError: a record cannot be decoded.
         ShardReadError: a shard is damaged.
     """
 
@@ -155,8 +158,8 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
 
     alone = origin.mean_bytes >= _LARGE and codec.gives_views
     windows = _windows_of_reader(origin, deal, alone=alone)
-    # To hand a record to a thread takes longer than to decode it. Of windows little is done here; the rest is vector
-    # operations, most of which need no lock of Python's.
+    # Threads pay off for windows: most of their decoding is vector operations that release the GIL. A single large
+    # record is decoded faster than it is handed to a thread.
     in_threads = ahead(decode, windows, size=lambda window: window.nbytes)
     with explaining_replacement(origin.manifest):
         for done in map(decode, windows) if alone else map(_result, in_threads):
@@ -171,7 +174,7 @@ def _records(origin: Origin, codec: RecordDecoder, deal: slice | None) -> Iterat
             yield from codec.build(done.values)
             if done.damaged is not None:
                 path = done.damaged.path
-                RecordReader(path, origin.compression).read_all()  # raises, and says where
+                RecordReader(path, origin.compression).read_all()  # raises, and names the position
                 raise ShardReadError(f"{path}: changes while it is read; {advice(path)}", path=path)
             del done
 
@@ -182,14 +185,14 @@ def _result(pair: tuple[_Window, Future[_Decoded]]) -> _Decoded:
 
 @attrs.frozen(eq=False)
 class _Window:
-    """Some serialized records, as they were cut from their files.
+    """Window of serialized records from one or several files.
 
     Attributes:
-        files: that hold them.
-        pieces: of each file, records whose frames are side by side.
-        is_checked: whether it is known that none is damaged; of one file, and in their order then.
-        start: where its first record is in the split.
-        ours: int64 `(n,)`: which of its records are this reader's; None for all.
+        files: files of the records.
+        pieces: for each file, blocks of records with consecutive frames.
+        is_checked: whether the checksums are verified; such a window has one file, and its records are in order.
+        start: position of its first record in the split.
+        ours: int64 `(n,)`, positions in the window of this reader's records; None for all.
     """
 
     files: Sequence[ShardFile]
@@ -206,7 +209,7 @@ class _Window:
         return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
-        """Return the records in their order, up to the first that is damaged, and whose that one is."""
+        """Return the records before the first damaged one, in written order, and the file of that one."""
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
             return window, None
@@ -214,7 +217,7 @@ class _Window:
         sizes = [sum(map(len, pieces)) for pieces in self.pieces]
         files = np.repeat(np.arange(len(sizes)), sizes)
         numbers = np.concatenate([np.arange(size) for size in sizes])
-        if len(sizes) > 1:  # one of each in turn
+        if len(sizes) > 1:  # the files take turns, record by record
             order = np.lexsort((files, numbers))
             window, files, numbers = window.take(order), files[order], numbers[order]
         damaged = numbers >= whole[files]
@@ -225,7 +228,7 @@ class _Window:
 
 
 def _whole(pieces: Sequence[Messages]) -> int:
-    """Return how many records there are before the first that is damaged."""
+    """Count the records before the first damaged one."""
     done = 0
     for piece in pieces:
         whole = whole_records(piece)
@@ -237,7 +240,7 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """The values of this reader's records of a window, or why they cannot be decoded; and whose damage ends them."""
+    """Decoded values of this reader's records of a window, or the error; and the file of a damaged record."""
 
     window: _Window
     records: Messages
@@ -247,7 +250,7 @@ class _Decoded:
 
 
 def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> Iterator[_Window]:
-    """Yield the windows that have records of this reader."""
+    """Yield the windows that contain records of this reader."""
     stop = 0
     dealt = None if deal is None or deal.stop is None else _in_written_order(origin.files, deal)
     for files in in_written_order(origin.files):
@@ -264,11 +267,11 @@ def _windows_of_reader(origin: Origin, deal: slice | None, *, alone: bool) -> It
 
 
 def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.bool_]:
-    """Mark, in the order of the files, the records of a slice that counts in the order of writing.
+    """Convert a slice over the records in the order of the files to a mask in written order.
 
     Args:
-        files: of which some are read.
-        ours: a slice of their records, in the order of the files.
+        files: files that hold the records.
+        ours: slice of their records, in the order of the files.
     """
     chosen = np.zeros(sum(file.records for file in files), bool)
     chosen[ours] = True
@@ -284,7 +287,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Return a message about a record with its shard, number and byte: the first that holds the same bytes."""
+    """Add shard, record number and byte to a message about a record; the first record with equal bytes counts."""
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():
@@ -293,11 +296,11 @@ def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message
                     hint = class_advice(file.path) if origin.manifest is None else advice(origin.manifest.where)
                     return f"{file.path}, record {number} at byte {byte}: {message}; {hint}"
                 number, byte = number + 1, byte + HEADER + len(item) + FOOTER
-    return f"{origin.where}: {message}"  # the file has changed meanwhile
+    return f"{origin.where}: {message}"  # the file has changed since
 
 
 def _windows(origin: Origin, files: Sequence[ShardFile], *, alone: bool) -> Iterator[_Window]:
-    """Yield the serialized records of files in their written order."""
+    """Yield windows of the serialized records of files, in written order."""
     if len(files) == 1:
         block = ALONE if alone else block_for(origin.mean_bytes)
         blocks = RecordReader(files[0].path, origin.compression, block=block).blocks(check=alone)
@@ -327,13 +330,17 @@ def _alone(block: Messages) -> list[Messages]:
 
 
 def _counted(file: ShardFile, origin: Origin, windows: Iterator[Sequence[Messages]]) -> Iterator[Sequence[Messages]]:
-    """Yield the windows of a file, once it was looked at, and raise at the end unless its records are all there."""
+    """Check a file, yield its windows, and raise at the end if records are missing.
+
+    Raises:
+        ShardReadError: the number of records is wrong.
+    """
     origin.check_frames(file)
     done = 0
     for data in windows:
         done += sum(map(len, data))
         yield data
-        del data  # while the next ones are read, none are held, here as below: they may be large
+        del data  # windows may be large: free each before the next is read, here as below
     if file.records not in (-1, done):
         byte = int(walk_frames(file.path, origin.compression).lengths[: file.records].sum()) + (HEADER + FOOTER) * min(
             done, file.records

@@ -1,7 +1,7 @@
-"""Elements for `model.fit`: inputs, targets, and sample weights of the shape that a loss makes of its target.
+"""Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
-A weight is a product: 1 for what is real and 0 for padding, times what the user gives for records or steps, times the
-weight of the target's class; and 0 where the target has no next step, or was not observed.
+A sample weight is a product: 1 for real steps and 0 for padding, times the weights of the user, times the weight of the
+class. It is 0 if the target has no next step or was not observed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) -> Any:
-    """Return inputs alone, or with targets, or with targets and sample weights.
+    """Build an element for `model.fit`: inputs, with targets and sample weights if there are any.
 
     Args:
-        values: the tensors of an element by name.
-        parsed: their fields.
-        options: how elements are given.
+        values: mapping of name to tensor.
+        parsed: fields of the tensors.
+        options: form of the elements.
     """
     import tensorflow as tf
 
@@ -51,7 +51,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
         is_ragged = isinstance(target, tf.RaggedTensor)
         flat = {key: value.values for key, value in values.items() if isinstance(value, tf.RaggedTensor)}
         of = {**values, **flat} if is_ragged else values
-        # The dimensions of records and steps: of single records the latter, of ragged batches both in one.
+        # Number of dimensions of records and steps; ragged batches have both in one, single records only that of steps.
         outer = int(carried is not None) + int(lengths[name] is not None and (carried is None or padded))
         parts = [_counting(of[count], loss_rank(of[name], outer)) for count in options.counts.get(name, ())]
         if padded:
@@ -66,7 +66,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths that say how many entries of a second dimension are real; None without one."""
+    """Return the name of the lengths that count the real entries of the second dimension; None without one."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -85,7 +85,7 @@ def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None
 
 
 def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema, options: OutputOptions) -> list[Any]:
-    """Find the mask of real entries of a target, bool over its first one or two dimensions; None if there is none."""
+    """Return the mask of real entries of a target, bool over its first one or two dimensions, or an empty list."""
     import tensorflow as tf
 
     target, carried = values[name], options.carried
@@ -98,7 +98,7 @@ def _real(values: dict[str, Any], name: str, lengths: str | None, parsed: Schema
 
 
 def _counting(value: Any, rank: int) -> Any:
-    """Mark the entries of a loss that count, none of whose values is 0 or False; bool, of a rank at most."""
+    """Reduce a mask or numbers to bool of at most this rank: false where any value is 0 or False."""
     import tensorflow as tf
 
     value = value if value.dtype == tf.bool else tf.not_equal(value, 0)
@@ -112,10 +112,10 @@ def _fitting(
     outer: int,
     options: OutputOptions,
 ) -> Any:
-    """Return the sample weights that are given for a target, with dimensions that are the first ones of its loss.
+    """Fit the weights of the user to a target: their dimensions become the first ones of its loss.
 
     Raises:
-        OptionError: they are of other steps than the target, or have dimensions that its loss has not.
+        OptionError: weights belong to other steps than the target, or have more dimensions than its loss.
     """
     import tensorflow as tf
 
@@ -150,10 +150,10 @@ def _fitting(
 
 
 def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, float] | None], Any]) -> Any:
-    """Apply a function to the name of each target, its weights and those of its classes, structured as the targets.
+    """Apply a function to each target, its weights and its class weights; return the structure of the targets.
 
     Raises:
-        OptionError: weights are not structured as the targets are.
+        OptionError: the structure of the weights differs from that of the targets.
     """
     targets, weights, classes = options.derived.targets, options.derived.weights, options.class_weight
     if isinstance(targets, str):
@@ -171,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Assign the parts of an option to the targets, None where it has none."""
+    """Assign the parts of an option to the targets, None for targets without one."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
@@ -188,7 +188,7 @@ def _unlike(option: str, targets: Any, value: Any) -> OptionError:
 
 
 def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, options: OutputOptions) -> Any:
-    """Mark the real steps, bool `(B, T)`, T as that of `like` or of a feature list of the group."""
+    """Return the mask of real steps, bool `(B, T)`, with T from `like` or from a feature list of the group."""
     import tensorflow as tf
 
     lengths = values[options.strategy.length_name if group == parsed.groups[0] else length_name(group)]
@@ -206,10 +206,10 @@ def padding_mask(values: dict[str, Any], group: str, like: Any, parsed: Schema, 
 
 
 def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[int, float] | None:
-    """Return the weight of each class of one target; its classes may be named by the words of its vocabulary.
+    """Check the class weights of one target, and convert words of its vocabulary to ids.
 
     Raises:
-        OptionError: it is no mapping of classes to weights of 0 or more, or a class is no word of the vocabulary.
+        OptionError: the value is not a mapping of class to weight, or a word is not in the vocabulary.
     """
     if value is None:
         return None
@@ -231,21 +231,21 @@ def _is_weight(weight: Any) -> bool:
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Return the weight of the class of each value of a target, 1 for those that are not named.
+    """Look up the weight of the class of each value of a target; 1 for classes without one.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
     [[0.5, 1.0], [4.0, 0.5]]
 
     Args:
-        target: a number or bool for each record or step, which a last axis of 1 may follow; or one-hot, with a last
-            axis of classes, of which the largest counts, as in Keras.
-        outer: its dimensions of records and steps.
-        class_weight: weights by class.
-        name: of the target, for errors.
+        target: number or bool per record or step, with or without a last axis of 1; or one-hot with a last axis of
+            classes, whose largest value counts, as in Keras.
+        outer: number of dimensions of records and steps.
+        class_weight: mapping of class to weight.
+        name: name of the target, for errors.
 
     Raises:
-        OptionError: the values are no classes.
+        OptionError: the values are not classes.
     """
     import tensorflow as tf
 
@@ -266,18 +266,18 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
     return tf.where(named & tf.equal(tf.gather(known, at), classes), weights, 1.0)
 
 
-# What losses take -----------------------------------------------------------------------------------------------------
+# Shapes of losses -----------------------------------------------------------------------------------------------------
 
 
 def with_last_axis(target: Any) -> Any:
-    """Return a target of one value per step, `(B, T)`, as `(B, T, 1)`, unless its values are classes.
+    """Add a last axis to a target of one value per step, `(B, T)` to `(B, T, 1)`, unless its values are classes.
 
     >>> import tensorflow as tf
     >>> [with_last_axis(tf.zeros([2, 3], dtype)).shape.as_list() for dtype in (tf.float32, tf.bool, tf.int64)]
     [[2, 3, 1], [2, 3, 1], [2, 3]]
 
     Args:
-        target: a tensor whose second dimension counts steps; any other structure and rank is returned as it is.
+        target: tensor whose second dimension is steps; other structures and ranks are returned unchanged.
     """
     import tensorflow as tf
 
@@ -287,18 +287,18 @@ def with_last_axis(target: Any) -> Any:
 
 
 def loss_rank(target: Any, outer: int) -> int:
-    """Return the rank of what a loss makes of a target: without its last axis, which it takes together.
+    """Return the rank of the loss of a target: the loss reduces the last axis.
 
     Args:
-        target: a tensor, before `with_last_axis`.
-        outer: its dimensions of records, and of steps where it has some; classes and scalars have no other.
+        target: tensor before `with_last_axis`.
+        outer: number of dimensions of records and steps; classes and scalars have no others.
     """
     rank: int = target.shape.rank
     return max(outer, rank - 1)
 
 
 def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
-    """Return sample weights of the shape that a loss makes of a target.
+    """Multiply sample weights in the shape of the loss of a target.
 
     >>> import tensorflow as tf
     >>> target, real = tf.zeros([2, 3]), tf.sequence_mask([3, 1])
@@ -306,10 +306,10 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
     [[2.0, 2.0, 2.0], [5.0, 0.0, 0.0]]
 
     Args:
-        target: a tensor, before `with_last_axis`.
-        outer: as for `loss_rank`.
-        parts: what weights are made of: numbers, and bool where 0 stands for False, whatever the numbers are. Their
-            dimensions are the first ones of the loss; there may be none, for weights of 1.
+        target: tensor before `with_last_axis`.
+        outer: see `loss_rank`.
+        parts: factors: numbers, or bool masks, which give 0 for False even if a number is NaN or infinite. Their
+            dimensions are the first ones of the loss. Without factors, weights are 1.
     """
     import tensorflow as tf
 
@@ -329,6 +329,3 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
         if part.dtype == tf.bool:
             weights = tf.where(spread(part), weights, 0.0)
     return tf.ensure_shape(weights, static)
-
-
-# From what a strategy makes to elements -------------------------------------------------------------------------------

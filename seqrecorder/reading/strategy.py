@@ -1,4 +1,7 @@
-"""The base of batching strategies: their common options, and the stream, lengths and parser that they work on."""
+"""`Strategy`, the base class of batching strategies, and `Feed`, the records that they batch.
+
+The strategies themselves are in `seqrecorder.reading.batching`; the order of records is in `order`.
+"""
 
 from __future__ import annotations
 
@@ -32,31 +35,31 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-# Bytes of the records of a batch as they are stored, and of its tensors.
-_SMALL_BATCH = 1 << 14
-_SMALL_TENSORS = 1 << 18
-_SMALL_WINDOW = 1 << 25  # of records, as they are stored
+# Handing a batch below both limits to another thread takes about as long as making it.
+_SMALL_BATCH = 1 << 14  # bytes of its records as stored
+_SMALL_TENSORS = 1 << 18  # bytes of its padded tensors
+_SMALL_WINDOW = 1 << 25  # stored bytes; planning ahead with larger windows would delay the first batch
 AHEAD_BYTES = 1 << 27
-"""Records, as they are stored, of which batches are made at a time, or wait for the consumer."""
+"""Limit on the stored bytes of the batches that are being made or wait for the consumer."""
 
-_WAITING = 64
+_WAITING = 64  # prefetched small batches: handing over one takes about as long as making it
 _SLOW = ("png", "jpeg", "tensor")
 
 WINDOW = 1024
-"""Records that travel together where a strategy does not care."""
+"""Records per window of the stream, unless a strategy needs another number."""
 
 
 @attrs.frozen
 class Feed:
-    """The records of an origin, for one strategy.
+    """Records for one strategy to batch.
 
     Attributes:
-        origin: the shards.
-        parser: of the fields that are wanted.
-        shape: from the dictionary of tensors that a strategy makes to an element; its last step.
-        options: order, epochs and dealing of the stream.
-        left_out: by reason, the number of records of an epoch that give nothing, as far as lengths tell; filled while a
-            strategy reads or plans.
+        origin: shards to read.
+        parser: parser of the requested fields.
+        shape: function from the dictionary of tensors that a strategy builds to an element; the last stage.
+        options: order, epochs and sharding of the stream.
+        left_out: mapping of reason to the number of records left out per epoch. A strategy fills it while it reads or
+            plans, if the lengths are known.
     """
 
     origin: Origin
@@ -67,7 +70,7 @@ class Feed:
 
     @property
     def records(self) -> int:
-        """Number of records of an epoch, -1 where they were not counted."""
+        """Number of records of an epoch, -1 if unknown."""
         if self.options.measured():
             masks = self._masks(self.options)
             return -1 if masks is None else int(masks.sum())
@@ -76,11 +79,11 @@ class Feed:
 
     @property
     def permuted_bytes(self) -> int:
-        """Bytes of the records, as they are stored, that are asked to be permuted at a time."""
+        """Stored bytes of the records of one shuffle window."""
         return self.options.shuffle * self.origin.mean_bytes
 
     def _stored_lengths(self, group: str, *, parse: bool) -> NDArray[np.int64] | None:
-        """Return the stored lengths of the records dealt to this reader, None where it takes parsing to know."""
+        """Return the stored lengths of this reader's records, or None if they are not stored and `parse` is False."""
         groups = () if self.origin.manifest is None else self.origin.manifest.schema.groups
         if self.options.known is not None:
             lengths = np.asarray(self.options.known[group])
@@ -91,7 +94,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Mark the records of this reader that are kept; None where only parsing would tell."""
+        """Return the mask of this reader's records that pass the limits, or None if it takes parsing to know."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -101,22 +104,20 @@ class Feed:
         return np.broadcast_to(options.kept(lengths, np), next(iter(lengths.values())).shape)
 
     def map_batches(self, batches: Any, make: Callable[..., Any], batch_size: int, *, width: int = 0) -> Any:
-        """Map a function over batches, in their order, ahead of the consumer.
+        """Map a function over batches, in order, with prefetching.
 
-        Small batches are made by one thread, without handing anything to others, and many wait for the consumer: to
-        hand one over takes as long as to make it. Of larger ones four for each core are made at a time, or wait for the
-        consumer, so that a core that is done finds another; of large ones as many as hold 128 MiB of records, two at
-        least.
+        One thread makes small batches and prefetches many of them, since handing a batch to another thread takes as
+        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. In
+        flight are at most 128 MiB of stored records, but at least two batches.
 
-        Batches are small where both the records, as they are stored, and the padded tensors are. They are taken for
-        larger where that cannot be told, as of compressed and of bare shards, where something is decoded that takes
-        long, and where tensors are ragged or sparse.
+        A batch is small if its stored records and its padded tensors are small. It counts as large if that is unknown
+        (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
 
         Args:
-            batches: a `tf.data.Dataset`.
-            make: from a batch (a tuple taken apart) to an element.
-            batch_size: records of a batch, or rows.
-            width: the most steps to which records are padded that are all shorter.
+            batches: `tf.data.Dataset` of batches.
+            make: function from a batch (tuples are unpacked) to an element.
+            batch_size: records or rows per batch.
+            width: steps to which shorter records are padded; default: the longest record decides.
         """
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
         traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
@@ -128,10 +129,10 @@ class Feed:
         return traced.mapped(batches, parallel=max(2, min(4 * cores(), AHEAD_BYTES // max(1, stored))))
 
     def group(self) -> str:
-        """Return the first alignment group.
+        """Return the name of the first alignment group.
 
         Raises:
-            OptionError: there is no feature list.
+            OptionError: the schema has no feature list.
         """
         return groups_of(record_length(self.origin.schema, None))[0]
 
@@ -139,8 +140,8 @@ class Feed:
         """Return the length of every record of an epoch, in the order of the files.
 
         Args:
-            group: the alignment group, or several.
-            parse: whether every record is parsed to know, where no file of lengths says; else None is returned.
+            group: alignment group, or several.
+            parse: whether to parse every record if the lengths are not stored; False returns None then.
         """
         options = attrs.evolve(self.options, group=group)
         keep, stored = self._masks(options, parse=parse), {}
@@ -153,7 +154,7 @@ class Feed:
         return cropped
 
     def spans(self, group: RecordLength) -> NDArray[np.int64] | None:
-        """Return the spans of the records whose lengths `lengths` gives, int64 `(n, 2)`; None where there are none."""
+        """Return the spans of the records, int64 `(n, 2)`, in the order of `lengths`; None without spans."""
         spans, keep = self.options.spans, self._masks(attrs.evolve(self.options, group=group))
         if spans is None or keep is None:
             return None
@@ -161,9 +162,9 @@ class Feed:
         return dealt
 
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
-        """Return how many records of an epoch have each length; takes what `lengths` does.
+        """Count the records of an epoch by length; the arguments are those of `lengths`.
 
-        The manifest says so, where all of the lengths of all records count.
+        The counts come from the manifest if no record is left out or cropped.
         """
         options, bins = self.options, self.origin.bins
         first = self.origin.manifest.schema.groups[0] if bins and self.origin.manifest else ""
@@ -174,18 +175,18 @@ class Feed:
         return None if lengths is None else LengthCounts.of(lengths)
 
     def crop(self, group: RecordLength, steps: slice | Stretch) -> Feed:
-        """Return a feed of which the sequences of a group, or of several, are cropped further."""
+        """Return a feed that crops the sequences of one or several groups, after its other crops."""
         crops = dict(self.options.crops)
         for name in groups_of(group):
             crops[name] = (*crops.get(name, ()), steps)
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_empty(self) -> Feed:
-        """Return a feed without the records that have no step in a group that is read, after cropping."""
+        """Return a feed without the records that have no step in one of the groups read, after cropping."""
         return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
     def limit(self, *limits: Limits) -> Feed:
-        """Return a feed without the records that some limits do not admit."""
+        """Return a feed without the records whose lengths are outside these limits."""
         return attrs.evolve(self, options=attrs.evolve(self.options, limits=(*self.options.limits, *limits)))
 
     def stream(
@@ -198,15 +199,15 @@ class Feed:
         permute: bool = True,
         draw: bool = False,
     ) -> Any:
-        """Return a `tf.data.Dataset` of `transform` applied to each epoch's windows (see `record_stream`).
+        """Apply a transformation to the windows of each epoch (see `seqrecorder.reading.order.stream`).
 
         Args:
-            transform: from the windows of an epoch, and the number that stands for its order, to a dataset.
-            window: records to a window, at most: of large records fewer come.
-            multiple: of this number, which a window has at least.
-            group: the alignment group whose lengths come with the records, or several; None for none.
-            permute: as for `seqrecorder.reading.order.stream`.
-            draw: as for `seqrecorder.reading.order.stream`.
+            transform: function from the windows of an epoch and the random number of its order to a dataset.
+            window: records per window, or fewer if they are large.
+            multiple: number of which the size of a window is a multiple.
+            group: alignment group, or several, whose lengths accompany the records; None for no lengths.
+            permute: see `seqrecorder.reading.order.stream`.
+            draw: see `seqrecorder.reading.order.stream`.
         """
         size = max(1, self.origin.window(window) // multiple) * multiple
         options = attrs.evolve(self.options, window=size, group=group)
@@ -214,15 +215,15 @@ class Feed:
         return stream(self.origin, options, transform, permute=permute, draw=draw)
 
     def _count_left_out(self, options: StreamOptions) -> None:
-        """Log how many records of an epoch are left out for their lengths.
+        """Log how many records of an epoch the limits leave out.
 
         Raises:
-            OptionError: all are.
+            OptionError: the limits leave out all records.
         """
         reasons = [(attrs.evolve(options, limits=(limit,)), str(limit)) for limit in options.limits]
         for chosen, reason in reasons:
             keep = self._masks(chosen)
-            # `fit_lengths` logs these.
+            # `fit_lengths` has logged these.
             is_logged = any(limit.after_cropping and limit.most is not None for limit in chosen.limits)
             if keep is not None and not keep.all() and not is_logged:
                 self.count_left_out(int(keep.size - keep.sum()), reason)
@@ -231,28 +232,29 @@ class Feed:
             raise nothing_comes(self, ", ".join(reason for _, reason in reasons))
 
     def count_empty(self, group: RecordLength) -> None:
-        """Log how many records without steps a strategy leaves out that cuts records.
+        """Log how many records have no steps, for strategies that cut records and so leave these out.
 
         Raises:
-            OptionError: all are.
+            OptionError: no record has a step.
         """
         lengths = self.length_counts(group, parse=False)
         empty = 0 if lengths is None else lengths.records - lengths.longer(0).records
         self.count_left_out(empty, "no steps")
-        is_plan = self.options.known is not None  # which may be of nothing
+        is_plan = self.options.known is not None  # a plan may be empty
         if empty and lengths is not None and empty == lengths.records and not is_plan:
             raise nothing_comes(self, "no steps")
 
     def count_left_out(self, count: int, reason: str) -> None:
-        """Note how many records are left out, if any, and log it once."""
+        """Store in `left_out` how many records are left out, and log it once."""
         if count:
             self.left_out[reason] = count
             log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
-        """Return the windows of all epochs for a plan, where they are small one ahead; takes what `stream` does.
+        """Return the windows of all epochs, to be planned; the arguments are those of `stream`.
 
-        What is planned ahead may be the end of an epoch, which is a turn too. Then the next epoch is begun here.
+        Small windows are prefetched. The end of an epoch is an element too (see `in_turns`): the prefetch reads the
+        first window of the next epoch while that end is planned.
         """
         turns = self.stream(transform, **options)
         size = max(self.permuted_bytes, WINDOW * self.origin.mean_bytes)
@@ -268,14 +270,14 @@ _LOGGED: set[str] = set()
 
 
 def log_once(message: str) -> None:
-    """Log a warning, once in a process."""
+    """Log a warning once per process."""
     if message not in _LOGGED:
         _LOGGED.add(message)
         _LOG.warning("%s", message)
 
 
 def nothing_comes(feed: Feed, reason: str) -> OptionError:
-    """Return the error that an epoch would be empty though there are records."""
+    """Build the error for an epoch that is empty although there are records."""
     return OptionError(
         f"{feed.origin.where}: expected an epoch of a batch or more, got an empty one: its records are all left out "
         f"({reason}); loosen the limits, or the options of the strategy"
@@ -283,12 +285,12 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Return how many bytes the tensors of an element take at most, of text only its places; of ragged ones infinity.
+    """Return a bound on the bytes of the tensors of an element: text counts by its handles, ragged is infinity.
 
     Args:
-        spec: their structure, shapes and dtypes.
-        rows: what a first dimension is that is not static.
-        longest: what any other is.
+        spec: structure, shapes and dtypes of the element.
+        rows: size of a first dimension that is not static.
+        longest: size of any other dimension that is not static.
     """
     import tensorflow as tf
 
@@ -302,12 +304,12 @@ def _bytes_of(spec: Any, rows: int, longest: int) -> float:
 
 @attrs.frozen
 class Batches:
-    """The batches of a strategy, and their number.
+    """Batches of a strategy, and their number.
 
     Attributes:
-        dataset: a `tf.data.Dataset` of shaped elements.
-        count: how many of them an epoch has, -1 where that is not known.
-        before: how many come before the first epoch, and are not counted.
+        dataset: `tf.data.Dataset` of shaped elements.
+        count: number of batches of an epoch, -1 if unknown.
+        before: number of additional batches before the first epoch (`warm_up`).
     """
 
     dataset: Any
@@ -316,7 +318,7 @@ class Batches:
 
 
 def shape_of(lengths: Any, width: Any) -> Any:
-    """Return the line of `Strategy.shapes` for a batch of records of some lengths, padded to a width."""
+    """Return the `(1, 3)` element of `Strategy.shapes` for one batch: rows, padded steps, real steps."""
     import tensorflow as tf
 
     rows = tf.size(lengths, tf.int64)
@@ -324,7 +326,7 @@ def shape_of(lengths: Any, width: Any) -> Any:
 
 
 def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
-    """Return how many batches of some size records make, -1 where their number is not known."""
+    """Return the number of batches that this many records make, -1 if `records` is -1 (unknown)."""
     if records < 0:
         return -1
     return records // size if drop_remainder else -(-records // size)
@@ -332,19 +334,19 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
 
 @attrs.frozen
 class Carried:
-    """Names that the elements of a strategy carry beside fields and lengths.
+    """Description of the tensors that a strategy adds to its elements, beside fields and lengths.
 
     Attributes:
-        names: of what is derived, each with its source field, or None.
-        lengths: by name, the name of the lengths that say how many entries of its second dimension are real; for what
-            has a second dimension and is no feature list.
-        context: the name of such lengths for context fields, where a row has several of each.
-        places: where a row has several of each: by the name of the lengths of steps, the name of what says, for each of
-            these steps, of which it is, from 1 on.
-        vacant: whether a row may hold no record, and its length is 0 then.
-        left: the alignment groups whose padding comes first.
-        padded: whether there is padding that a loss must not count.
-        weighted: whether there are sample weights even where no target has padding.
+        names: mapping of the name of each added tensor to its source field, or to None.
+        lengths: mapping of the name of an added tensor with a second dimension to the name of the tensor that counts
+            its real entries.
+        context: name of the tensor that counts the real entries of context fields, if a row holds several records.
+        places: mapping of the name of the step lengths to the name of the segment ids of these steps (from 1 on), if a
+            row holds several records.
+        vacant: whether a row may hold no record; its length is 0 then.
+        left: alignment groups whose padding is on the left.
+        padded: whether elements have padding, which a loss must not count.
+        weighted: whether elements have sample weights even if no target has padding.
     """
 
     names: Mapping[str, str | None] = attrs.field(factory=dict)
@@ -359,12 +361,12 @@ class Carried:
 
 @attrs.frozen(kw_only=True)
 class Strategy(ABC):
-    """A way of making elements: the classes of `seqrecorder.reading.batching`.
+    """Base class of the batching strategies, which are in `seqrecorder.reading.batching`.
 
     Attributes:
-        length_name: name under which elements carry the lengths of the first alignment group.
-        mask_name: name under which elements carry a mask, or None.
-        seed_name: name under which elements carry the seeds of records, or None.
+        length_name: name of the lengths of the first alignment group in elements.
+        mask_name: name of the mask in elements; None for no mask.
+        seed_name: name of the seeds of records in elements; None for no seeds.
     """
 
     length_name: str = SEQUENCE_LENGTH
@@ -373,23 +375,23 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe what batches carry beside fields and lengths; None for single records."""
+        """Describe the tensors that batches hold beside fields and lengths; None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
-        """Return a `tf.data.Dataset` of shaped elements, and how many there are."""
+        """Read the records of a feed as batches."""
 
     @abstractmethod
     def shapes(self, feed: Feed) -> Any:
-        """Return the shapes of what `read` gives, worked out from lengths.
+        """Compute the shapes of the batches of `read` from lengths alone.
 
         Returns:
-            A `tf.data.Dataset` of int64 `(n, 3)`, an element that `read` gives to a line: its rows, its steps with and
-            without padding, counted for the alignment group whose lengths decide.
+            A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, its steps
+            without. The steps are those of the alignment group that the strategy batches by.
         """
 
     def __str__(self) -> str:
-        """Show those options that are not as they are by default."""
+        """Show the options that differ from their defaults."""
         options = []
         for field in sorted(
             attrs.fields(type(self)), key=lambda field: (field.default is not attrs.NOTHING, field.inherited)
@@ -412,23 +414,23 @@ def _of(group: RecordLength) -> str:
 
 
 def not_empty(lengths: Any, feed: Feed, group: RecordLength) -> Any:
-    """Return lengths of records in a graph, where `empty="error"` lets none be 0."""
+    """Return lengths with a check in the graph that none is 0, for `empty="error"`."""
     message = f"{feed.origin.where}: a record without steps{_of(group)} (empty='keep' and 'drop' allow them), lengths"
     return checked(lengths, lengths > 0, message, lengths)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
-    """Return an option that counts something, or raise `OptionError`."""
+    """Return a count unchanged; raise `OptionError` unless it is an int of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
     return value
 
 
-# Validators of attributes: attrs calls them with the strategy, the attribute and the value.
+# Validators: attrs calls them with the strategy, the attribute and the value.
 
 
 def positive(_: Any, attribute: Any, value: Any) -> None:
-    """Raise `OptionError` unless an option is an int of 1 or more, or None where that is its default."""
+    """Raise `OptionError` unless an option is an int of 1 or more, or None if that is its default."""
     if value is not None or attribute.default is not None:
         check_count(attribute.name, value)
 
@@ -439,7 +441,7 @@ def not_negative(_: Any, attribute: Any, value: Any) -> None:
 
 
 def one_of(*words: str) -> Any:
-    """Return a validator that raises `OptionError` unless an option is one of some words."""
+    """Return a validator that raises `OptionError` unless an option is one of these words."""
 
     def check(_: Any, attribute: Any, value: Any) -> None:
         if value not in words:
@@ -460,7 +462,7 @@ def _check_mapping(_: Any, attribute: Any, value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class PaddedBatches(Strategy):
-    """How the steps of batches are filled up; the attributes are described in `Pad`."""
+    """Base class of strategies that pad batches; `Pad` describes the attributes."""
 
     padding_values: Mapping[str, Any] = attrs.field(factory=dict, validator=_check_mapping)
     padding_side: Side | Mapping[str, Side] = attrs.field(default="right", validator=_check_sides)
@@ -468,7 +470,7 @@ class PaddedBatches(Strategy):
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:
@@ -478,15 +480,15 @@ class PaddedBatches(Strategy):
         return frozenset(group for group, side in sides.items() if side == "left")
 
     def padding(self, feed: Feed, width: Callable[[str, Any], Any], fixed: Mapping[str, int]) -> Padding:
-        """Return how batches of a feed are padded.
+        """Return the padding of the batches of a feed.
 
         Args:
-            feed: the records.
-            width: from a group and the lengths of a batch to the steps of its sequences, before they are rounded up.
-            fixed: by group, what `width` gives for every batch, where that is known.
+            feed: records to batch.
+            width: function from a group and the lengths of a batch to its padded steps, before rounding up.
+            fixed: mapping of group to the result of `width`, for groups that have the same in every batch.
 
         Raises:
-            OptionError: a value does not fit its field, or a field cannot be padded so.
+            OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
         """
         schema, multiple = feed.parser.schema, self.pad_to_multiple_of
         exact = check_values(feed.origin.schema, self.padding_values)
@@ -515,11 +517,11 @@ class PaddedBatches(Strategy):
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Return an option that is given by field, by alignment group.
+    """Convert a mapping of field to value into a mapping of alignment group to value.
 
     Raises:
-        OptionError: a field is no feature list, or the fields of one group, whose lengths are one, disagree.
-        SchemaError: there is no field of a name.
+        OptionError: a field is not a feature list, or two fields of one group have different values.
+        SchemaError: there is no field of that name.
     """
     chosen: dict[str, Any] = {}
     for name, value in by_field.items():
@@ -547,19 +549,19 @@ _WORDS = {
 def fit_lengths(
     feed: Feed, group: RecordLength, most: int, too_long: str, *, option: str, words: Sequence[str], parse: bool
 ) -> Feed:
-    """Return a feed whose records have at most so many steps; the number of longer ones is logged once.
+    """Return a feed whose records have at most `most` steps, and log once how many are longer.
 
     Args:
-        feed: the records.
-        group: the alignment group whose lengths count, or several.
-        most: steps.
+        feed: records to check.
+        group: alignment group, or several, whose lengths count.
+        most: maximum number of steps of a record.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
-        option: what says how many steps there may be, and its value: `length=100`.
-        words: of the strategy's `too_long`.
-        parse: whether every record is parsed where no file of lengths tells its length; else it is left unchecked.
+        option: option that sets the limit, with its value, for messages: `length=100`.
+        words: values that `too_long` of the strategy accepts, for messages.
+        parse: whether to parse every record if the lengths are not stored; False leaves such records unchecked.
 
     Raises:
-        OptionError: records are longer, and that is an error.
+        OptionError: a record is longer, and `too_long` is `error`.
     """
     lengths = feed.length_counts(group, parse=parse)
     longer = None if lengths is None else lengths.longer(most)
@@ -584,20 +586,20 @@ def fit_lengths(
 
 @attrs.frozen
 class Single(Strategy):
-    """Single records, each parsed on its own: the common options are not used."""
+    """Single records, each parsed by itself; the common options have no effect."""
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
-        """Return None: single records carry their fields alone."""
+        """Return None: single records hold their fields only."""
         return None
 
     def read(self, feed: Feed) -> Batches:
-        """Return single records."""
+        """Read single records."""
         singles = feed.stream(lambda windows, _: windows.unbatch())
         parsed = feed.map_batches(singles, lambda serialized: feed.shape(feed.parser.parse(serialized)), 1)
         return Batches(parsed, feed.records)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of single records (see `Strategy`)."""
+        """Compute the shapes of single records (see `Strategy`)."""
         import tensorflow as tf
 
         group = feed.group()

@@ -1,4 +1,7 @@
-"""Stages of `tf.data` pipelines that have no method of `tf.data.Dataset`, or one that takes much longer."""
+"""Stages of `tf.data` pipelines for which `tf.data.Dataset` has no method, or a much slower one.
+
+They know nothing of records or files.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
 
-_KEPT = 64
+_KEPT = 64  # limit on the traces in memory; at the limit all are dropped
 _once: dict[Hashable, Any] = {}
 
 
 def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
-    """Trace a function, once for all pipelines of this process where it has a key.
+    """Trace a function, or reuse the trace from another pipeline of this process.
 
     Args:
-        key: of all that the function is made of: it captures no tensor. None traces it anew.
-        taken: the structure, shapes and dtypes of elements.
-        make: traces it.
+        key: values that determine the function, which must capture no tensor; None always traces it.
+        taken: structure, shapes and dtypes of the elements.
+        make: function that traces it.
     """
     import tensorflow as tf
 
-    if key is None or not tf.executing_eagerly():  # of a graph, which may come to its end before the process does
+    if key is None or not tf.executing_eagerly():  # a trace belongs to its graph, which may be dropped
         return make()
     key = key, *tf.nest.flatten(taken)
     if key not in _once:
@@ -36,11 +39,11 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Traced:
-    """A function of elements, traced for operations on datasets.
+    """Traced function of elements, for operations on datasets.
 
     Attributes:
-        function: from flat tensors to flat tensors.
-        spec: structure, shapes and dtypes of what it makes.
+        function: concrete function from flat tensors to flat tensors.
+        spec: structure, shapes and dtypes of its results.
     """
 
     function: Any
@@ -48,12 +51,12 @@ class Traced:
 
     @classmethod
     def of(cls, function: Callable[..., Any], taken: Any, *, dense: bool = False) -> Traced:
-        """Return a function, traced.
+        """Trace a function.
 
         Args:
-            function: of an element; a tuple is taken apart.
-            taken: the structure, shapes and dtypes of elements: dense tensors.
-            dense: whether it is certain to make dense tensors.
+            function: function of an element; tuples are unpacked.
+            taken: structure, shapes and dtypes of the elements, which are dense tensors.
+            dense: whether the results are certain to be dense tensors.
         """
         import tensorflow as tf
 
@@ -65,14 +68,14 @@ class Traced:
             result = tf.nest.map_structure(_tensor_of, result)
             spec[:] = [tf.nest.map_structure(tf.type_spec_from_value, result)]
             flattened: list[Any] = tf.nest.flatten(result)
-            # What is asserted of values that are dropped is to be found true, too.
+            # Assertions on unused values must run as well.
             checks = [each for each in tf.compat.v1.get_default_graph().get_operations() if each.type == "Assert"]
             with tf.control_dependencies(checks):
                 return [tf.identity(flattened[0]), *flattened[1:]] if checks else flattened
 
-        # For a function on one CPU the attribute only says that it is not divided among devices. Then it is run as it
-        # was traced, and neither placed nor rewritten first, which takes long whenever an iterator is made. Nor does
-        # TensorFlow look for effects to put in order, a tenth of the time, but where another function may call it.
+        # `experimental_ints_on_device` has no effect on one CPU, except that TensorFlow runs the function as traced. It
+        # would otherwise place and rewrite it for each new iterator, which is slow. `_disable_acd` skips the search for
+        # side effects to order, a tenth of the time of tracing; it is only set if no other function may call this one.
         attributes = {"_disable_acd": True} if dense else {}
         attributes["experimental_ints_on_device"] = tf.compat.v1.executing_eagerly_outside_functions()  # no session
         traced = tf.function(
@@ -82,19 +85,19 @@ class Traced:
 
     @property
     def is_dense(self) -> bool:
-        """Check whether it makes dense tensors alone."""
+        """Check whether all results are dense tensors."""
         import tensorflow as tf
 
         return all(isinstance(part, tf.TensorSpec) for part in tf.nest.flatten(self.spec))
 
     def mapped(self, dataset: Any, *, parallel: int | None = None) -> Any:
-        """Map the function over a dataset of the elements that it was traced for (see `mapped`)."""
+        """Map the function over a dataset (see `mapped`)."""
         import tensorflow as tf
 
         if not self.is_dense:
-            # How others are packed into an element is TensorFlow's secret.
+            # The flat form of ragged and sparse elements is private to TensorFlow.
             return dataset.map(lambda *element: self._called(element), num_parallel_calls=parallel)
-        # A call that waits for functions of its own could keep the thread that these need.
+        # A call that waits for inner functions could block the thread that these need.
         nodes = self.function.function_def.node_def
         calls = any(attr.HasField("func") for node in nodes for attr in node.attr.values())
         options: dict[str, Any] = {"use_inter_op_parallelism": calls, "preserve_cardinality": True}
@@ -109,7 +112,7 @@ class Traced:
         return tf.nest.pack_sequence_as(self.spec, self.function(*tf.nest.flatten(element)))
 
     def reduced(self, dataset: Any, state: Any) -> Any:
-        """Reduce a dataset to a scalar, as `tf.data.Dataset.reduce` does."""
+        """Reduce a dataset to a scalar, like `tf.data.Dataset.reduce`."""
         import tensorflow as tf
 
         return tf.raw_ops.ReduceDataset(
@@ -125,14 +128,14 @@ class Traced:
     def applied(
         self, operation: Callable[..., Any], dataset: Any, spec: Any, *, name: str = "f", **options: Any
     ) -> Any:
-        """Apply an operation of `tf.raw_ops` that takes a dataset and the function.
+        """Apply an operation of `tf.raw_ops` with the function to a dataset.
 
         Args:
-            operation: gives an element for each.
-            dataset: its input.
-            spec: structure, shapes and dtypes of what it makes: dense tensors.
-            name: by which the operation takes the function.
-            options: its other arguments.
+            operation: operation that takes a dataset and a function.
+            dataset: input of the operation.
+            spec: structure, shapes and dtypes of the result, which has dense tensors.
+            name: name of the argument for the function.
+            options: other arguments of the operation.
         """
         options[name] = self.function
         return staged(
@@ -141,17 +144,17 @@ class Traced:
 
 
 def _tensor_of(value: Any) -> Any:
-    """Return a tensor; ragged and sparse ones as they are."""
+    """Convert a value to a tensor; keep ragged and sparse tensors."""
     import tensorflow as tf
 
     return value if isinstance(value, tf.RaggedTensor | tf.SparseTensor) else tf.convert_to_tensor(value)
 
 
-_ZEROS = 1 << 12
+_ZEROS = 1 << 12  # zeros per element before it is unbatched, so that the function is called rarely
 
 
 def undealt() -> Any:
-    """Return a `tf.data.Dataset` of int64 without end, of which each worker of tf.data's service has all."""
+    """Return an endless `tf.data.Dataset` of int64 that the tf.data service does not shard among workers."""
     import tensorflow as tf
 
     return staged(tf.raw_ops.RandomDataset, tf.TensorSpec([], tf.int64), seed=0, seed2=1)
@@ -164,21 +167,21 @@ def _zeros(_: Any) -> Any:
 
 
 def counted(dataset: Any, count: int) -> Any:
-    """Return a dataset of which `tf.data` knows how many elements it has, and so what it makes of it.
+    """Set the cardinality of a dataset, without checking it.
 
-    `assert_cardinality` would fail in every worker of tf.data's service, which deals the files among them. What takes
-    elements by turns from two datasets, of which one has no end, has none either, as `tf.data` reckons, and some are
-    taken of that. Here it is always the turn of the first, and all ends when that does.
+    `assert_cardinality` would fail in the workers of the tf.data service, which shards the files among them. Instead,
+    this chooses between the dataset and an endless one, which has infinite cardinality for `tf.data`, and takes `count`
+    elements. Always the first one is chosen, and the result ends when it does.
 
     >>> import tensorflow as tf
-    >>> some = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
-    >>> known = counted(some, 4)
-    >>> int(some.cardinality()), int(known.cardinality()), int(known.skip(1).cardinality()), len(list(known))
+    >>> odd = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
+    >>> known = counted(odd, 4)
+    >>> int(odd.cardinality()), int(known.cardinality()), int(known.skip(1).cardinality()), len(list(known))
     (-2, 4, 3, 4)
 
     Args:
-        dataset: a `tf.data.Dataset`.
-        count: of its elements; -1 (`tf.data.INFINITE_CARDINALITY`) where it has no end.
+        dataset: `tf.data.Dataset` whose cardinality to set.
+        count: number of its elements, or -1 (`tf.data.INFINITE_CARDINALITY`).
     """
     import tensorflow as tf
 
@@ -192,7 +195,7 @@ def counted(dataset: Any, count: int) -> Any:
 
 
 def _blank(spec: Any) -> Any:
-    """Return an element of a spec, with nothing in it where its size is not known."""
+    """Build an element of a spec from zeros; dimensions of unknown size are 0."""
     import tensorflow as tf
 
     if isinstance(spec, tf.SparseTensorSpec):
@@ -207,12 +210,12 @@ def _blank(spec: Any) -> Any:
 
 
 def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
-    """Return the dataset that an operation of `tf.raw_ops` makes.
+    """Create a dataset with an operation of `tf.raw_ops`.
 
     Args:
-        operation: makes a dataset.
-        spec: structure, shapes and dtypes of its elements: dense tensors.
-        inputs: its arguments; datasets are taken as they are.
+        operation: operation that returns a dataset.
+        spec: structure, shapes and dtypes of the elements, which are dense tensors.
+        inputs: arguments of the operation; datasets are converted to variants.
     """
     import tensorflow as tf
 
@@ -227,7 +230,7 @@ def staged(operation: Callable[..., Any], spec: Any, **inputs: Any) -> Any:
 
 
 def one_element(element: Any) -> Any:
-    """Make a dataset of one element of dense tensors, as `tf.data.Dataset.from_tensors` does."""
+    """Create a dataset of one element of dense tensors, like `tf.data.Dataset.from_tensors`."""
     import tensorflow as tf
 
     parts = tf.nest.flatten(element)
@@ -236,7 +239,7 @@ def one_element(element: Any) -> Any:
 
 
 def beside(first: Any, second: Any, spec: Any) -> Any:
-    """Return the elements of two datasets side by side, as `tf.data.Dataset.zip` does, in a structure of their own."""
+    """Zip two datasets, like `tf.data.Dataset.zip`, into elements of the structure of `spec`."""
     import tensorflow as tf
 
     return staged(
@@ -245,16 +248,16 @@ def beside(first: Any, second: Any, spec: Any) -> Any:
 
 
 def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
-    """Cut batches of dense tensors anew, as `tf.data.Dataset.rebatch` does, without the function that it traces.
+    """Change the batch size of dense tensors, like `tf.data.Dataset.rebatch`, but without tracing a function.
 
     >>> import tensorflow as tf
     >>> [part.numpy().tolist() for part in rebatched(tf.data.Dataset.range(3).batch(3), 2)]
     [[0, 1], [2]]
 
     Args:
-        dataset: a `tf.data.Dataset` of tensors that have rows.
-        sizes: rows of an element; or int64 `(n,)`, of the first, the second and so on.
-        drop_remainder: leave out a last one of fewer rows.
+        dataset: `tf.data.Dataset` of tensors with rows.
+        sizes: rows per element; or int64 `(n,)`, rows of each consecutive element.
+        drop_remainder: whether to drop the last element if it has fewer rows.
     """
     import tensorflow as tf
 
@@ -267,34 +270,35 @@ def rebatched(dataset: Any, sizes: Any, *, drop_remainder: bool = False) -> Any:
 
 
 def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None = None) -> Any:
-    """Map a function over a dataset, as `tf.data.Dataset.map` does.
+    """Map a function over a dataset, like `tf.data.Dataset.map`, but faster.
 
-    That one optimises the function anew for each iterator, and hands the operations of a call to other threads, which
-    takes as long as to parse a batch of small records.
+    `tf.data.Dataset.map` optimises the function for each iterator, and hands the operations of a call to other threads,
+    which takes as long as parsing a batch of small records.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in mapped(tf.data.Dataset.range(3), lambda i: i * i)]
     [0, 1, 4]
 
     Args:
-        dataset: a `tf.data.Dataset` of dense tensors.
-        function: from an element (a tuple taken apart) to another.
-        parallel: how many calls run at a time, each in one thread; None calls it in turn, in the consumer's thread.
+        dataset: `tf.data.Dataset` of dense tensors.
+        function: function from an element (tuples are unpacked) to another.
+        parallel: number of simultaneous calls, each in one thread; None for consecutive calls in the consumer's thread.
     """
     return Traced.of(function, dataset.element_spec, dense=True).mapped(dataset, parallel=parallel)
 
 
 def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = None) -> Any:
-    """Return the elements of the datasets that a function makes of each element, as `tf.data.Dataset.flat_map` does.
+    """Map each element to a dataset and concatenate these, like `tf.data.Dataset.flat_map`.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in flat_mapped(tf.data.Dataset.range(3), tf.data.Dataset.range)]
     [0, 0, 1]
 
     Args:
-        dataset: a `tf.data.Dataset` of dense tensors.
-        function: from an element (a tuple taken apart) to a `tf.data.Dataset` of dense tensors.
-        key: of all that the function is made of, where it captures no tensor: it is traced once for each in a process.
+        dataset: `tf.data.Dataset` of dense tensors.
+        function: function from an element (tuples are unpacked) to a `tf.data.Dataset` of dense tensors.
+        key: values that determine the function if it captures no tensor: it is traced once per process and key. None
+            always traces it.
     """
     import tensorflow as tf
 
@@ -304,19 +308,20 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
 
 
 def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, parallel: int) -> Any:
-    """Interleave datasets, as `tf.data.Dataset.interleave` does, one element of each ahead.
+    """Interleave datasets, like `tf.data.Dataset.interleave`, with one element of each read ahead.
 
-    That one would choose how many elements to hold; here these are windows, of which as few as can be are in memory.
+    `tf.data.Dataset.interleave` chooses the number of buffered elements itself. Here elements are windows of records,
+    so as few as possible are in memory.
 
     >>> import tensorflow as tf
     >>> [int(i) for i in interleaved(tf.data.Dataset.range(4), tf.data.Dataset.range, cycle=4, parallel=2)]
     [0, 0, 0, 1, 1, 2]
 
     Args:
-        dataset: as for `flat_mapped`.
-        function: as for `flat_mapped`.
-        cycle: from how many of the datasets elements come in turn.
-        parallel: how many of these are read at a time. The order is the same.
+        dataset: see `flat_mapped`.
+        function: see `flat_mapped`.
+        cycle: number of datasets that take turns.
+        parallel: number of these that are read in parallel; it does not change the order.
     """
     import tensorflow as tf
 
@@ -334,7 +339,7 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
 
 
 def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, Any]:
-    """Return a function to datasets, traced, and the structure, shapes and dtypes of their elements."""
+    """Trace a function that returns datasets; return it with the spec of their elements."""
     import tensorflow as tf
 
     spec: list[Any] = []
@@ -348,9 +353,9 @@ def _traced_datasets(function: Callable[..., Any], taken: Any) -> tuple[Traced, 
 
 
 def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, Any]], *, key: Hashable = None) -> Any:
-    """Scan a dataset with a state that is carried on, as `tf.data.Dataset.scan` does.
+    """Scan a dataset with a state, like `tf.data.Dataset.scan`.
 
-    That one finds the shapes of the state by tracing the function again and again.
+    `tf.data.Dataset.scan` traces the function repeatedly to find the shapes of the state.
 
     >>> import tensorflow as tf
     >>> sums = scanned(tf.data.Dataset.range(4), tf.constant(0, tf.int64), lambda sum, i: (sum + i, sum + i))
@@ -358,11 +363,10 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
     [0, 1, 3, 6]
 
     Args:
-        dataset: a `tf.data.Dataset` of dense tensors.
-        state: tensors before the first element. One without rows may get any number of them; all others keep their
-            shapes.
-        function: from the state and an element to the next state and a new element of dense tensors.
-        key: as for `flat_mapped`.
+        dataset: `tf.data.Dataset` of dense tensors.
+        state: initial state, tensors. Those with 0 rows may grow; all others keep their shapes.
+        function: function from the state and an element to the next state and a new element of dense tensors.
+        key: see `flat_mapped`.
     """
     import tensorflow as tf
 
@@ -379,7 +383,7 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
 
 def _growing(tensor: Any) -> Any:
-    """Return the static shape and dtype of a tensor of a state."""
+    """Return the spec of a tensor of a state; the rows of an empty tensor may grow."""
     import tensorflow as tf
 
     shape = tensor.shape.as_list()

@@ -1,3 +1,6 @@
-"""Batching: one verb per file, from `tf.data.Dataset` to `tf.data.Dataset`; knows no files."""
+"""Batching strategies, one per module.
+
+They transform streams of records; the files are read by `seqrecorder.reading.order`.
+"""
 
 __all__ = ["bucket", "pack", "pad", "token_budget", "unroll", "window"]

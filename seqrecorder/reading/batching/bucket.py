@@ -1,4 +1,4 @@
-"""`Bucket`, and planning by windows of lengths, which `TokenBudget` uses as well."""
+"""`Bucket`, and the planning of batches from windows of lengths, which other strategies share."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
 
 
 PLANNED_RECORDS = 2048
-"""Records that are planned at a time."""
+"""Records planned at a time, unless a strategy sorts larger windows."""
 
 
 @attrs.frozen(kw_only=True)
 class LengthPlan(ABC):
-    """A strategy for records whose lengths are known: which batches, how wide, and how many.
+    """Plan of a strategy for records of known lengths: division into batches, padded steps, number of batches.
 
     Attributes:
-        in_buckets: whether each batch is of one bucket. Then `apply` permutes windows of shuffled records.
-        rows: records of a batch, about or at most.
-        sorted_window: records that are sorted by length at a time; 0 for none.
-        least_window: records that are planned at a time at least, however large they are.
+        in_buckets: whether each batch belongs to one bucket; `apply` then permutes the windows of shuffled records.
+        rows: maximum or mean number of records in a batch.
+        sorted_window: records that are sorted by length at a time; 0 for no sorting.
+        least_window: minimum number of records to plan at a time, however large they are.
     """
 
     in_buckets: ClassVar[bool]
@@ -70,43 +70,43 @@ class LengthPlan(ABC):
 
     @property
     def window(self) -> int:
-        """How many records are planned at a time."""
+        """Records planned at a time."""
         return self.sorted_window or PLANNED_RECORDS
 
     def turns(self, windows: Any, number: Any) -> Any:
-        """Return the windows of an epoch, as `apply` takes them.
+        """Prepare the windows of an epoch for `apply`.
 
         Args:
-            windows: elements `(serialized: string [w], lengths: int64 [w])`.
-            number: int64 scalar that stands for the order of the epoch; None where records are not shuffled.
+            windows: `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`.
+            number: int64 scalar that determines the order of the epoch; None if records are not shuffled.
         """
-        # Windows end at every file, and may be as small as `shuffle`.
+        # Incoming windows end at every file, and may be as small as `shuffle`.
         return in_turns(rebatched(windows, self.sorted_window) if self.sorted_window else windows, number)
 
     @abstractmethod
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`.
+        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`.
 
         Args:
-            turns: what `turns` made of each epoch, one after the other.
-            shuffle: how many records are permuted at a time: 1 where they come shuffled already, 0 where they are not.
+            turns: windows of all epochs, prepared by `turns` and concatenated.
+            shuffle: size of the shuffle window, in records; 1 if they are shuffled already, 0 if they are not.
         """
 
-    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - for plans that know
-        """Return how many batches an epoch of records of these lengths has, -1 where that depends on their order."""
+    def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
+        """Count the batches of an epoch of these lengths; -1 if that depends on the order."""
         return -1
 
     @abstractmethod
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        """Return the rows of the largest possible batch, and the length of its longest record."""
 
     def width(self, lengths: Any) -> Any:
-        """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
+        """Return the padded steps of a batch of these lengths, before rounding up to a multiple."""
         return longest_of(lengths)
 
     @property
     def widths(self) -> Sequence[int]:
-        """The few widths that `width` can give, if they are known; else none."""
+        """Possible results of `width` if they are known and few; else empty."""
         return ()
 
 
@@ -116,7 +116,7 @@ def _length_field(value: Any) -> Any:
 
 @attrs.frozen(kw_only=True)
 class BatchesByLength(PaddedBatches):
-    """Batches of records of about the same length; the attributes are described in `Bucket`."""
+    """Base class of strategies that batch records of similar length; `Bucket` describes the attributes."""
 
     drop_remainder: bool = False
     length_field: str | tuple[str, ...] | None = attrs.field(default=None, converter=_length_field)
@@ -133,21 +133,21 @@ class BatchesByLength(PaddedBatches):
 
     @abstractmethod
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[LengthPlan, Feed, LengthCounts | None]:
-        """Plan the records of a feed; return the plan, the feed of those that fit, and their lengths.
+        """Plan the batches of a feed; return the plan, the feed of the records that fit, and their lengths.
 
         Raises:
-            OptionError: records do not fit.
+            OptionError: a record is too long.
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of about the same length.
+        """Read batches of records of similar length.
 
         Raises:
-            OptionError: options do not fit the fields, or records do not fit.
+            OptionError: options do not fit the fields, or a record is too long.
         """
         import tensorflow as tf
 
@@ -160,7 +160,7 @@ class BatchesByLength(PaddedBatches):
             if self.empty == "error":
                 planned = not_empty(planned, feed, group)
             values = feed.parser.parse_batch(serialized, padding)
-            # Without fields of the groups among those that are parsed, the planned lengths are all there is.
+            # If no field of the group is parsed, the planned lengths are the only ones.
             if isinstance(group, str):
                 values.setdefault(names[group], planned)
             if all(name in values for name in names.values()):
@@ -183,7 +183,7 @@ class BatchesByLength(PaddedBatches):
         return Batches(largest_batch(feed, parse, rows, widths).concatenate(batches), count, before=1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         group = self._record_length(feed)
         plan, feed, _ = self.resolve(feed, group)
         width = self._padding(feed, group, plan).width
@@ -194,14 +194,14 @@ class BatchesByLength(PaddedBatches):
         return record_length(feed.origin.schema, self.length_field, self.length_of)
 
     def _planned(self, feed: Feed, plan: LengthPlan, group: RecordLength) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
         turns = feed.turns(
             plan.turns, window=plan.window, multiple=plan.least_window, group=group, permute=not plan.in_buckets
         )
         return plan.apply(turns, shuffle=feed.options.shuffle)
 
     def _padding(self, feed: Feed, group: RecordLength, plan: LengthPlan) -> Padding:
-        # The boundaries of sums are those of no feature list.
+        # Boundaries of sums are not padded steps of any list.
         planned = () if isinstance(group, JointLength) and group.of == "sum" else groups_of(group)
         widths = plan.widths
         fixed = dict.fromkeys(planned, widths[0]) if len(widths) == 1 else {}
@@ -209,13 +209,13 @@ class BatchesByLength(PaddedBatches):
 
 
 def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, widths: Mapping[str, int]) -> Any:
-    """Return a `tf.data.Dataset` of one shaped batch, of zeros (empty text) and with sample weights of 0.
+    """Build the warm-up batch: a `tf.data.Dataset` of one element of zeros (empty text), with sample weights of 0.
 
     Args:
-        feed: the records.
-        parse: from serialized records and their lengths to the tensors of a batch, before they are shaped.
-        rows: of the batch.
-        widths: steps of the batch, by alignment group. Ragged steps have one element.
+        feed: records whose batches it imitates.
+        parse: function from serialized records and their lengths to the tensors of a batch.
+        rows: rows of the batch.
+        widths: mapping of alignment group to steps of the batch. Ragged steps have one element.
 
     Raises:
         OptionError: elements have no sample weights.
@@ -251,32 +251,32 @@ _INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
-    """Return the boundaries of at most `buckets` length classes that need the least padded steps.
+    """Compute the boundaries of at most `buckets` buckets that need the fewest padded steps.
 
     >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
     [4]
     >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=3)
     [3, 4]
 
-    Bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`, as in
-    `tf.data.Dataset.bucket_by_sequence_length`, and each boundary is the largest length of its bucket plus
-    one, so that `pad_to_bucket_boundary` pads no further than needed.
+    Bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`, as in `tf.data.Dataset.bucket_by_sequence_length`.
+    Each boundary is the largest length of its bucket plus one, so that `pad_to_bucket_boundary` pads no further than
+    needed.
 
     Args:
-        lengths: int64, `(n,)`, in steps, not negative. Repeated lengths are added up.
-        counts: int64, `(n,)`, how many records have each length. Lengths of no record are ignored.
-        buckets: how many classes at most, 1 or more. One class for each length is the most that is used.
+        lengths: int64, `(n,)`, in steps, not negative. The counts of repeated lengths are added.
+        counts: int64, `(n,)`, number of records of each length. Lengths with a count of 0 are ignored.
+        buckets: maximum number of buckets, 1 or more. There are never more buckets than distinct lengths.
 
     Returns:
-        Ascending boundaries, one fewer than there are classes.
+        Ascending boundaries, one fewer than buckets.
     """
     distinct, weights = _histogram(lengths, counts)
     n = len(distinct)
     if n <= buckets:
         return [int(length) + 1 for length in distinct[:-1]]
 
-    before = np.concatenate([weights[:1] * 0, np.cumsum(weights)])  # records shorter than distinct[i]
-    # best[j] is the least number of padded steps for the j shortest lengths in so many classes.
+    before = np.concatenate([weights[:1] * 0, np.cumsum(weights)])  # number of records shorter than distinct[i]
+    # best[j] is the least number of padded steps of the j shortest lengths in the buckets so far, one at first.
     best = before[1:] * distinct
     best = np.concatenate([best[:1] * 0, best])
     cuts = []
@@ -293,15 +293,15 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
 
 
 def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> list[int]:
-    """Return the boundaries of at most `buckets` length classes that hold about as many records each.
+    """Compute the boundaries of at most `buckets` buckets with about equal numbers of records.
 
     >>> quantile_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=2)
     [4]
 
     Args:
-        lengths: as for `optimal_boundaries`, like all that follows.
-        counts: see there.
-        buckets: see there.
+        lengths: see `optimal_boundaries`.
+        counts: see `optimal_boundaries`.
+        buckets: see `optimal_boundaries`.
     """
     distinct, weights = _histogram(lengths, counts)
     if not len(distinct):
@@ -309,16 +309,16 @@ def quantile_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> 
     upto = np.cumsum(weights)
     wanted = [upto[-1] * share // buckets for share in range(1, buckets)]
     ends = np.searchsorted(upto, wanted)
-    # A class ends with the length at its quantile; the last length always ends the last class.
+    # A bucket ends with the length at its quantile; the last length always ends the last bucket.
     return sorted({int(distinct[end]) + 1 for end in ends.tolist() if end < len(distinct) - 1})
 
 
 def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the distinct lengths that records have, and their counts, in a dtype that cannot overflow."""
+    """Return the distinct lengths of records and their counts, in a dtype that cannot overflow."""
     flat, weights = np.asarray(lengths, np.int64), np.asarray(counts, np.int64)
     distinct, inverse = np.unique(flat[weights > 0], return_inverse=True)
     total = sum(weights.tolist())
-    # All records at the largest length are the most padded steps; past int64 numpy uses Python's integers.
+    # Padded steps are at most records times largest length; if that exceeds int64, use Python integers.
     exact = np.int64 if total * max(1, int(flat.max(initial=0))) <= _INT64_MAX else object
     summed = np.zeros(len(distinct), exact)
     np.add.at(summed, inverse, weights[weights > 0].astype(exact))
@@ -328,26 +328,25 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the least costs with one class more, and where that last class begins.
+    """Return the least costs with one more bucket, and the start of that last bucket.
 
-    With `best[i]` steps for the `i` shortest lengths, a class of the lengths `i` to `j - 1` costs
-    `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best
-    `i` does not decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities",
-    1980).
-    Solving every second `j`, then those between their neighbours, takes O(n log n) comparisons, level by
-    level in whole arrays.
+    With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
+    `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
+    decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). Every second `j`
+    is solved first, then those between, within the bounds of their neighbours: O(n log n) comparisons, level by level
+    in whole arrays.
     """
     n = len(distinct)
     cost = best.copy()
     cut = np.full(n + 2, classes - 1, np.int64)
-    cut[n + 1] = n - 1  # right of the last row
+    cut[n + 1] = n - 1  # bound for the rows after the last solved one
     step = 1 << n.bit_length()
     while step:
-        # Rows that are odd multiples of `step`: the even ones are solved, and bound the search.
+        # Solve the odd multiples of `step`; the even ones are solved already, and bound the search.
         rows = np.arange(step, n + 1, 2 * step)
         low = cut[rows - step]
         high = np.minimum(cut[np.minimum(rows + step, n + 1)], rows - 1)
-        keep = rows >= classes  # fewer lengths than classes
+        keep = rows >= classes  # fewer lengths than buckets have no solution
         rows, low, high = rows[keep], low[keep], high[keep]
         step >>= 1
         if not rows.size:
@@ -359,7 +358,7 @@ def _add_class(
         end = rows[row]
         steps = best[start] + (before[end] - before[start]) * distinct[end - 1]
         cost[rows] = np.minimum.reduceat(steps, first)
-        # The leftmost of equal minima, for which the monotony above holds.
+        # The monotonicity above holds for the leftmost of equal minima.
         at = np.flatnonzero(steps == cost[rows][row])
         hit, leftmost = np.unique(row[at], return_index=True)
         cut[rows[hit]] = start[at[leftmost]]
@@ -367,18 +366,18 @@ def _add_class(
 
 
 _SORTED_BATCHES = 64
-"""Batches to a window that is sorted by length, at least; more where more records are shuffled at a time."""
+"""Minimum number of batches in a window that is sorted by length; a larger shuffle window raises it."""
 
 
 @attrs.frozen(kw_only=True)
 class BucketPlan(LengthPlan):
-    """A `Bucket` for records whose lengths are known.
+    """Plan of a `Bucket` for records of known lengths.
 
     Attributes:
-        options: how records are batched.
-        boundaries: of the buckets.
-        last: the most steps of a record, None where that is not known.
-        sizes: records to a batch, for each bucket.
+        options: the strategy.
+        boundaries: boundaries of the buckets.
+        last: length of the longest record, None if unknown.
+        sizes: records per batch, for each bucket.
     """
 
     in_buckets: ClassVar[bool] = True
@@ -389,7 +388,7 @@ class BucketPlan(LengthPlan):
     sizes: tuple[int, ...]
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
         if self.sorted_window:
             return sorted_batches(
                 turns,
@@ -404,20 +403,20 @@ class BucketPlan(LengthPlan):
         )
 
     def batches(self, lengths: LengthCounts) -> int:
-        """Return how many batches an epoch of records of these lengths has."""
+        """Count the batches of an epoch of these lengths."""
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
         return int((counts // sizes if self.options.drop_remainder else -(-counts // sizes)).sum())
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        """Return the rows of the largest possible batch, and the length of its longest record."""
         sizes = np.asarray(self.sizes)[self._buckets(lengths.values)]
         largest = int((lengths.values * sizes).argmax())
         return int(sizes[largest]), max(1, int(lengths.values[largest]))
 
     def width(self, lengths: Any) -> Any:
-        """Return how many steps a batch of records of these lengths has, before it is rounded up to a multiple."""
+        """Return the padded steps of a batch of these lengths, before rounding up to a multiple."""
         import tensorflow as tf
 
         longest = super().width(lengths)
@@ -430,7 +429,7 @@ class BucketPlan(LengthPlan):
 
     @property
     def widths(self) -> Sequence[int]:
-        """The widths of batches that are padded to boundaries, if the longest record is known."""
+        """Padded steps of each bucket, if batches are padded to boundaries and the longest record is known."""
         if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
@@ -448,11 +447,10 @@ def bucket_batches(
     drop_remainder: bool = False,
     permute: bool = False,
 ) -> Any:
-    """Return the batches of `bucket_by_sequence_length`, in its order, planned a window at a time.
+    """Plan the batches of `bucket_by_sequence_length`, in its order, one window at a time.
 
-    Whatever the windows, these are exactly the batches that their rows give through `bucket_by_sequence_length`: a
-    batch leaves when the last of its records arrives, and at the end of an epoch the incomplete ones follow, shortest
-    bucket first.
+    The batches are exactly those of `bucket_by_sequence_length`, whatever the windows: a batch is emitted when its last
+    record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -465,15 +463,15 @@ def bucket_batches(
     [b'bbb', b'ddd'] [3, 3]
 
     Args:
-        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
-        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
-        batch_sizes: rows of a batch, for each of the `len(boundaries) + 1` buckets.
-        drop_remainder: leave out the incomplete batches at the end.
-        permute: as for `plan_batches`.
+        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
+        boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        batch_sizes: rows per batch, for each of the `len(boundaries) + 1` buckets.
+        drop_remainder: whether to drop the incomplete batches at the end.
+        permute: see `plan_batches`.
 
     Returns:
-        A `tf.data.Dataset` of `PlannedBatch`. It can be saved with `tf.train.Checkpoint(iterator=...)` before any
-        batch. The number of rows is static where all batches have one size.
+        A `tf.data.Dataset` of `PlannedBatch`. Its iterator can be saved with `tf.train.Checkpoint(iterator=...)` before
+        any batch. The number of rows is static if all batches have the same size.
     """
     import tensorflow as tf
 
@@ -484,9 +482,9 @@ def bucket_batches(
         alike = len(set(batch_sizes)) == 1
         size = tf.constant(batch_sizes[0]) if alike else rows_at(tf.constant(batch_sizes), bucket)
         position = index_range(n)
-        final = position - (position - first) % size + (size - 1)  # where the last row of the row's batch is
-        # A batch leaves when its last record arrives, which is never one of those left over from before; incomplete
-        # ones leave after all others.
+        final = position - (position - first) % size + (size - 1)  # position of the last row of the row's batch
+        # A batch leaves when its last record arrives, which is never a leftover of the window before.
+        # Incomplete batches leave after all others.
         leaves = tf.where(final < after, rows_at(rows, tf.minimum(final, n - 1)), n + bucket)
         order, leaves = order_of(leaves)
         batch, _, rows_of_batch = tf.raw_ops.UniqueWithCounts(x=leaves)
@@ -507,11 +505,11 @@ def sorted_batches(
     permute: bool = False,
     at_random: bool = False,
 ) -> Any:
-    """Return batches of rows of similar length: the rows of a window are sorted by length, and cut bucket by bucket.
+    """Plan batches of rows of similar length: sort each window by length, and cut it bucket by bucket.
 
-    The longest rows of each bucket, as many as do not fill a batch, wait for the next window, and at the end of the
-    epoch they are the incomplete batch of their bucket. So there are as many batches as buckets give, and none needs
-    more padding than there, since no batch holds rows of two buckets.
+    The longest rows of each bucket that do not fill a batch wait for the next window. At the end of the epoch they form
+    the incomplete batch of their bucket. No batch holds rows of two buckets, so there are as many batches as with
+    `bucket_batches`, and none exceeds its bucket.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -524,16 +522,16 @@ def sorted_batches(
     [b'iiiiiiiii'] [9]
 
     Args:
-        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
-        batch_size: rows of a batch. The last one of each bucket may have fewer.
-        boundaries: ascending; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
-        drop_remainder: leave out the incomplete batches; then `batch_size` is the static shape.
-        permute: as for `plan_batches`: rows of one length then come in random order.
-        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
-            do not come in runs; else they leave shortest first.
+        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
+        batch_size: rows per batch. The last batch of each bucket may have fewer.
+        boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        drop_remainder: whether to drop the incomplete batches; `batch_size` is the static shape then.
+        permute: see `plan_batches`; rows of equal length then come in random order.
+        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+            lengths do not come in runs; False for shortest first.
 
     Returns:
-        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
         `tf.train.Checkpoint(iterator=...)` before any batch.
     """
     import tensorflow as tf
@@ -547,7 +545,7 @@ def sorted_batches(
         kept = tf.zeros_like(ends) if drop_remainder else tf.where(turn.last, ends - firsts, 0) % batch_size
         leaving = (ends - firsts) // batch_size * batch_size + kept
         batches = -(-leaving // batch_size)
-        places = rows_of(tf.zeros_like(batches), batches) * batch_size  # of batches in their buckets
+        places = rows_of(tf.zeros_like(batches), batches) * batch_size  # offset of each batch in its bucket
         starts = tf.repeat(firsts, batches) + places
         sizes = tf.minimum(tf.repeat(leaving, batches) - places, batch_size)
         if at_random:
@@ -569,7 +567,7 @@ _COMPUTED = ("auto", "quantile", "sorted")
 
 
 def _boundaries(value: Any) -> str | tuple[int, ...]:
-    """Convert boundaries: ascending ints, or a word that says how they are computed."""
+    """Convert the option `boundaries`: ascending ints, or the name of a method that computes them."""
     expected = f"boundaries: expected {', '.join(map(repr, _COMPUTED))} or ascending"
     if isinstance(value, str):
         if value not in _COMPUTED:
@@ -589,41 +587,39 @@ def _boundaries(value: Any) -> str | tuple[int, ...]:
 
 @attrs.frozen
 class Bucket(BatchesByLength):
-    """Batches of records of about the same length, padded to the longest of each batch.
+    """Batches of records of similar length, padded to the longest of each batch.
 
     >>> import seqrecorder as sr
     >>> sr.Bucket(64, boundaries=[10, 20, 40]).boundaries
     (10, 20, 40)
 
-    With `boundaries`, the batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order: bucket i
-    holds `boundaries[i-1] <= length < boundaries[i]`, a batch leaves when it is full, and the incomplete ones follow at
-    the end of the epoch. They are planned from the lengths, in vectors. As records come shuffled, so do the buckets:
-    shapes do not come in runs.
+    The batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order, unless `boundaries="sorted"`.
+    Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is full, and the incomplete
+    batches follow at the end of the epoch. Shuffled records fill the buckets in random order, so shapes do not come in
+    runs.
 
-    `"sorted"` pads least and has the most distinct shapes, and no batch of it holds records of two of the buckets.
-    `seqrecorder.plan` tells these figures for a dataset of yours. `TokenBudget` has batches of at most so many steps
-    instead of so many records.
+    `boundaries="sorted"` pads least, and has the most distinct shapes. `seqrecorder.plan` compares the choices for your
+    dataset. `TokenBudget` limits the steps of a batch instead of its records.
 
     Attributes:
-        batch_size: records to a batch; or one size for each of the `len(boundaries) + 1` buckets.
-        boundaries: ascending lengths; `"auto"`: those that give the least padded steps for this data, computed from its
-            lengths by exact dynamic programming; `"quantile"`: those that give buckets of equal size; or `"sorted"`:
-            those of `"auto"`, within which windows of `shuffle` records, of 64 batches at least, are sorted by length.
-            Their batches come in random order where the records are shuffled, and shortest first where not; the longest
-            of each bucket, less than a batch of them, wait for the next window. Of bare shards and other data whose
-            lengths are not known beforehand there is one bucket.
-        buckets: how many buckets there may be, where they are computed.
-        pad_to_bucket_boundary: whether batches are padded to their bucket's largest length, `boundaries[i] - 1`, for
-            few distinct shapes: a model is traced anew for each. The last bucket's is the largest length of the data.
-        drop_remainder: whether incomplete batches at the end of an epoch are dropped.
-        length_field: name of the feature list whose length counts; None is the first alignment group. Or several names,
-            of feature lists with lengths of their own (`align=`), such as `("source", "target")`.
-        length_of: what counts of several: the `"longest"`, or their `"sum"`. Each is padded to its own longest, or to
-            the boundary above that.
-        warm_up: `"largest"` gives, before anything else and in addition, a batch of the largest shape, all of whose
-            sample weights are 0: what does not fit into memory fails at the first step, and not in an hour. It goes
-            with `targets`.
-        padding_values: as for `Pad`, like all that follows.
+        batch_size: records per batch, or one size for each of the `len(boundaries) + 1` buckets.
+        boundaries: ascending lengths, or the method that computes them from the lengths of the data. `"auto"`: the
+            fewest padded steps, by exact dynamic programming. `"quantile"`: buckets with equal numbers of records.
+            `"sorted"`: the boundaries of `"auto"`, and windows of `shuffle` records, at least 64 batches, are also
+            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled, else
+            shortest first. The longest records of a bucket that do not fill a batch wait for the next window. If
+            lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
+        buckets: maximum number of buckets, if `boundaries` are computed.
+        pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
+            last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
+        drop_remainder: whether to drop the incomplete batches at the end of an epoch.
+        length_field: name of the feature list whose length counts; None for the first alignment group. Or several
+            names, of lists with different lengths (`align=`), such as `("source", "target")`.
+        length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
+            to the boundary above that.
+        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a lack of memory
+            shows at the first step. It requires `targets`. None for no such batch.
+        padding_values: see `Pad`.
         padding_side: see `Pad`.
         pad_to_multiple_of: see `Pad`.
         empty: see `Pad`.
@@ -656,7 +652,7 @@ class Bucket(BatchesByLength):
             )
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[BucketPlan, Feed, LengthCounts | None]:
-        """Plan the records of a feed; return the plan, the feed, and their lengths."""
+        """Plan the batches of a feed; return the plan, the feed, and the lengths of its records."""
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         parse = self.boundaries in ("auto", "quantile") or self.warm_up is not None
         lengths = feed.length_counts(group, parse=parse)
@@ -674,7 +670,7 @@ class Bucket(BatchesByLength):
             last=None if lengths is None else lengths.longest,
             sizes=sizes,
             rows=max(sizes),
-            # What incomplete batches hold, half of their rows on average, is copied from window to window.
+            # The rows of incomplete batches, on average half a batch per bucket, are copied from window to window.
             least_window=max(1, sum(sizes) // 2),
             sorted_window=shuffle_window(feed.origin, sorted_records) if self.boundaries == "sorted" else 0,
         )
@@ -683,12 +679,12 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Scalar tensors that describe a window to a plan, beside its lengths.
+    """Scalar tensors that describe a window, beside its lengths.
 
     Attributes:
-        index: int64: how many windows of the epoch came before.
-        last: bool: whether the epoch has ended. Then there is no window: all rows are leftovers.
-        number: int64: stands for the order of the epoch.
+        index: int64, number of windows of the epoch before this one.
+        last: bool, whether the epoch has ended. The window is empty then: all rows are leftovers.
+        number: int64, random number that determines the order of the epoch.
     """
 
     index: Any
@@ -697,7 +693,7 @@ class Turn:
 
 
 def in_turns(windows: Any, number: Any = None) -> Any:
-    """Return the windows of one epoch as `plan_batches` takes them: each says that it is not the last, an end is.
+    """Add a flag `last` to the windows of one epoch, and append an empty window for which it is true.
 
     >>> import tensorflow as tf
     >>> windows = tf.data.Dataset.from_tensor_slices((["a", "b"], tf.constant([1, 2], tf.int64))).batch(2)
@@ -705,9 +701,9 @@ def in_turns(windows: Any, number: Any = None) -> Any:
     [False, True]
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in
-            stream order; `w` may differ from window to window, and may be 0.
-        number: stands for the order of the epoch: int64 scalar; None where nothing is drawn.
+        windows: finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w])`, in stream order. `w`
+            may vary, and may be 0.
+        number: random number that determines the order of the epoch, int64 scalar; None if nothing is drawn.
 
     Returns:
         A `tf.data.Dataset` of `(serialized, lengths, last: bool, number: int64)`.
@@ -717,7 +713,7 @@ def in_turns(windows: Any, number: Any = None) -> Any:
     if number is None:
         return with_end(windows, tf.zeros([], tf.int64))
     nothing = tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    # Within the function of an epoch nothing is dealt to others (see `at_end`), which spares two functions.
+    # Inside the function of an epoch, tf.data's service shards nothing (see `at_end`): this saves two functions.
     flat = (*windows.element_spec, tf.TensorSpec([], tf.bool), tf.TensorSpec([], tf.int64))
     number = tf.convert_to_tensor(number, tf.int64)
     turns = beside(windows, one_element((tf.zeros([], tf.bool), number)).repeat(), flat)
@@ -726,12 +722,12 @@ def in_turns(windows: Any, number: Any = None) -> Any:
 
 @attrs.frozen(eq=False)
 class PlannedBatch:
-    """An element of a `tf.data.Dataset`: which records form a batch, and where they are.
+    """Batch whose records are rows of a window and of the leftovers of the window before.
 
     Attributes:
-        sources: a variant scalar: a list of two string vectors, a whole window and what was left over before it.
-        rows: int64, `(b,)`: the rows of the batch in the first; or in the second, counted down from -1.
-        lengths: int64, `(b,)`.
+        sources: variant scalar, a list of two string vectors: the window and the leftovers.
+        rows: int64, `(b,)`: row of each record in the window, or -1 minus its row in the leftovers.
+        lengths: int64, `(b,)`: steps of each record.
     """
 
     sources: Any
@@ -739,7 +735,7 @@ class PlannedBatch:
     lengths: Any
 
     def serialized(self) -> Any:
-        """Return the records, string `(b,)`."""
+        """Gather the serialized records, string `(b,)`."""
         return _taken(self.sources, self.rows)
 
 
@@ -752,24 +748,23 @@ def plan_batches(
     permute: bool = False,
     ahead: bool = True,
 ) -> Any:
-    """Return the batches into which `plan` divides the rows of each window and of the leftovers before it.
+    """Divide the rows of each window, and the leftovers of the window before, into batches by a plan.
 
-    Nothing but the leftovers and the number of windows seen is carried on, so memory is bounded by two windows (the
-    next is planned ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)`
-    before any batch.
+    The state is the leftovers and the number of windows seen. So memory is bounded by two windows (the next is planned
+    ahead) and the leftovers, and an iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
 
-    All epochs are one stream. Made inside the function of a `flat_map` over epochs, the functions of this stage would
-    be instantiated again for each epoch.
+    All epochs are one stream: inside a `flat_map` over epochs, the functions of this stage would be instantiated again
+    for each epoch.
 
     Args:
-        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them.
-        plan: a traceable function of the lengths (leftovers first) and the turn. It returns the rows in the
-            order in which they leave, and the sizes of the batches (0 for none). Rows in no batch are left
-            over for the next window, in that order; after the last they are dropped.
-        key: all that the plan is made of: equal plans are traced once in a process.
-        batch_size: the one size of all batches, when that is certain: it becomes their static shape.
-        permute: whether the rows of each window are put in an order drawn from the number of the epoch first.
-        ahead: whether the next window is planned while batches of this one are parsed.
+        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
+        plan: traceable function of the lengths (leftovers first) and the turn. It returns the rows in the order in
+            which they leave, and the sizes of the batches (0 for no batch). The other rows are the leftovers for the
+            next window, in that order; at the end of an epoch they are dropped.
+        key: values that determine the plan: plans with equal keys are traced once per process.
+        batch_size: size of all batches if it is certain; it becomes their static shape.
+        permute: whether to permute the rows of each window first, by the number of the epoch.
+        ahead: whether to plan the next window while batches of this one are parsed.
 
     Returns:
         A `tf.data.Dataset` of `PlannedBatch`.
@@ -791,7 +786,7 @@ def plan_batches(
         lengths_ = rows_at(lengths_, rows)
         order = tf.cast(rows, tf.int64) if drawn_rows is None else rows_at(drawn_rows, rows)
         order = tf.raw_ops.SelectV2(condition=order < first, t=tf.bitwise.invert(order), e=order - first)
-        # Rows are kept for the next window, but after the last they are dropped.
+        # The rest waits for the next window, or is dropped at the end of the epoch.
         rest = tf.size(order, tf.int64) - leaving
         kept = tf.raw_ops.SelectV2(condition=last, t=zero, e=rest)
         parts = tf.raw_ops.Pack(values=[leaving, kept, rest - kept])
@@ -807,7 +802,7 @@ def plan_batches(
         if batch_size is not None:
             batches = rebatched(parts, batch_size, drop_remainder=True)
         else:
-            # The sizes may be none; the rows end with the last of them.
+            # There may be no sizes, so a 1 is appended; the rows end before it is used.
             filled = tf.dynamic_partition(sizes, tf.cast(sizes > 0, tf.int32), 2)[1]
             batches = rebatched(parts, joined(filled, tf.constant([1], tf.int64)))
         spec = PlannedBatch(tf.TensorSpec([], tf.variant), *batches.element_spec)
@@ -819,7 +814,7 @@ def plan_batches(
 
 
 def _taken(sources: Any, rows: Any) -> Any:
-    """Return rows of a window and of what was left over (see `PlannedBatch`)."""
+    """Gather rows of a window and of the leftovers (see `PlannedBatch`)."""
     import tensorflow as tf
 
     def source(index: Any) -> Any:
@@ -827,7 +822,7 @@ def _taken(sources: Any, rows: Any) -> Any:
             input_handle=sources, index=index, element_shape=tf.constant([-1]), element_dtype=tf.string
         )
 
-    # All are taken from one vector first, and those left over are written into it then: the others are copied once.
+    # Gather all rows from one vector first, then overwrite the leftovers: so the other rows are copied only once.
     none = tf.raw_ops.Max(input=rows, axis=0) < 0
     left = tf.bitwise.invert(rows)
     taken = rows_at(source(tf.cast(none, tf.int32)), tf.raw_ops.SelectV2(condition=none, t=left, e=tf.maximum(rows, 0)))
@@ -837,7 +832,7 @@ def _taken(sources: Any, rows: Any) -> Any:
 
 
 def _listed(*vectors: Any) -> Any:
-    """Return a list of string vectors, as a variant scalar."""
+    """Pack string vectors into a list, a variant scalar."""
     import tensorflow as tf
 
     listed = tf.raw_ops.EmptyTensorList(element_shape=[-1], max_num_elements=len(vectors), element_dtype=tf.string)
@@ -847,12 +842,12 @@ def _listed(*vectors: Any) -> Any:
 
 
 def with_end(windows: Any, *more: Any, end: bool = True) -> Any:
-    """Return windows that say each that they are not the last, and behind them one without rows that says it is.
+    """Append `last=False` to each window, and an empty window with `last=True` after them.
 
     Args:
-        windows: a finite `tf.data.Dataset` of tuples of tensors that have rows.
-        *more: what stands behind that in each.
-        end: whether that last one comes.
+        windows: finite `tf.data.Dataset` of tuples of tensors with rows.
+        *more: tensors to append after `last`.
+        end: whether to append the empty window.
     """
     import tensorflow as tf
 
@@ -864,32 +859,32 @@ def with_end(windows: Any, *more: Any, end: bool = True) -> Any:
 
 
 def at_end(element: Any) -> Any:
-    """Return a `tf.data.Dataset` of one element, to follow a stream and to say that it has ended.
+    """Return a `tf.data.Dataset` of one element that marks the end of a stream.
 
-    Under tf.data's service each source is dealt among the workers, so that an element of its own would reach one of
-    them alone, and the others would keep back what they hold. Random numbers are a source that is not dealt.
+    The tf.data service shards each source among its workers. An ordinary source of one element would reach only one
+    worker, and the others would never emit their leftovers. Random numbers are a source that it does not shard.
     """
     return mapped(undealt().take(1), lambda _: element)
 
 
 def drawn(starts: Any, sizes: Any, turn: Turn) -> tuple[Any, Any]:
-    """Return the batches, given by their starts and their sizes, in the order drawn for this window.
+    """Put the batches of a window in random order.
 
     Args:
-        starts: int64, `(m,)`.
-        sizes: int64, `(m,)`.
-        turn: which window it is.
+        starts: int64, `(m,)`: first row of each batch.
+        sizes: int64, `(m,)`: rows of each batch.
+        turn: window of the batches, which determines the order.
     """
     import tensorflow as tf
 
-    # The algorithm is named so that the order is the same on every device.
+    # A fixed algorithm gives the same order on every device.
     key = tf.stack([turn.number, turn.index])
     order = tf.argsort(tf.random.stateless_uniform(tf.shape(sizes), key, alg="philox"), stable=True)
     return tf.gather(starts, order), tf.gather(sizes, order)
 
 
 def order_of(keys: Any) -> tuple[Any, Any]:
-    """Return the rows in ascending order of int32 keys, those of one key in the order of arrival; and their keys."""
+    """Sort rows by int32 keys, stably; return the rows and their keys."""
     import tensorflow as tf
 
     negative, rows = tf.raw_ops.TopKV2(input=-keys, k=tf.size(keys))
@@ -907,16 +902,15 @@ def rows_of(starts: Any, sizes: Any) -> Any:
 
 
 def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop_remainder: bool) -> Any:
-    """Return batches of consecutive records, whose elements `parts_of` takes apart.
+    """Batch consecutive records; `parts_of` unpacks the elements.
 
-    Where records are shuffled, the rows of a window stay where they are until their batch is parsed: to permute them at
-    once would copy every record in turn.
+    Shuffled records are gathered when their batch is parsed: permuting whole windows would copy every record once more.
 
     Args:
-        feed: the records.
-        size: records to a batch.
-        group: an alignment group whose lengths are wanted.
-        drop_remainder: whether the last batch is dropped where it is smaller.
+        feed: records to batch.
+        size: records per batch.
+        group: alignment group whose lengths to include; None for no lengths.
+        drop_remainder: whether to drop the last batch if it is smaller.
     """
     options: dict[str, Any] = {"multiple": size, "group": group}
     if feed.options.shuffle <= 1:
@@ -937,17 +931,17 @@ def consecutive_batches(feed: Feed, size: int, group: str | None = None, *, drop
     turns = feed.turns(in_order, permute=False, **options)
     key = ("consecutive", size, drop_remainder)
     static = size if drop_remainder else None
-    # To read a second window of the largest would keep the first batch waiting; batches are parsed ahead anyway.
+    # Reading a second window would delay the first batch if windows are large; batches are parsed ahead anyway.
     return plan_batches(turns, plan, key, batch_size=static, permute=True, ahead=feed.permuted_bytes <= AHEAD_BYTES)
 
 
 def with_lengths(serialized: Any, *lengths: Any) -> tuple[Any, Any]:
-    """Return a window with its lengths, zeros where nobody asks for them."""
+    """Return a window with its lengths, or with zeros if it has none."""
     import tensorflow as tf
 
     return serialized, lengths[0] if lengths else tf.zeros_like(serialized, tf.int64)
 
 
 def parts_of(batch: Any, *lengths: Any) -> tuple[Any, ...]:
-    """Return the serialized records of an element of `consecutive_batches`, and their lengths where these came."""
+    """Unpack an element of `consecutive_batches`: serialized records, and their lengths if included."""
     return (batch.serialized(), batch.lengths) if isinstance(batch, PlannedBatch) else (batch, *lengths)

@@ -1,4 +1,4 @@
-"""`Crop`: a random stretch of each record, another in every epoch."""
+"""`Crop`: batches of random crops, one of each record, different in each epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CROP_START = "crop_start"
 
 @attrs.frozen
 class Crop(PaddedBatches):
-    """Batches of `length` consecutive steps of each record, from a random place, which is another in every epoch.
+    """Batches of random crops of `length` steps, one of each record, which differ in each epoch.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -36,21 +36,21 @@ class Crop(PaddedBatches):
     [[1, 2, 3, 4], [7, 8, 0, 0]] [1, 0]
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
-    Every place at which the crop fits into its record is equally likely. The `seed` of `read` decides, whether records
-    are shuffled or not. All feature lists of one alignment group are cropped alike; those of others are padded to the
-    longest of the batch. Only what is cropped is decoded: images and buffers of the other steps are not, where files of
-    lengths lie beside the shards.
+    Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
+    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; those of
+    other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
+    crop are not decoded.
 
-    Batches carry, beside the fields, `crop_start`, the step at which each crop begins: int64 `(B,)`.
+    Beside the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
-        length: steps of a row, which is a crop.
-        stride: distance of the steps inside of a crop: with 5, a clip holds every fifth frame.
-        batch_size: records to a batch; Keras' own default.
-        too_short: what happens to records of fewer steps: they are padded (`"pad"`), or left out (`"drop"`).
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        length_field: name of the feature list that is cropped, with those aligned with it; None is the first.
-        padding_values: as for `Pad`, like all that follows.
+        length: steps of a crop, which is a row.
+        stride: distance between the steps of a crop: 5 takes every fifth frame.
+        batch_size: records per batch; the default is that of Keras.
+        too_short: treatment of records that are shorter than a crop: `"pad"`, or `"drop"` (leave them out).
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller.
+        length_field: name of the feature list to crop, with the lists aligned with it; None for the first one.
+        padding_values: see `Pad`.
         padding_side: see `Pad`.
         pad_to_multiple_of: see `Pad`.
         empty: see `Pad`.
@@ -67,11 +67,11 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of crops.
+        """Read batches of crops.
 
         Raises:
             OptionError: options do not fit the fields, or a field cannot be cropped.
@@ -95,7 +95,7 @@ class Crop(PaddedBatches):
         return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         group, feed = self._prepare(feed)
         width = self._padding(feed, group).width
         return self._batches(feed, group).map(
@@ -104,7 +104,7 @@ class Crop(PaddedBatches):
 
     @property
     def _span(self) -> int:
-        """Steps from the first to the last step of a crop, with both."""
+        """Steps from the first to the last step of a crop, both included."""
         return (self.length - 1) * self.stride + 1
 
     def _kept(self, lengths: Any) -> Any:
@@ -113,7 +113,7 @@ class Crop(PaddedBatches):
         return (tf.minimum(lengths, self._span) + self.stride - 1) // self.stride
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        """Return the alignment group that is cropped, and the feed of the records that are long enough."""
+        """Return the alignment group to crop, and the feed of the records that are long enough."""
         schema = feed.parser.schema
         group = record_length(feed.origin.schema, self.length_field)
         if isinstance(group, JointLength):
@@ -141,7 +141,7 @@ class Crop(PaddedBatches):
         return self.padding(feed, width, {group: self.length})
 
     def _batches(self, feed: Feed, group: str) -> Any:
-        """Return a `tf.data.Dataset` of `(serialized: string [b], lengths: int64 [b], starts: int64 [b])`."""
+        """Batch the records, and draw the starts of their crops: serialized string, lengths, starts, `[b]` each."""
         import tensorflow as tf
 
         def batches(windows: Any, number: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`Groups`: batches of so many values of a field, with so many records of each."""
+"""`Groups`: batches of P values of a field with K records each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Groups(PaddedBatches):
-    """Batches of `groups` different values of a field, with `each` records of every one, padded to the longest.
+    """Batches of `groups` different values of a field, with `each` records per value, padded to the longest.
 
-    For losses that compare records of the same and of different classes, such as triplet and contrastive losses.
+    They suit losses that compare records of equal and different classes, such as triplet and contrastive losses.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -39,26 +39,26 @@ class Groups(PaddedBatches):
     [b'a', b'a', b'c', b'c'] [0, 3, 2, 5]
     [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
 
-    The field is read once more, first, to count the records of each value: about a microsecond a record. So the number
-    of batches is known, and is the most that there can be if no record comes twice in an epoch. Left out, counted in a
-    warning and by `seqrecorder.plan`, are values with fewer than `each` records, and records for which there are not
-    enough other values, or that do not make up `each`. Of a value with more records than places, those that come are
-    spread over the epoch; where records are shuffled, others come in each epoch.
+    The field is read once before the first batch, to count the records of each value (about a microsecond per record).
+    So the number of batches is known; it is the largest possible one without repeating a record in an epoch. Three
+    kinds of records are left out, counted in a warning and by `seqrecorder.plan`: those of values with fewer than
+    `each` records, those without enough other values to meet, and remainders of less than `each`. If only a part of the
+    records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
 
-    Which values meet is drawn from the seed of `read`, also of records that are not shuffled. Records wait in memory
-    until a batch is full: write or read data that are sorted by the field shuffled.
+    The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
+    memory until their batch is full, so shuffle data that are sorted by the field, on writing or on reading.
 
     Attributes:
-        by: name of a context field of ints, bools or text, with one value.
-        groups: different values in a batch.
-        each: records of each value.
-        padding_values: as for `Pad`, like all that follows.
-        padding_side: see there.
-        pad_to_multiple_of: see there.
-        empty: see there.
-        length_name: see there.
-        mask_name: see there.
-        seed_name: see there.
+        by: name of a context field of ints, bools or text with one value.
+        groups: number of different values in a batch.
+        each: number of records of each value.
+        padding_values: see `Pad`.
+        padding_side: see `Pad`.
+        pad_to_multiple_of: see `Pad`.
+        empty: see `Pad`.
+        length_name: see `Pad`.
+        mask_name: see `Pad`.
+        seed_name: see `Pad`.
     """
 
     by: str
@@ -70,7 +70,7 @@ class Groups(PaddedBatches):
         return self.groups * self.each
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of values and their records.
+        """Read batches of values and their records.
 
         Raises:
             OptionError: options do not fit the fields.
@@ -84,12 +84,12 @@ class Groups(PaddedBatches):
         return Batches(feed.map_batches(planned, parse, self._size), count)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         width = self.padding(feed, to_longest, {}).width
         return self._planned(feed)[0].map(lambda _, lengths: shape_of(lengths, width(feed.group(), lengths)))
 
     def _planned(self, feed: Feed) -> tuple[Any, int]:
-        """Return a `tf.data.Dataset` of the records of batches and their lengths, and how many batches there are."""
+        """Plan the batches: a `tf.data.Dataset` of their records and lengths, and the number of batches."""
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         values = _Values.of(feed, self.by)
         count, places = share_places(values.counts // self.each, self.groups)
@@ -105,14 +105,14 @@ class Groups(PaddedBatches):
         return feed.stream(plan, group=group, draw=True), count
 
     def _deal(self, windows: Any, number: Any, values: _Values, count: int, places: NDArray[np.int64]) -> Any:
-        """Return the records of batches, one batch after the other, and their lengths.
+        """Put the records in the order of their batches, with their lengths.
 
         Args:
-            windows: elements `(serialized: string [w])`, or with lengths beside them.
-            number: stands for the order of the epoch.
-            values: of the field.
-            count: batches of the epoch.
-            places: int64, `(values,)`: in how many of them each value comes.
+            windows: `tf.data.Dataset` of serialized records, string `[w]`, with or without their lengths.
+            number: random number that determines the order of the epoch.
+            values: values of the field.
+            count: number of batches of the epoch.
+            places: int64, `(values,)`: number of batches that contain each value.
         """
         import tensorflow as tf
 
@@ -122,7 +122,7 @@ class Groups(PaddedBatches):
         def step(state: Any, window: Any) -> Any:
             (waiting, waiting_kinds, waiting_lengths, seen, left, done), (serialized, lengths) = state, window
             kind = values.kinds(serialized)
-            # Of each value as many records as have a place, evenly over the epoch.
+            # Keep as many records of each value as its batches need, spread evenly over the epoch.
             nth = tf.gather(seen, kind) + _rank(kind)
             share, of = tf.gather(wanted, kind), tf.gather(records, kind)
             keep = (nth + 1) * share // of > nth * share // of
@@ -147,17 +147,17 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Return the values of the batches that can be filled, those that still come, and how many batches are done.
+        """Choose the values of the batches that can be filled; return them, the updated `left` and `done`.
 
-        The values that come most often from here on are taken first, drawn among equals. One that must come in every
-        batch that is left is waited for, so that in the end all places are taken.
+        The values with the most batches left go first, ties in random order. If a value is needed in every batch that
+        is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
 
         Args:
-            ready: int64, `(values,)`: how many times a value can be taken.
-            left: int64, `(values,)`: in how many batches it still comes.
-            done: int64 scalar: batches before.
-            number: stands for the order of the epoch.
-            count: batches of the epoch.
+            ready: int64, `(values,)`: number of batches for which a value has waiting records.
+            left: int64, `(values,)`: number of batches that a value still needs.
+            done: int64 scalar: number of batches before.
+            number: random number that determines the order of the epoch.
+            count: number of batches of the epoch.
         """
         import tensorflow as tf
 
@@ -182,7 +182,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Return how many before it are of the kind of each, int64 `(n,)`."""
+    """Count, for each element, the earlier ones of the same kind, int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -192,35 +192,35 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Return how many batches of so many different values there can be, and in how many of them each value comes.
+    """Compute the largest number of batches, and the number of them that contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))
 
     Args:
-        most: int64, `(values,)`: in how many batches each value can come.
-        groups: values of a batch.
+        most: int64, `(values,)`: number of batches that the records of each value suffice for.
+        groups: number of different values in a batch.
     """
     low, high = 0, int(most.sum()) // groups
-    while low < high:  # the most batches for which no value must come twice in one
+    while low < high:  # binary search; a value can be in a batch only once
         middle = (low + high + 1) // 2
         low, high = (middle, high) if int(np.minimum(most, middle).sum()) >= middle * groups else (low, middle - 1)
     places = np.minimum(most, low)
-    over = int(places.sum()) - low * groups  # fewer than a batch has, or there would be one more
+    over = int(places.sum()) - low * groups  # less than a batch, or there would be one more
     places[np.argsort(-places, kind="stable")[:over]] -= 1
     return low, places
 
 
 @attrs.frozen(eq=False)
 class _Values:
-    """The values of a field.
+    """Distinct values of a field.
 
     Attributes:
-        parser: of the field.
-        table: int64, `(values,)`, ascending: what stands for each value, itself or its hash.
-        counts: int64, `(values,)`: records of each.
-        known: int64, of all records in the order of the files, which value they have, where their places stand for
-            them; None where they are read.
+        parser: parser of the field.
+        table: int64, `(values,)`, ascending: each value, or the hash of a text.
+        counts: int64, `(values,)`: number of records of each value.
+        known: int64: index of the value of each record, in the order of the files, for a plan, whose stream holds
+            positions instead of records; None for reading.
     """
 
     parser: Parser
@@ -260,7 +260,7 @@ class _Values:
         return cls(parser, table, counts, known)
 
     def hashes(self, serialized: Any) -> Any:
-        """Represent the values of records as int64 `(w,)`: numbers as they are, texts by a hash."""
+        """Convert the values of records to int64 `(w,)`: numbers unchanged, texts to a hash."""
         import tensorflow as tf
 
         [column] = self.parser.parse_columns(serialized)[0].values()
@@ -269,7 +269,7 @@ class _Values:
         return tf.cast(column.values, tf.int64)
 
     def kinds(self, serialized: Any) -> Any:
-        """Return the places of the values of records among all, int64 `(w,)`."""
+        """Return the index in `table` of the value of each record, int64 `(w,)`."""
         import tensorflow as tf
 
         if self.known is not None:

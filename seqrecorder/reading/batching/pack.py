@@ -1,4 +1,4 @@
-"""`Pack`: several sequences to a row of fixed length."""
+"""`Pack`: rows of fixed length that hold several sequences."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 _CLASS = 16
-"""Lengths of one class differ by at most a sixteenth; up to 31 each length is a class."""
+"""Lengths of a class differ by at most 1/16; each length up to 31 is a class of its own."""
 
 
 def length_classes(length: int) -> list[int]:
-    """Return the least length of each class, ascending, for lengths up to `length`.
+    """Return the smallest length of each class, ascending, for lengths up to `length`.
 
     >>> length_classes(40)[-4:]
     [34, 36, 38, 40]
@@ -51,25 +51,23 @@ def length_classes(length: int) -> list[int]:
 
 
 def best_fit_rows(sizes: Any, length: int) -> Any:
-    """Return the row of each sequence, so that no row holds more than `length` steps and few rows are needed.
+    """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
-    The sequences go from the longest to the shortest, a class of about equal lengths at a time. The rows with the least
-    free space come first, and each takes as many sequences of the class as it has room for when all are as long as the
-    longest of them. Among short sequences, of which every length is a class, that is best-fit decreasing itself: what
-    is counted there once for all sequences of one length is where each of them would have gone, one after the other.
-    So the loop goes over classes, of which there are few, instead of sequences. Rows are nearly as full as by best-fit
-    decreasing one by one.
+    Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
+    free space are filled first; each takes as many sequences of the class as fit if all were as long as the longest of
+    the class. For short sequences, where each length is a class, this equals best-fit decreasing one by one. The loop
+    is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit decreasing.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()
     [1, 0, 1, 0, 1]
 
     Args:
-        sizes: int64, `(n,)`, in steps: 1 or more, and at most `length`.
+        sizes: int64, `(n,)`: steps of each sequence, from 1 to `length`.
         length: steps of a row.
 
     Returns:
-        int64, `(n,)`: rows are numbered from 0, without gaps.
+        Row of each sequence, int64, `(n,)`, numbered from 0 without gaps.
     """
     import tensorflow as tf
 
@@ -79,21 +77,21 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     counts = tf.unique_with_counts(kinds, tf.int64).count
     starts = tf.cumsum(counts, exclusive=True)
     longest = tf.gather(ordered, starts)
-    # One class of nothing more, as the loop must run for its results to have a shape.
+    # An extra empty class: without one iteration of the loop its results have no shape.
     counts, starts = tf.concat([counts, [0]], 0), tf.concat([starts, [tf.size(sizes, tf.int64)]], 0)
     longest = tf.concat([longest, [length]], 0)
     before = tf.concat([[0], tf.cumsum(ordered)], 0)
-    # Every row but one is filled to more than 8/17 on average: a new one is begun when no other has room for a sequence
-    # 1/16 longer than those that come.
+    # All rows but one are filled to more than 8/17 on average: a new row starts only if no other has room for a
+    # sequence that is 1/16 longer than the next one.
     rows = tf.minimum(tf.size(sizes, tf.int64), before[-1] * 17 // (8 * length) + 1) + 1
 
     def fill_class(kind: Any, keys: Any, all_keys: Any, all_ends: Any) -> Any:
-        # A key is the free space of a row, and its number; sorted, the fullest rows come first and unused ones last.
+        # A key combines the free space of a row with its number; in sorted order the fullest rows come first.
         room = keys // (longest[kind] * rows)
         ends = starts[kind] + tf.minimum(tf.cumsum(room), counts[kind])
         filled = tf.gather(before, tf.concat([starts[kind : kind + 1], ends], 0))
         negative = (filled[1:] - filled[:-1]) * rows - keys
-        # `tf.sort` is this and three more operations.
+        # `tf.sort` would add three operations.
         ascending = -tf.math.top_k(negative, tf.cast(rows, tf.int32)).values
         return kind + 1, ascending, all_keys.write(kind, keys), all_ends.write(kind, ends)
 
@@ -101,7 +99,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     empty = length * rows + tf.range(rows)
     arrays = [tf.TensorArray(tf.int64, classes, element_shape=[None]) for _ in range(2)]
     _, _, all_keys, all_ends = tf.while_loop(lambda kind, *_: kind < classes, fill_class, (0, empty, *arrays))
-    # The ends never decrease, so a search finds in which row, of which class, each sequence was placed.
+    # The ends never decrease, so a binary search finds the row of each sequence.
     ends = tf.reshape(all_ends.stack(), [-1])
     at = tf.searchsorted(ends, tf.range(tf.size(sizes, tf.int64)), side="right")
     placed = tf.gather(tf.reshape(all_keys.stack(), [-1]) % rows, at)
@@ -109,22 +107,22 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 
 
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
-    """Return the row of each segment of several sequences, so that few rows are needed and none is overfull.
+    """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
 
-    Each segment goes to the first row with room for all of its sequences. That is tried in the order of the stream,
-    then with the segments first whose largest share of a row, or whose sum of shares, is largest; the order that needs
-    the fewest rows is taken. So there are never more rows than first-fit needs.
+    Each segment goes to the first row with room for all of its sequences. Three orders are tried: that of the stream,
+    descending by the largest share of a row, and descending by the sum of the shares. The order with the fewest rows
+    wins, so there are never more rows than with plain first-fit.
 
     >>> import tensorflow as tf
     >>> first_fit_rows(tf.constant([[4, 3], [5, 2], [9, 9], [1, 1]], tf.int64), [10, 10]).numpy().tolist()
     [0, 0, 1, 0]
 
     Args:
-        sizes: int64, `(n, groups)`, in steps, each at most the length of its group; not all of a segment are 0.
-        lengths: steps of a row, by group.
+        sizes: int64, `(n, groups)`: steps of each segment, at most the length of the group, and not 0 in all groups.
+        lengths: steps of a row, for each group.
 
     Returns:
-        int64, `(n,)`: rows are numbered from 0, without gaps.
+        Row of each segment, int64, `(n,)`, numbered from 0 without gaps.
     """
     import tensorflow as tf
 
@@ -132,7 +130,7 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     keys = tf.stack([tf.zeros_like(shares[:, 0]), tf.reduce_max(shares, 1), tf.reduce_sum(shares, 1)])
     orders = tf.argsort(keys, direction="DESCENDING", stable=True)
     ordered = tf.transpose(tf.gather(tf.cast(sizes, tf.int32), orders), [1, 2, 0])
-    # Two rows hold shares of more than 1 together, or the segments of the second would stand in the first.
+    # Two consecutive rows hold shares of more than 1 together, or the segments of the second would be in the first.
     rows = tf.cast(2 * tf.reduce_sum(shares), tf.int32) + 2
 
     def put_first(number: Any, free: Any, placed: Any) -> Any:
@@ -152,15 +150,15 @@ def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
 TOO_LONG = ("error", "drop", "cut_end", "split")
 
 PLANNED = 1024
-"""Records whose rows are planned together: more hardly fill rows better, and wait in memory, serialized."""
+"""Records whose rows are planned together; more would hardly fill rows better, and they wait in memory."""
 
 
 @attrs.frozen
 class Pack(Strategy):
-    """Batches whose rows have `length` steps and hold several sequences each, one after the other.
+    """Batches of rows of `length` steps, each with several concatenated sequences.
 
-    For transformers and other models that are told which steps belong together: every step attends to those of its own
-    segment. Shapes are fixed, and hardly any step is padding.
+    It suits transformers and other models that restrict attention to the steps of one segment. Shapes are fixed, and
+    hardly any step is padding.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.pack import Pack
@@ -178,8 +176,8 @@ class Pack(Strategy):
     positions [[0, 1, 2, 0], [0, 1, 0, 0]]
     key [[b'a', b'c'], [b'b', b'']]
 
-    Records whose feature lists have lengths of their own (`align=`), such as a sentence and its translation, share a
-    row with all their lists: segment n of one list belongs to segment n of the others.
+    A record with feature lists of different lengths (`align=`), such as a sentence and its translation, goes into one
+    row with all its lists: segment n of one list belongs to segment n of the others.
 
     >>> @sr.record
     ... class Pair:
@@ -195,43 +193,42 @@ class Pack(Strategy):
     target [[4, 6, 7]]
     target_segment_ids [[1, 2, 2]]
 
-    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Beside them come, int64:
+    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also hold, int64:
 
-    - `segment_ids` `(B, length)`: 1 for the steps of a row's first sequence, 2 for its second; 0 for padding.
-    - `positions` `(B, length)`: the position of a step in its segment, from 0 on; 0 for padding.
-    - `sequence_length` `(B,)`: the used steps of a row.
-    - `segment_count` `(B,)`: the segments of a row.
-    - `segment_start` `(B, S)`, with `too_long="split"` only: at which step of its record a segment begins.
-    - Of each alignment group but the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
+    - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
+    - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.
+    - `sequence_length` `(B,)`: used steps of a row.
+    - `segment_count` `(B,)`: number of segments of a row.
+    - `segment_start` `(B, S)`, only with `too_long="split"`: first step of a segment in its record.
+    - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
 
-    A row has no context of its own, but each of its segments has: context fields are `(B, S, ...)`, with S the most
-    segments of a row in the batch, padded. Records without a step in any list take no place: they are left out, context
-    and all.
+    Context fields have a value per segment: they are `(B, S, ...)`, padded, where S is the largest number of segments
+    in a row of the batch. Records without a step in any list are left out.
 
-    Rows are planned from the lengths of 1,024 records at a time by best-fit decreasing
-    (`seqrecorder.reading.batching.pack`), of several lengths by first-fit in the best of three orders.
-    Those that are left when their rows are dealt into batches, the emptiest, are planned again with the next ones.
-    Segments stand in a row in the order of the stream. Rows come in the order of their first segments; where the
-    records are shuffled, in random order among those planned together.
+    Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
+    (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
+    emptiest rows, which do not fill a batch, are planned again with the next records. Segments of a row are in the
+    order of the stream. Rows are in the order of their first segments, or in random order among those planned together
+    if records are shuffled.
 
-    Of lengths that differ much nearly all steps are real, which `seqrecorder.plan` tells for a dataset of yours. How
-    many batches an epoch has depends on the order of the records, so there is no cardinality.
+    If lengths vary widely, nearly all steps are real; `seqrecorder.plan` gives the figures of your dataset. The number
+    of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        length: steps of a row; or a mapping of field to steps, for its alignment group.
-        batch_size: rows to a batch.
-        too_long: what happens to records of more than `length` steps: an `"error"`, raised before anything is read;
-            they are left out (`"drop"`); or their last steps are (`"cut_end"`); or they are cut into segments of
-            `length` steps and what remains (`"split"`), each with the record's context, and parsed once for each;
-            records of several lengths cannot be split. A warning counts what is left out or cut, where files of lengths
-            tell.
-        fill: with `too_long="split"`: lay the records end to end and cut the whole into rows, as language models take
-            texts. Rows come in the order of the stream and are full, all but the last of an epoch; a record goes on in
-            the next row as a segment of its own.
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller, with all its sequences.
-        length_name: name under which batches carry the used steps of each row.
-        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
-        seed_name: name under which batches carry the seed of the record of each segment, int32 `(B, S, 2)`; see `Pad`.
+        length: steps of a row, or a mapping of field to steps, which applies to the alignment group of the field.
+        batch_size: rows per batch.
+        too_long: treatment of records with more than `length` steps: `"error"` (before anything is read), `"drop"`
+            (leave them out), `"cut_end"` (cut off their last steps) or `"split"` (cut them into segments of `length`
+            steps and a remainder). Each segment of a split has the context of the record, which is parsed once per
+            segment. Lists of different lengths cannot be split. A warning counts records that are left out or cut, if
+            the lengths are stored.
+        fill: whether to concatenate all records and cut the result into rows, as is usual for language models; requires
+            `too_long="split"`. Rows are in the order of the stream, and all are full except the last of an epoch. A
+            record continues in the next row as a new segment.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller, with all its sequences.
+        length_name: name of the used steps of each row.
+        mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
+        seed_name: name of the seeds of the records of the segments, int32 `(B, S, 2)`; see `Pad`.
     """
 
     length: int | Mapping[str, int]
@@ -249,7 +246,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):
@@ -264,7 +261,7 @@ class Pack(Strategy):
         return Carried(dict.fromkeys(carried_names), lengths, context="segment_count", places=places)
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of packed rows; their number depends on the order of the records.
+        """Read batches of packed rows.
 
         Raises:
             OptionError: a field cannot be packed, or a record is longer than a row.
@@ -279,7 +276,7 @@ class Pack(Strategy):
         return Batches(feed.map_batches(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`); the steps of all groups count."""
+        """Compute the shapes of batches (see `Strategy`); the steps of all groups count."""
         import tensorflow as tf
 
         lengths = self._lengths(feed)
@@ -297,7 +294,7 @@ class Pack(Strategy):
 
         def plan(windows: Any, number: Any) -> Any:
             return pack_batches(
-                rebatched(windows, PLANNED),  # windows end at every file, and may be as small as `shuffle`
+                rebatched(windows, PLANNED),  # incoming windows end at every file, and may be as small as `shuffle`
                 tuple(lengths.values()),
                 self.batch_size,
                 split=self.too_long == "split",
@@ -309,10 +306,10 @@ class Pack(Strategy):
         return feed.stream(plan, window=PLANNED, group=group)
 
     def _lengths(self, feed: Feed) -> dict[str, int]:
-        """Return the steps of a row by alignment group.
+        """Return the steps of a row for each alignment group.
 
         Raises:
-            OptionError: a field cannot be packed, or has no length.
+            OptionError: a field cannot be packed, or `length` does not name it.
         """
         schema = feed.parser.schema
         groups = groups_of_steps(self, schema, several=True)
@@ -330,7 +327,7 @@ class Pack(Strategy):
         return {group: lengths[group] for group in groups}
 
     def _fit(self, feed: Feed, lengths: Mapping[str, int]) -> Feed:
-        """Return the feed of records that are no longer than a row, or are still to be split."""
+        """Return the feed of the records that fit into a row, or that are split later."""
         if self.too_long == "split":
             return feed
         parse = self.too_long == "error"
@@ -343,14 +340,14 @@ class Pack(Strategy):
     def _fields(
         self, schema: Schema, records: Parsed, lengths: Mapping[str, int], table: Any, row: Any
     ) -> dict[str, Any]:
-        """Return the tensors of a batch.
+        """Build the tensors of a batch.
 
         Args:
-            schema: the fields.
-            records: of the segments, in the order of the rows and of the segments in them.
-            lengths: steps of a row, by group.
-            table: int64, `(n, 3, groups)`, as `pack_batches` gives it.
-            row: int64, `(n,)`: the row of each segment, ascending.
+            schema: fields to build.
+            records: record of each segment, in the order of rows and of the segments in them.
+            lengths: steps of a row, for each group.
+            table: int64, `(n, 3, groups)`, see `pack_batches`.
+            row: int64, `(n,)`: row of each segment, ascending.
         """
         import tensorflow as tf
 
@@ -359,7 +356,7 @@ class Pack(Strategy):
         first = tf.cumsum(counts, exclusive=True)
         number = tf.range(tf.size(row, tf.int64)) - tf.gather(first, row) + 1
 
-        # Of each row: its segments, and the last of the parsed records, which is none, where it has fewer than others.
+        # The segments of each row, filled up with the last parsed record, which is empty.
         slot = tf.range(tf.reduce_max(counts))
         slots = tf.where(slot < counts[:, tf.newaxis], first[:, tf.newaxis] + slot, tf.size(row, tf.int64))
 
@@ -368,7 +365,7 @@ class Pack(Strategy):
         for column, (group, length) in enumerate(lengths.items()):
             start, size = table[:, 0, column], table[:, 1, column]
             used = tf.math.unsorted_segment_sum(size, row, rows)
-            # Of each step of the batch, all rows after one another: its segment, and its position there.
+            # The segment of each step of the batch, and its position there; rows are concatenated.
             begins = row * length + tf.cumsum(size, exclusive=True) - tf.gather(tf.cumsum(used, exclusive=True), row)
             step = tf.range(rows * length, dtype=tf.int64)
             segment = tf.searchsorted(begins, step, side="right", out_type=tf.int64) - 1
@@ -395,7 +392,7 @@ class Pack(Strategy):
 
 
 def _of_steps(group: str, index: int) -> tuple[str, str]:
-    """Return the names of what says the segment and the position of each step of a group."""
+    """Return the names of the segment ids and the positions of a group."""
     prefix = f"{group}_" if index else ""
     return f"{prefix}segment_ids", f"{prefix}positions"
 
@@ -410,7 +407,7 @@ def pack_batches(
     drop_remainder: bool = False,
     seed: Any = None,
 ) -> Any:
-    """Return the batches of rows into which the records of each window, and the leftovers before it, are packed.
+    """Pack the records of each window, and the leftovers of the window before, into batches of rows.
 
     >>> import tensorflow as tf
     >>> lengths = tf.constant([[3], [2], [1], [4]], tf.int64)
@@ -421,20 +418,21 @@ def pack_batches(
     [b'bb'] [0]
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w, groups])`, in stream
-            order; `w` may differ from window to window, and may be 0. Records without steps are left out.
-        lengths: steps of a row, by group.
-        batch_size: rows of a batch. The last batch of all may have fewer.
-        split: cut records that are longer than a row; else they are left out.
-        fill: cut all records, of one group, at the ends of rows, which are filled in the order of the stream.
-        drop_remainder: leave out that last batch.
-        seed: a number, or an int64 scalar such as a function of the epoch: the rows of a window leave in an order drawn
-            from it. None: in the order of their first segments.
+        windows: finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w, groups])`, in stream
+            order. `w` may vary, and may be 0. Records without steps are left out.
+        lengths: steps of a row, for each group.
+        batch_size: rows per batch. The last batch of all may have fewer.
+        split: whether to split records that are longer than a row; False leaves them out.
+        fill: whether to fill rows in the order of the stream, and cut records at the ends of rows; for one group only.
+        drop_remainder: whether to drop the last batch of all if it is smaller.
+        seed: int or int64 scalar that determines the random order of the rows of a window; None for the order of their
+            first segments.
 
     Returns:
-        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])`, a
-        segment to a line: its record; by group its first step there, its steps, and the steps of the whole record; and
-        its row in the batch, ascending. It can be saved with `tf.train.Checkpoint(iterator=...)` before any batch.
+        A `tf.data.Dataset` of `(serialized: tf.string [n], table: tf.int64 [n, 3, groups], row: tf.int64 [n])`, one
+        entry per segment: its record; for each group its first step, its steps and the steps of the whole record; and
+        its row in the batch, ascending. Its iterator can be saved with `tf.train.Checkpoint(iterator=...)` before any
+        batch.
     """
     import tensorflow as tf
 
@@ -467,7 +465,7 @@ def pack_batches(
         return (tf.gather(serialized, later), tf.gather(table, later), index + 1), planned
 
     def cut(serialized: Any, table: Any, row: Any, sizes: Any) -> Any:
-        # `rebatched` needs no function for each batch. The sizes may be none; the lines end with the last of them.
+        # `rebatched` calls no function per batch. There may be no sizes, so a 1 is appended; the entries end before it.
         return rebatched(one_element((serialized, table, row)), tf.concat([sizes, [1]], 0))
 
     length, index = lengths[0], tf.zeros([], tf.int64)
@@ -476,7 +474,7 @@ def pack_batches(
 
 
 def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any, Any]:
-    """Return the record of each segment, and by group a table of first steps, steps, and steps of the record."""
+    """Return the record of each segment, and the table of `pack_batches`."""
     import tensorflow as tf
 
     most = tf.constant(lengths, tf.int64)
@@ -490,12 +488,12 @@ def _segments(totals: Any, lengths: Sequence[int], *, split: bool) -> tuple[Any,
 
 
 def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
-    """Cut records that are laid end to end at the ends of rows (see `_segments`).
+    """Cut concatenated records at the ends of rows; return what `_segments` returns.
 
     Args:
-        lengths: int64, `(n,)`.
+        lengths: int64, `(n,)`: steps of each record.
         length: steps of a row.
-        before: steps of the rows that wait; their first row begins where a row does.
+        before: steps of the leftovers, which begin at the start of a row.
     """
     import tensorflow as tf
 
@@ -512,18 +510,18 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
-    """Return the place of each segment's row among the rows that leave, and how many rows leave.
+    """Rank the rows; return the rank of the row of each segment, and the number of rows that leave.
 
-    As many leave as fill batches: first those with segments that were left over before, so that none waits for long,
-    then the fullest. The places of rows that stay come after theirs.
+    Only whole batches of rows leave: first the rows with leftover segments, so that none waits for long, then the
+    fullest rows. Rows that stay rank behind these.
 
     Args:
-        row: int64, `(n,)`.
+        row: int64, `(n,)`: row of each segment.
         sizes: int64, `(n,)`: steps of each segment.
-        old: how many segments, the first ones, were left over before.
-        batch_size: rows of a batch.
-        finish: bool scalar: all rows leave.
-        key: int64, `(2,)`, from which the order of the rows is drawn; None: that of their first segments.
+        old: number of leftover segments, which are the first ones.
+        batch_size: rows per batch.
+        finish: bool scalar, whether all rows leave.
+        key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.
     """
     import tensorflow as tf
 
@@ -533,7 +531,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
     used = tf.math.unsorted_segment_sum(sizes, row, rows)
     chosen = tf.argsort(tf.where(first < old, tf.int64.max, used), direction="DESCENDING", stable=True)
     chosen, staying = chosen[:leaving], chosen[leaving:]
-    # The algorithm is named so that the order is the same on every device.
+    # A fixed algorithm gives the same order on every device.
     order = tf.gather(first, chosen) if key is None else tf.random.stateless_uniform([leaving], key, alg="philox")
     ranked = tf.concat([tf.gather(chosen, tf.argsort(order, stable=True)), staying], 0)
     return tf.gather(tf.cast(tf.math.invert_permutation(ranked), tf.int64), row), leaving

@@ -1,4 +1,4 @@
-"""`Pad`: consecutive records, padded to the longest of each batch or to a length of your own."""
+"""`Pad`: batches of consecutive records, padded to the longest record or to a fixed length."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOO_LONG = ("error", "drop", "cut_end", "cut_start")
 
 @attrs.frozen
 class Pad(PaddedBatches):
-    """Batches of consecutive records, padded to the longest of each batch or to a length of your own.
+    """Batches of consecutive records, padded to the longest record of each batch or to a fixed length.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -47,30 +47,30 @@ class Pad(PaddedBatches):
     >>> batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist()
     ([[2, 3], [-1, 4]], [2, 1])
 
-    Feature lists are `(B, T, *shape)`; ragged steps are padded in their own dimension too, `(B, T, N, ...)`, each to
-    the longest of the batch. T and N are at least 1: layers such as `Masking` and `LSTM` fail on sequences of length 0.
+    Feature lists are `(B, T, *shape)`. Ragged steps are padded in their own dimension too, `(B, T, N, ...)`, to the
+    longest of the batch. T and N are at least 1, since layers such as `Masking` and `LSTM` fail on length 0.
 
-    Costs nothing beside the parsing, and pads the most: on log-normal lengths 80 % of what it gives is padding.
+    This strategy is the cheapest, and pads the most: on log-normal lengths 80 % of the steps are padding.
 
     Attributes:
-        batch_size: records to a batch.
-        length: steps of a row; None is those of the longest record of each batch. Or a mapping of field to steps, for
-            its alignment group.
-        too_long: with `length`: what happens to records of more steps: an `"error"`; they are left out (`"drop"`); or
-            their last (`"cut_end"`) or first steps (`"cut_start"`) are. Lengths count what is left. A warning counts
-            such records, where files of lengths tell.
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        padding_values: by field, what padding consists of; zeros (empty text) where none is named.
-        padding_side: `"right"`, or `"left"`: padding comes first, and the last steps of all records are in one column.
-            Or a mapping of field to side, for its alignment group.
-        pad_to_multiple_of: T is rounded up to a multiple of it, for fewer distinct shapes.
-        empty: what a record without steps in a list that is read is: a row of padding (`"keep"`), left out
-            (`"drop"`), or an `"error"` while iterating.
-        length_name: name under which batches carry the true lengths, int64 `(B,)`.
-        mask_name: name under which batches carry a mask, bool `(B, T)`, true for real steps; None for no mask. That of
-            another alignment group than the first is `<group>_<mask_name>`.
-        seed_name: name under which batches carry a seed for each record, int32 `(B, 2)`, another in each epoch; None
-            for none.
+        batch_size: records per batch.
+        length: steps of a row, or a mapping of field to steps, which applies to the alignment group of the field. None
+            for the longest record of each batch.
+        too_long: treatment of records with more than `length` steps: `"error"`, `"drop"` (leave them out), `"cut_end"`
+            (cut off their last steps) or `"cut_start"` (their first). Lengths count the remaining steps. A warning
+            counts such records if the lengths are stored.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller.
+        padding_values: mapping of field to the value of its padding; default: zeros (empty text).
+        padding_side: side of the padding, `"right"` or `"left"` (the last steps of all records are in one column), or a
+            mapping of field to side, which applies to the alignment group of the field.
+        pad_to_multiple_of: number to a multiple of which T is rounded up, for fewer distinct shapes.
+        empty: treatment of records without steps in a list that is read: `"keep"` (a row of padding), `"drop"` (leave
+            them out) or `"error"` (while iterating).
+        length_name: name of the true lengths, int64 `(B,)`.
+        mask_name: name of the mask of real steps, bool `(B, T)`; None for no mask. The mask of an alignment group other
+            than the first is `<group>_<mask_name>`.
+        seed_name: name of the random seeds of the records, int32 `(B, 2)`, which differ in each epoch; None for no
+            seeds.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -88,10 +88,10 @@ class Pad(PaddedBatches):
                 check_count("length", steps)
 
     def read(self, feed: Feed) -> Batches:
-        """Return padded batches.
+        """Read padded batches.
 
         Raises:
-            OptionError: options do not fit the fields, or a record is too long.
+            OptionError: options do not fit the fields, or records are too long.
         """
         targets, feed = self._prepare(feed)
         padding = self._padding(feed, targets)
@@ -104,7 +104,7 @@ class Pad(PaddedBatches):
         return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         targets, feed = self._prepare(feed)
         group = feed.group()
         width = self._padding(feed, targets).width
@@ -128,7 +128,7 @@ class Pad(PaddedBatches):
         return self.padding(feed, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
-        """Return the steps to which each group is padded, and the feed of records that are no longer."""
+        """Return the padded steps of each group that has a fixed length, and the feed of the records that fit."""
         targets: dict[str, int] = {}
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if isinstance(self.length, Mapping):

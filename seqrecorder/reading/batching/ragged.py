@@ -1,4 +1,4 @@
-"""`Ragged`: consecutive records, not padded at all."""
+"""`Ragged`: batches of consecutive records without padding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW_SPLITS = "row_splits"
 
 
 def splits_name(group: str) -> str:
-    """Return the key under which a flat batch carries the row splits of an alignment group."""
+    """Return the name of the row splits of an alignment group in a flat batch."""
     return ROW_SPLITS if group == DEFAULT_GROUP else f"{group}_{ROW_SPLITS}"
 
 
@@ -44,23 +44,23 @@ class Ragged(Strategy):
     ...     print(batch["ids"].numpy().tolist(), batch["row_splits"].numpy().tolist())
     [1, 2, 3, 4] [0, 3, 3, 4]
 
-    A feature list is `(B, None, *shape)`, and ragged steps make a second ragged dimension; where a record lacks an
-    optional list, its row is empty. Context fields are dense, as by `Pad`, but those of unknown length are ragged too.
-    Sparse fields are `tf.SparseTensor`.
+    A feature list is `(B, None, *shape)`; ragged steps add a second ragged dimension. The row of a record that lacks an
+    optional list is empty. Context fields are dense, as with `Pad`, but ragged if their length is unknown. Sparse
+    fields are `tf.SparseTensor`.
 
-    Read inside a `tf.function`, as `model.fit` does, batches come at the speed of `Pad`. A Python loop unpacks each
-    RaggedTensor by itself, and is slower the more feature lists there are. With `flat` it is not, and the tensor, where
-    needed, is `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])`.
+    Inside a `tf.function`, as in `model.fit`, reading is as fast as with `Pad`. A Python loop unpacks each
+    RaggedTensor separately, and gets slower with each feature list. `flat=True` avoids that;
+    `tf.RaggedTensor.from_row_splits(batch["ids"], batch["row_splits"])` builds the ragged tensor if needed.
 
     Attributes:
-        batch_size: records to a batch.
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        empty: what a record without steps in a list that is read is: a row without steps (`"keep"`), left out
-            (`"drop"`), or an `"error"` while iterating.
-        flat: whether feature lists that every record has, of known shape, are given as the steps of all records after
-            one another, `(S, *shape)`, beside one `row_splits`, int64 `(B + 1,)`, for all of them (`<group>_row_splits`
-            for another alignment group than the first).
-        length_name: name under which batches carry the lengths, int64 `(B,)`.
+        batch_size: records per batch.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller.
+        empty: treatment of records without steps in a list that is read: `"keep"` (an empty row), `"drop"` (leave them
+            out) or `"error"` (while iterating).
+        flat: whether to concatenate the steps of all records, `(S, *shape)`, in feature lists of known shape that every
+            record has. They share one `row_splits`, int64 `(B + 1,)`; that of an alignment group other than the first
+            is `<group>_row_splits`.
+        length_name: name of the lengths, int64 `(B,)`.
         seed_name: see `Pad`.
     """
 
@@ -71,12 +71,12 @@ class Ragged(Strategy):
     mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
         return Carried(names, padded=False)
 
     def read(self, feed: Feed) -> Batches:
-        """Return ragged batches."""
+        """Read ragged batches."""
         feed = self._prepare(feed)
         checked_groups = feed.parser.schema.groups if self.empty == "error" else ()
 
@@ -90,7 +90,7 @@ class Ragged(Strategy):
         return Batches(batches, batch_count(feed.records, self.batch_size, drop_remainder=self.drop_remainder))
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
         def shape(*batch: Any) -> Any:
@@ -108,12 +108,12 @@ class Ragged(Strategy):
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
-    """Return the tensors of a ragged batch, under the names that `Parser.parse_batch` gives.
+    """Parse a ragged batch; the names are those of `Parser.parse_batch`.
 
     Args:
-        parser: of the fields.
+        parser: parser of the fields.
         serialized: string, `(B,)`.
-        flat: see `Ragged`; the row splits follow the lengths.
+        flat: see `Ragged`; the row splits come after the lengths.
     """
     import tensorflow as tf
 

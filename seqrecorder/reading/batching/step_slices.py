@@ -1,8 +1,7 @@
-"""Stretches of steps cut out of whole records: what `Unroll` and `Window` have in common.
+"""Batches of slices of records, for `Unroll` and `Window`.
 
-A plan says, for a window of serialized records, which stretch of which record is which row of which batch. The records
-of a plan are parsed once, into flat columns; a batch is one gather from each of them. So a step, however many there
-are, is never an element of its own.
+A plan assigns slices of the records of a window to the rows of batches. The records of a plan are parsed once, into
+flat columns, and a batch is one gather per column. No step is ever a `tf.data` element of its own.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 _STEPS = 8192
-"""Steps gathered at a time, unless one batch has more."""
+"""Steps gathered at a time, unless one batch has more: fewer would not repay the call for each gather."""
 
 
 def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) -> tuple[str, ...]:
     """Return the alignment groups of the fields that are read.
 
     Raises:
-        OptionError: there is no feature list, a field that cannot be cut, or more than one group, unless there may be
-            several.
+        OptionError: there is no feature list, a field cannot be cut, or there is more than one group although `several`
+            is False.
     """
     name = type(strategy).__name__
     if not schema.groups:
@@ -66,12 +65,12 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
 
 @attrs.frozen(eq=False)
 class Steps:
-    """The steps of one feature list in a plan's records, flat.
+    """Concatenated steps of one feature list, for the records of a plan.
 
     Attributes:
-        pool: the values, `(1 + S, *shape)`; the first is the padding.
-        first: int64, `(k + 1,)`: where each record begins, not counting the padding.
-        sizes: int64, `(k + 1,)`: steps of each record; the last stands for no record.
+        pool: values of all steps, `(1 + S, *shape)`; the first one is the padding.
+        first: int64, `(k + 1,)`: offset of the first step of each record, not counting the padding.
+        sizes: int64, `(k + 1,)`: steps of each record; the last entry means no record.
     """
 
     pool: Any
@@ -79,11 +78,11 @@ class Steps:
     sizes: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Return the steps at positions of records, padding where there are none.
+        """Gather steps of records, with padding beyond the end of a record.
 
         Args:
-            rows: int64, `(b,)`.
-            positions: int64, `(b, t)`, not negative.
+            rows: int64, `(b,)`: index of the record of each row.
+            positions: int64, `(b, t)`, not negative: positions of the steps in that record.
         """
         import tensorflow as tf
 
@@ -93,12 +92,12 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class StoredSteps:
-    """The steps of one feature list in one record, as the buffer that is stored: only what is gathered is decoded.
+    """Steps of one feature list of one record, as the stored buffer: only the gathered part is decoded.
 
     Attributes:
-        field: the declaration.
+        field: declaration of the list.
         buffer: string scalar.
-        size: int64 scalar: steps.
+        size: int64 scalar: number of steps.
     """
 
     field: Field
@@ -106,7 +105,7 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Return steps as `Steps.gather` does; those between the first and the last of them are decoded."""
+        """Gather steps (see `Steps.gather`); the part from the first to the last of them is decoded."""
         import tensorflow as tf
 
         del rows
@@ -121,13 +120,13 @@ class StoredSteps:
 
 @attrs.frozen(eq=False)
 class Parsed:
-    """The records of a plan, parsed.
+    """Parsed records of a plan.
 
     Attributes:
-        names: of all that the fields give, in declaration order.
-        context: what is given once for each record, `(k + 1, *shape)`; the last stands for no record.
-        lists: the feature lists: `Steps` or `StoredSteps`.
-        lengths: int64, `(k + 1,)`, of several groups `(k + 1, groups)`; the last stands for no record and is 0.
+        names: names of all tensors of the fields, in declaration order.
+        context: mapping of name to the values of records, `(k + 1, *shape)`; the last one means no record.
+        lists: mapping of feature list to its `Steps` or `StoredSteps`.
+        lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last one means no record and is 0.
     """
 
     names: tuple[str, ...]
@@ -136,7 +135,7 @@ class Parsed:
     lengths: Any
 
     def fields(self, rows: Any, positions: Any) -> dict[str, Any]:
-        """Return all that the fields give for rows of a batch (see `Steps.gather`)."""
+        """Gather the tensors of all fields for the rows of a batch (see `Steps.gather`)."""
         import tensorflow as tf
 
         return {
@@ -148,7 +147,7 @@ class Parsed:
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
-    """Return the fields of which stretches are decoded, and not whole records: buffers of records that come alone."""
+    """Return the buffered fields to decode slice by slice: only if each record is a window of its own."""
     if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
         return []
     fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]
@@ -163,12 +162,11 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
     """Parse the records of a plan.
 
     Args:
-        parser: of the fields.
+        parser: parser of the fields.
         serialized: string, `(k,)`.
-        lengths: int64, `(k,)`, of several groups `(k, groups)`: what was planned with; records of other lengths are an
-            error.
-        where: what errors call the dataset.
-        apart: fields of the one record of a plan that are left as they are stored.
+        lengths: int64, `(k,)`, or `(k, groups)` for several groups: planned lengths, which the records must have.
+        where: name of the dataset in errors.
+        apart: fields to keep as stored buffers; the plan must have one record then.
     """
     import tensorflow as tf
 
@@ -191,7 +189,7 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
             buffers, steps = whole_buffers(column.values, field)
             size = tf.reduce_sum(steps)
             size = checked(size, tf.equal(size, lengths[0]), *message, size)
-            # As a rule there is one, which is not to be copied.
+            # Usually there is one buffer; do not copy it.
             buffer = tf.cond(tf.size(steps) == 1, lambda b=buffers: b[0], lambda b=buffers: tf.strings.reduce_join(b))
             lists[field.name] = StoredSteps(field, buffer, size)
             continue
@@ -216,7 +214,7 @@ def parse_records(parser: Parser, serialized: Any, lengths: Any, where: str, apa
 
 
 def _with_nothing(values: Any, *, first: bool) -> Any:
-    """Return values with a row of zeros (empty text) before or after them."""
+    """Add a row of zeros (empty text) before or after values."""
     import tensorflow as tf
 
     nothing = tf.zeros([1, *values.shape[1:]], values.dtype)
@@ -224,12 +222,12 @@ def _with_nothing(values: Any, *, first: bool) -> Any:
 
 
 def only_needed(serialized: Any, lengths: Any, rows: Any) -> tuple[Any, Any, Any]:
-    """Return those records that occur in rows, and the rows counted among them.
+    """Drop the records that no row refers to, and renumber the rows.
 
     Args:
         serialized: string, `(k,)`.
         lengths: int64, `(k,)`.
-        rows: int64, in `[0, k]`; k stands for no record.
+        rows: int64, index of a record in `[0, k]`; k means no record.
     """
     import tensorflow as tf
 
@@ -249,25 +247,25 @@ def cut_batches(
     whole: bool,
     apart: Sequence[Field] = (),
 ) -> Any:
-    """Return the shaped batches of plans.
+    """Build the shaped batches of plans.
 
-    Little but the current plan, with its records as they are stored, is saved in a checkpoint.
+    A checkpoint holds little more than the current plan, with its serialized records.
 
     Args:
-        feed: the records.
-        plans: a `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64
-            [m, ...])`: the records, and for each row of the batches in turn its record (k for none) and which of the
-            record's stretches it holds.
-        batch_size: rows of a batch; the last of a plan may have fewer.
+        feed: records to read.
+        plans: `tf.data.Dataset` of `(serialized: string [k], lengths: int64 [k], rows: int64 [m], indices: int64
+            [m, ...])`: the records, and for each consecutive row of the batches its record (k for no record) and the
+            index of its slice in that record.
+        batch_size: rows per batch; the last batch of a plan may have fewer.
         width: steps of a row.
-        assemble: from the parsed records, and some rows and their indices, to the tensors of these rows.
-        whole: whether no batch has fewer rows.
-        apart: fields that are left as they are stored; a plan has one record then, and batches go on in the next plan.
+        assemble: function from parsed records, rows and indices to the tensors of these rows.
+        whole: whether all batches have the same number of rows.
+        apart: fields to keep as stored buffers; each plan has one record then, and batches continue across plans.
     """
     import tensorflow as tf
 
-    # A function called for each batch costs more than a small batch does: several are gathered at a time. Of what is
-    # stored, stretches that lie anywhere are cut one by one.
+    # Calling a function for each batch costs more than a small batch, so several are gathered at a time. Not so for
+    # stored buffers with shuffled slices: the part to decode would span most of the record.
     together = batch_size * max(1, _STEPS // (batch_size * width))
     together = 1 if apart and feed.options.shuffle else together
 

@@ -1,4 +1,4 @@
-"""`TokenBudget`: batches of at most so many steps."""
+"""`TokenBudget`: batches with a limit on their padded steps."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class TokenBudgetPlan(LengthPlan):
-    """A `TokenBudget` for records whose lengths are known.
+    """Plan of a `TokenBudget` for records of known lengths.
 
     Attributes:
-        options: how records are batched.
+        options: the strategy.
     """
 
     in_buckets: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class TokenBudgetPlan(LengthPlan):
     options: TokenBudget
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
-        """Return a `tf.data.Dataset` of `PlannedBatch`."""
+        """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
         return budget_batches(
             turns,
             self.options.max_steps,
@@ -50,13 +50,13 @@ class TokenBudgetPlan(LengthPlan):
         )
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
-        """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
+        """Return the rows of the largest possible batch, and the length of its longest record."""
         distinct, options = np.maximum(lengths.values, 1), self.options
         widths = -(-distinct // options.pad_to_multiple_of) * options.pad_to_multiple_of
         rows = np.minimum(options.max_steps // widths, options.max_batch_size or options.max_steps)
         rows = rows // options.batch_size_multiple * options.batch_size_multiple
         steps = rows * widths
-        largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal ones that of the longest
+        largest = int(np.flatnonzero(steps == steps.max())[-1])  # of equal sizes, the one with the longest record
         return int(rows[largest]), int(distinct[largest])
 
 
@@ -70,12 +70,11 @@ def budget_batches(
     drop_remainder: bool = False,
     at_random: bool = False,
 ) -> Any:
-    """Return batches of rows of similar length whose rows times longest length never exceed `max_steps`.
+    """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
-    Each window is sorted by length, and cut greedily from the shortest row on: a batch takes all that fits.
-    The last batch of a window takes what there is, so windows should hold dozens of batches. Only the newest
-    rows that make no multiple of `batch_size_multiple` are left over for the next window, so no record waits
-    for longer than that.
+    Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
+    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, those beyond the
+    last multiple of `batch_size_multiple`, wait for the next window, and no longer than that.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -88,20 +87,20 @@ def budget_batches(
     [b'dddd'] [4]
 
     Args:
-        turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
-            `max_steps // batch_size_multiple`: leave such records out before, or split them.
-        max_steps: most padded steps of a batch. A record of length 0 counts as one step.
-        pad_to_multiple_of: for a caller who pads to multiples: each length counts as the next multiple of this.
-        batch_size_multiple: the rows of each batch are a multiple of it; of the last batch of all they may be
+        turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
+            longer than `max_steps // batch_size_multiple` first.
+        max_steps: maximum number of padded steps in a batch. A record of length 0 counts as one step.
+        pad_to_multiple_of: number to a multiple of which the caller pads; each length counts as the next multiple.
+        batch_size_multiple: number of which the rows of each batch are a multiple; the last batch of all may have
             fewer.
-        max_batch_size: most rows of a batch.
-        drop_remainder: leave out the last batch of all where it is smaller than `batch_size_multiple`.
-        at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
-            do not come in runs; else they leave shortest first.
+        max_batch_size: maximum number of rows in a batch.
+        drop_remainder: whether to drop the last batch of all if it is smaller than `batch_size_multiple`.
+        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+            lengths do not come in runs; False for shortest first.
 
     Returns:
-        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. It can be saved with
-        `tf.train.Checkpoint(iterator=...)` before any batch. A length that is too long raises
+        A `tf.data.Dataset` of `PlannedBatch`, ascending by length inside a batch. Its iterator can be saved with
+        `tf.train.Checkpoint(iterator=...)` before any batch. A length above the limit raises
         `tf.errors.InvalidArgumentError` while iterating.
     """
     import tensorflow as tf
@@ -113,7 +112,7 @@ def budget_batches(
         return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
 
     def plan(lengths: Any, turn: Turn) -> Any:
-        # No cut is possible of longer ones, and the search for one would not end.
+        # Without this check the search for a cut would not end: a longer record fits no batch.
         message = (
             f"expected lengths of at most {longest} steps (max_steps={max_steps} // batch_size_multiple={multiple}); "
             "leave longer records out, split them or raise it; got"
@@ -122,13 +121,13 @@ def budget_batches(
         n = tf.size(lengths, tf.int64)
         whole = n // multiple * multiple
         planned = whole if drop_remainder else tf.where(turn.last, n, whole)
-        # The newest rows stay behind where they are.
+        # The newest rows keep their order and wait for the next window.
         oldest = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
         rows = tf.concat([oldest, tf.range(planned, n)], 0)
 
-        # In units of `multiple` rows, each as long as its last row. Unit `i` can end a batch of `most[i]`
-        # units, hence one that starts at unit `i + 1 - most[i]` or later. As `most` never increases, that
-        # start does: so the longest batch from any start is found by a search.
+        # All counts here are units of `multiple` rows, each as long as its last row. A batch that ends with unit `i`
+        # has at most `most[i]` units, so it starts at unit `i + 1 - most[i]` or later. `most` never increases, so these
+        # starts are ascending, and a binary search finds the longest batch from each start.
         ends = tf.minimum(tf.range(multiple, planned + multiple, multiple, tf.int64), planned)
         most = max_steps // (counted(tf.gather(lengths, tf.gather(rows, ends - 1))) * multiple)
         if max_batch_size is not None:
@@ -150,8 +149,7 @@ def budget_batches(
 def _chain(following: Any) -> Any:
     """Return 0, following[0], following[following[0]] and so on, up to the last index.
 
-    Each round doubles the chain and the length of the jumps, so there are as many rounds as the chain's size
-    has bits.
+    Each round doubles the chain and the length of the jumps, so n elements take about log2(n) rounds.
     """
     import tensorflow as tf
 
@@ -184,26 +182,26 @@ class TokenBudget(BatchesByLength):
     [[6, 7, 8]]
     [[1, 2, 3, 4]]
 
-    Memory and time of a step stay about the same, whatever the lengths. Windows of 2,048 records are sorted by length
-    and cut; where the records are shuffled the batches of a window come in random order, else shortest first. How many
-    batches an epoch has depends on the order of the records, so there is no cardinality.
+    Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records are sorted by length
+    and cut into batches. These come in random order if the records are shuffled, else shortest first. The number of
+    batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        max_steps: the most steps of a batch: its records times the steps to which they are padded.
-        max_batch_size: the most records of a batch.
-        batch_size_multiple: what the number of records in a batch is a multiple of, but for the last.
-        too_long: what happens to records of more steps than there is room for: an `"error"`, raised before anything is
-            read; they are left out (`"drop"`); or their last steps are (`"cut_end"`). A warning counts such records.
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller than `batch_size_multiple`.
-        length_field: see `Bucket`. Of several the records times the steps to which each is padded are at most
-            `max_steps`, as fairseq counts `max_tokens` of source and target.
-        length_of: see `Bucket`. For `"sum"` the records times their largest sum are at most `max_steps`: the steps of a
-            row that holds one after the other. Padded apart they take more where one record has the longest of one,
-            and another that of the other.
+        max_steps: maximum number of steps in a batch: its records times its padded steps.
+        max_batch_size: maximum number of records in a batch; None for no limit.
+        batch_size_multiple: number of which the records of a batch are a multiple, except in the last batch.
+        too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
+            `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller than `batch_size_multiple`.
+        length_field: see `Bucket`. With several lists, records times padded steps are at most `max_steps` for each of
+            them, as fairseq counts `max_tokens` of source and target.
+        length_of: see `Bucket`. With `"sum"`, records times the largest sum are at most `max_steps`, which is right for
+            rows that concatenate the lists. Lists that are padded separately may take more: the longest of each may be
+            in different records.
         warm_up: see `Bucket`.
-        padding_values: as for `Pad`, like all that follows.
+        padding_values: see `Pad`.
         padding_side: see `Pad`.
-        pad_to_multiple_of: see `Pad`; `max_steps` counts what it adds.
+        pad_to_multiple_of: see `Pad`; `max_steps` includes the steps that it adds.
         empty: see `Pad`.
         length_name: see `Pad`.
         mask_name: see `Pad`.
@@ -240,12 +238,12 @@ class TokenBudget(BatchesByLength):
 
     @property
     def _longest(self) -> int:
-        """The most steps of a record that fits."""
+        """Length of the longest record that fits into a batch."""
         rows = self.max_steps // self.batch_size_multiple
         return rows // self.pad_to_multiple_of * self.pad_to_multiple_of
 
     def resolve(self, feed: Feed, group: RecordLength) -> tuple[TokenBudgetPlan, Feed, LengthCounts | None]:
-        """Plan the records of a feed; return the plan, the feed of those that fit, and their lengths.
+        """Plan the batches of a feed; return the plan, the feed of the records that fit, and their lengths.
 
         Raises:
             OptionError: records do not fit `max_steps`.

@@ -1,4 +1,4 @@
-"""`Unroll`: long sequences in segments, for truncated backpropagation through time."""
+"""`Unroll`: segments of long sequences, for truncated backpropagation through time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 
 @attrs.frozen
 class Unroll(Strategy):
-    """Batches of segments of `length` steps, whose rows go on from batch to batch.
+    """Batches of segments of `length` steps; each row continues its record from batch to batch.
 
-    Each of the `batch_size` rows (slots) holds one record at a time, a segment to a batch; when a record is finished,
-    the slot takes the next one of the stream in the next batch, the lowest slot first. A recurrent model keeps the
-    state of each row from batch to batch and starts anew where `reset` says so. This is what TensorFlow 1 had in
+    Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, the
+    slot takes the next record of the stream in the next batch, lowest slot first. A recurrent model keeps the state of
+    each row between batches and resets it where `reset` is true. TensorFlow 1 had this as
     `batch_sequences_with_states`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -43,37 +43,36 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Batches carry, beside the fields: `reset`, bool `(B,)`, true for the first segment of a record; `segment_index` and
-    `segment_count`; `sequence_length`, the true steps of the segment; and `total_length`, those of its record: int64
-    `(B,)`. Feature lists are `(B, length, ...)`, padded after the end of a record with zeros (empty text); context
-    fields are repeated for each segment. A slot without a record has `sequence_length` 0, `reset` False and zeros
-    (empty text) everywhere. Records without steps take no slot: they are left out.
+    Beside the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
+    `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
+    record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
+    are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
+    everywhere. Records without steps are left out.
 
-    With `split_records=True` all slots read one record, each its own part: slot n of B goes on from step `n * T // B`
-    of a record of T steps. So one long text gives full batches. All slots begin the next record together; what a slot
-    holds after the end of its part is padding. `segment_index` counts the segments of the record, those of the first
-    part first, and `segment_count` all of them. The number of batches is known then.
+    With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
+    of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
+    ended is padded. `segment_index` counts the segments of the record, from the first part on, and `segment_count` is
+    the number of all of them. The number of batches is known then.
 
-    Records are planned and parsed up to 1,024 (or 16 MiB) at a time, and one that goes on past the end of such a window
-    is parsed again in the next. A checkpoint holds one window of records at most, and those in the slots, as they are
-    stored. How many batches an epoch has depends on the order of the records, so there is no cardinality otherwise: for
-    `model.fit`, read with `epochs=None`, and take `steps_per_epoch` from `seqrecorder.plan`.
-    `seqrecorder.keras.Unrolled` is the layer that goes with it, `seqrecorder.next_step` the target of a language model.
+    Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
+    again there. A checkpoint holds at most one window of serialized records and those in the slots. Without
+    `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
+    `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
+    `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
 
     Attributes:
-        batch_size: slots.
-        length: steps of a row, which is a segment.
-        tail: at the end of an epoch, when no record is left for a free slot: `"drain"` goes on until all records are
-            finished, with free slots empty; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether the records of a window (1,024 of them, or 16 MiB) take slots by their number of segments, the
-            longest first, instead of in the order of the stream: those that are dealt together are finished together,
-            and at the end no slot waits for a long record that came last. Few segments are empty then.
-        split_records: whether a record is read in parallel, in a part for each slot, instead of a record in each slot.
-            `tail="drop"` leaves out the batches at the end of a record in which the part of a slot is finished, and
-            records of fewer steps than slots.
-        length_name: name under which batches carry the true steps of each segment.
-        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
-        seed_name: name under which batches carry the seed of the record of each slot, int32 `(B, 2)`; see `Pad`.
+        batch_size: number of slots, which are the rows of a batch.
+        length: steps of a segment, which is a row.
+        tail: end of an epoch, when no record is left for a free slot. `"drain"` continues until all records have ended,
+            with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
+        bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
+            instead of in stream order. Records that start together then end together, and no long record is left alone
+            at the end, so few segments are empty.
+        split_records: whether all slots read parts of one record, instead of a record each. `tail="drop"` then leaves
+            out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
+        length_name: name of the real steps of each segment.
+        mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
+        seed_name: name of the seeds of the records of the slots, int32 `(B, 2)`; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -89,13 +88,13 @@ class Unroll(Strategy):
             )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of segments; their number depends on the order of the records.
+        """Read batches of segments.
 
-        A target of context weighs 0 in a slot without a record.
+        A context target has weight 0 in an empty slot.
 
         Raises:
             OptionError: a field cannot be cut.
@@ -113,7 +112,7 @@ class Unroll(Strategy):
         return Batches(feed.stream(segments, group=group), count)
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
         def shape(_: Any, lengths: Any, rows: Any, indices: Any) -> Any:
@@ -134,12 +133,12 @@ class Unroll(Strategy):
         return group, feed
 
     def _plans(self, feed: Feed, windows: Any) -> Any:
-        """Return plans (see `cut_batches`): which segment of which record each slot holds in each batch."""
+        """Plan the segment of each slot in each batch (see `cut_batches`)."""
         import tensorflow as tf
 
         if self.split_records:
             return mapped(windows, self._in_parallel)
-        # A window of no more records than slots would parse most of them twice.
+        # With no more records than slots in a window, most of them would be parsed twice.
         windows = rebatched(windows, max(feed.origin.window(WINDOW), 2 * self.batch_size))
         if self.bucket:
             windows = mapped(windows, self._longest_first)
@@ -155,13 +154,13 @@ class Unroll(Strategy):
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _batches(self, lengths: Any) -> Any:
-        """Return how many batches the parts of records take, arrays or tensors."""
+        """Count the batches that each record takes with `split_records`; lengths are an array or a tensor."""
         return segment_counts(
             (lengths + (0 if self.tail == "drop" else self.batch_size - 1)) // self.batch_size, self.length
         )
 
     def _in_parallel(self, serialized: Any, lengths: Any) -> tuple[Any, ...]:
-        """Return the plan of a window whose records are read one after the other, each by all slots."""
+        """Plan a window with `split_records`: one record after another, each read by all slots."""
         import tensorflow as tf
 
         batches = self._batches(lengths)
@@ -174,11 +173,11 @@ class Unroll(Strategy):
         return serialized, lengths, rows, tf.where(real, tf.reshape(indices, [-1]), 0)
 
     def _stretches(self, total: Any, indices: Any) -> tuple[Any, Any, Any, Any]:
-        """Return first steps and ends of segments (of their parts, if later), which begin anew, and their number.
+        """Locate segments; return the first step, the end of the record or part, `reset` and `segment_count`.
 
         Args:
-            total: int64: steps of the records.
-            indices: int64, of the shape of `total` or broadcast to it: which of the record's segments.
+            total: int64, steps of the records.
+            indices: int64, index of each segment in its record; its shape broadcasts with that of `total`.
         """
         import tensorflow as tf
 
@@ -196,7 +195,7 @@ class Unroll(Strategy):
         total = tf.gather(records.lengths, rows)
         first, stop, reset, count = self._stretches(total, indices)
         steps = first[:, tf.newaxis] + tf.range(self.length, dtype=tf.int64)
-        # After the end of a part comes padding, which stands after the end of the record.
+        # Steps after the end of a part point past the end of the record, which gives padding.
         values = records.fields(rows, tf.where(steps < stop[:, tf.newaxis], steps, total[:, tf.newaxis]))
         values[length_name(group)] = tf.clip_by_value(stop - first, 0, self.length)
         carried = reset, indices, count, total
@@ -204,17 +203,17 @@ class Unroll(Strategy):
 
 
 def segment_counts(lengths: Any, length: int) -> Any:
-    """Return how many segments records of these lengths have."""
+    """Count the segments of records of these lengths."""
     return (lengths + length - 1) // length
 
 
 def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
-    """Deal a window of records to slots; return the slots, and the plan of the batches until then.
+    """Assign the records of a window to slots; return the slots afterwards, and the plan of the batches so far.
 
     Args:
-        slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: the record in each slot, of length 0
-            for none, and the segment that is next.
-        window: `(serialized: string [w], lengths: int64 [w], last: bool)`; at the last, all slots are finished.
+        slots: `(serialized: string [B], lengths: int64 [B], indices: int64 [B])`: record of each slot (length 0 for an
+            empty slot), and the index of its next segment.
+        window: `(serialized: string [w], lengths: int64 [w], last: bool)`. With `last`, all records in slots end.
         length: steps of a segment.
     """
     import tensorflow as tf
@@ -224,25 +223,25 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
     serialized = tf.concat([waiting, tf.boolean_mask(serialized, active)], 0)
     lengths = tf.concat([waiting_lengths, tf.boolean_mask(lengths, active)], 0)
     rows, all_indices, row, index = fill_slots(segment_counts(lengths, length), indices, last)
-    # One more, which stands for no record: a slot that holds none has length 0.
+    # Index B + w means no record: an empty slot has length 0.
     later = tf.gather(tf.concat([serialized, [""]], 0), row), tf.gather(tf.concat([lengths, [0]], 0), row), index
     return later, (*only_needed(serialized, lengths, rows), all_indices)
 
 
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
-    """Deal records to slots, until a slot is free and no record is left for it; at the last, until all are finished.
+    """Assign records to slots until none is left for a free slot; with `last`, until all records have ended.
 
-    Between two batches in which a slot takes a record nothing changes but the segments' indices. So the loop goes from
-    one such batch to the next, and what lies between is filled in afterwards.
+    The loop visits only batches in which a slot takes a record. Between two of them only the segment indices change,
+    and these are filled in afterwards.
 
     Args:
-        counts: int64, `(B + w,)`: segments of the records that the B slots hold (0 for none), then of those to come.
-        indices: int64, `(B,)`: the segment that is next in each slot.
-        last: bool scalar: whether the stream has ended.
+        counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next ones.
+        indices: int64, `(B,)`: index of the next segment of each slot.
+        last: bool scalar, whether the stream has ended.
 
     Returns:
-        `(rows: int64 [n * B], indices: int64 [n * B], row: int64 [B], index: int64 [B])`: what the slots hold in each
-        of n batches, and what they hold then. A row is a position in `counts`; `B + w` stands for no record.
+        `(rows: int64 [n * B], indices: int64 [n * B], row: int64 [B], index: int64 [B])`: record and segment of each
+        slot in each of n batches, and those of the next batch. A record is an index in `counts`; `B + w` means none.
     """
     import tensorflow as tf
 
@@ -272,6 +271,6 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
     offsets = tf.ragged.range(batches).flat_values
     rows = tf.repeat(events[:, :batch_size], batches, axis=0)
     all_indices = tf.repeat(events[:, batch_size:-1], batches, axis=0)
-    # An empty slot stays at index 0.
+    # The index of an empty slot stays 0.
     all_indices += tf.where(rows < size, offsets[:, tf.newaxis], 0)
     return tf.reshape(rows, [-1]), tf.reshape(all_indices, [-1]), row, index

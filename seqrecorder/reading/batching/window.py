@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_FAR = 1 << 40  # beyond the last step of every record
-_RECORDS = 256  # fewer than other strategies hold, since each of them may give thousands of windows
+_FAR = 1 << 40  # a step beyond the end of every record
+_RECORDS = 256  # records per plan; fewer than in other strategies, since each may give thousands of windows
 
 
 def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> NDArray[np.bool_]:
-    """Mark the records whose next step is before `since`, even if it is as far away as any other two are."""
+    """Mark the records whose next step is before `since`, even at the widest distance of their steps."""
     record, gaps = np.repeat(np.arange(steps.size), steps), np.diff(times)
     inside = record[1:] == record[:-1]
     widest, ended = np.zeros(steps.size, gaps.dtype), steps > 1
@@ -48,11 +48,11 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 
 @attrs.frozen
 class Window(Strategy):
-    """Batches of windows of `length` steps, over all feature lists at once and never across records.
+    """Batches of sliding windows of `length` steps, over all feature lists at once, never across records.
 
-    A window begins every `shift` steps and holds every `stride`-th step from there on, as by `tf.data.Dataset.window`,
-    which calls the length `size`. The windows of a record follow each other; where records are shuffled, the windows
-    of up to 256 records (or 16 MiB of them) are permuted too.
+    A window starts every `shift` steps and takes every `stride`-th step, as in `tf.data.Dataset.window`, where `length`
+    is called `size`. The windows of a record are consecutive; if records are shuffled, the windows of up to 256 records
+    (or 16 MiB) are permuted together.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.window import Window
@@ -69,51 +69,51 @@ class Window(Strategy):
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
-    Batches carry, beside the fields, `sequence_length`, the true steps of each window, and `window_index`, its number
-    in its record: int64 `(B,)`. With a `horizon`, which continues the window by as many steps, `<field>_horizon` holds
-    them for each feature list, `(B, horizon, ...)`, and `horizon_length` how many of them are true.
+    Beside the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
+    its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` holds the steps after the window for each feature
+    list, `(B, horizon, ...)`, and `horizon_length` the number of real ones.
 
-    Windows at fixed distances see fixed phases only: with `shift=7`, of daily data, each begins on the same day of the
-    week. With `jitter` they see all, others in every epoch. The `seed` of `read` decides what is drawn, whether records
-    are shuffled or not.
+    Windows at fixed distances see fixed phases only: with `shift=7` and daily data, each starts on the same day of the
+    week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of `read`, whether records are
+    shuffled or not.
 
-    Records that wait together are parsed once; each batch is a gather from them. Beside those records, a checkpoint
-    holds 24 bytes for each of their windows.
+    The records of a plan are parsed once, and each batch is a gather from them. A checkpoint holds the serialized
+    records of the current plan, and 24 bytes for each of their windows.
 
     Attributes:
-        length: steps of a row, which is a window.
-        shift: distance of the windows; None is `length`, so that they do not overlap.
-        stride: distance of the steps inside of a window; the distance of windows is `shift`.
-        batch_size: windows to a batch; Keras' own default.
-        horizon: steps after each window that come with it, to forecast.
-        gap: steps that are left out between the last of a window and the first of its horizon, for forecasts that are
-            needed so long before; `stride` apart, as all of them are.
-        jitter: how many steps a window may start earlier or later than it would. Every distance is equally likely, as
-            far as the record reaches: no window begins before it, or loses a step by it.
-        max_windows: how many windows of a record come in an epoch, drawn at random where it has more, so that long
-            records do not outweigh short ones; None is all.
-        tail: where a record ends: `"keep"` gives every window that has a step, as `tf.data.Dataset.window` does;
-            `"pad"` stops after the first window that reaches the last step; `"drop"` leaves out windows that are not
-            full, or whose horizon is not. Whichever it is, with a horizon there is no window without a step of that,
-            unless `future`.
-        future: whether windows come, too, whose horizon has not happened yet, in whole or in part: those to forecast
-            from. `horizon_length` tells how much of it is there; a window that reaches the last step needs `shift=1`,
-            or steps that `shift` divides.
-        pad: `"start"` makes all windows full, as `tail="drop"` does, and gives one window of a record that is too short
-            for that, which ends with the record and its horizon, and is padded at the front.
-        time: name of the feature list of the times of steps, for `since` and `until`. The times of all records are read
-            once before the first batch.
-        since: only windows whose horizon begins at this time or later, though they look back over it. The first window
-            of a record is the one whose horizon begins with the first such step that has enough steps before it, and
-            `shift` counts from there. Without a horizon, the first step counts that the window before does not hold; a
-            window without such a step does not come.
-        until: only windows whose horizon begins before this time. A horizon that has not begun (`future`) is in the
-            span, if no step of the record is at or after `until`. A record has ended, and gives no window, if its next
-            step would be before `since`, even at the widest distance of its steps.
-        drop_remainder: whether the last batch of an epoch is dropped where it is smaller.
-        length_name: name under which batches carry the true steps of each window.
-        mask_name: name under which batches carry a mask, bool `(B, length)`, true for real steps; None for no mask.
-        seed_name: name under which batches carry the seed of the record of each window, int32 `(B, 2)`; see `Pad`.
+        length: steps of a window, which is a row.
+        shift: distance between the starts of windows; None for `length`, which gives no overlap.
+        stride: distance between the steps of a window.
+        batch_size: windows per batch; the default is that of Keras.
+        horizon: number of steps after each window to return with it, as the target of a forecast.
+        gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
+            `stride` apart like all steps.
+        jitter: maximum number of steps by which a window may start earlier or later. Each start is equally likely, but
+            no window starts before its record or loses a step at the end.
+        max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
+            outweigh short ones; None for all windows.
+        tail: windows at the end of a record. `"keep"` returns every window with at least one step, as
+            `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
+            leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
+            always left out, unless `future`.
+        future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
+            `horizon_length` counts its known steps. The window that ends with the last step exists if `shift` divides
+            the steps before it, so always with `shift=1`.
+        pad: `"end"`, or `"start"`: all windows are full, as with `tail="drop"`, but a record that is too short gives
+            one window that ends with the record and its horizon and is padded at the front.
+        time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
+            read once before the first batch.
+        since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` counts from the
+            first window of a record, whose horizon starts at the first such step with enough steps before it. Without a
+            horizon, the first step that the previous window lacks must be at this time or later; a window without such
+            a step is left out.
+        until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) counts as
+            before it if no step of the record is at or after `until`. A record whose next step would be before `since`,
+            even at the widest distance of its steps, has ended and gives no window.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller.
+        length_name: name of the real steps of each window.
+        mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
+        seed_name: name of the seeds of the records of the windows, int32 `(B, 2)`; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -145,11 +145,11 @@ class Window(Strategy):
 
     @property
     def distance(self) -> int:
-        """Steps from the start of a window to that of the next."""
+        """Steps between the starts of consecutive windows."""
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe what batches carry beside fields and lengths."""
+        """Describe the tensors that batches hold beside fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
@@ -162,44 +162,44 @@ class Window(Strategy):
 
     @property
     def _known(self) -> int:
-        """Steps after a window that are to be there, for it to be full."""
+        """Steps after a window that must exist for it to be full."""
         return 0 if self.future else self.gap + self.horizon
 
     def room(self, lengths: Any) -> Any:
-        """Return the last step of a record at which a window can start that is full, as is its horizon."""
+        """Return the last step at which a window with full horizon can start; negative if there is none."""
         return lengths - ((self.length + self._known - 1) * self.stride + 1)
 
     @property
     def _offset(self) -> int:
-        """Steps from the start of a window to its horizon, or to the first step that the window before lacks."""
+        """Steps from the start of a window to its horizon, or to the first step that the previous window lacks."""
         if self.horizon:
             return (self.length + self.gap) * self.stride
         return -(-max((self.length - 1) * self.stride + 1 - self.distance, 0) // self.stride) * self.stride
 
     def _first(self, lengths: Any, spans: Any, xp: Any) -> Any:
-        """Return the first step of the first window of records (arguments as for `counts`)."""
-        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # where one step is real
+        """Return the start of the first window of each record (arguments as for `counts`)."""
+        least = (1 - self.length) * self.stride if self.pad == "start" else 0  # with one real step
         if self.since is not None:
             return xp.maximum(spans[:, 0] - self._offset, least)
         return xp.maximum(xp.minimum(self.room(lengths), 0), least)
 
     def _stop(self, lengths: Any, spans: Any, xp: Any) -> Any:
-        """Return the step before which windows of records start, by `until` (arguments as for `counts`)."""
+        """Return the step before which the windows of each record must start (arguments as for `counts`)."""
         endless = xp.where(spans[:, 1] < lengths, spans[:, 1], _FAR) if self.future else spans[:, 1]
         return endless - self._offset
 
     def counts(self, lengths: Any, xp: Any, spans: Any = None) -> Any:
-        """Return how many windows records of these lengths have, before some are drawn.
+        """Count the windows of each record, before `max_windows` applies.
 
         Args:
             lengths: int64 `(n,)`, an array or a tensor.
-            xp: numpy or TensorFlow, whichever the lengths are of.
-            spans: int64 `(n, 2)`, with `time`: how many steps are before `since` and before `until`.
+            xp: module of `lengths`, numpy or TensorFlow.
+            spans: int64 `(n, 2)`, number of steps before `since` and before `until`; None without `time`.
         """
         shift, first = self.distance, self._first(lengths, spans, xp)
         left = lengths - first
         starts = -(-left // shift)
-        if self.horizon and not self.future:  # a window has something to forecast
+        if self.horizon and not self.future:  # each window needs a step to forecast
             starts = xp.maximum(-(-(left - self._offset) // shift), 0)
         room = self.room(left)
         if self.tail == "drop" or self.pad == "start":
@@ -211,7 +211,7 @@ class Window(Strategy):
         return xp.minimum(starts, xp.maximum(-(-(self._stop(lengths, spans, xp) - first) // shift), 0))
 
     def read(self, feed: Feed) -> Batches:
-        """Return batches of windows.
+        """Read batches of windows.
 
         Raises:
             OptionError: a field cannot be cut.
@@ -242,14 +242,14 @@ class Window(Strategy):
         return Batches(streamed, batch_count(drawn, self.batch_size, drop_remainder=self.drop_remainder))
 
     def _prepare(self, feed: Feed) -> tuple[str, Feed]:
-        """Return the group of the steps, and the feed with the spans of its records."""
+        """Return the alignment group to cut, and the feed with the spans of its records."""
         group = groups_of_steps(self, feed.parser.schema)[0]
         if self.time is None:
             return group, feed
         return group, attrs.evolve(feed, options=attrs.evolve(feed.options, spans=self._spans(feed, group)))
 
     def _spans(self, feed: Feed, group: str) -> NDArray[np.int64]:
-        """Read how many steps of each record are before `since` and before `until`: int64 `(n, 2)`, file by file."""
+        """Count the steps of each record before `since` and before `until`, int64 `(n, 2)`, in file order."""
         origin = feed.origin
         field = time_field(origin.schema, self.time, "time")
         if not field.is_list or field.group != group:
@@ -285,7 +285,7 @@ class Window(Strategy):
         return np.concatenate(parts)
 
     def _counts(self, feed: Feed, group: str) -> NDArray[np.int64] | None:
-        """Return the windows of each record where files tell the lengths, and log how many records give none."""
+        """Count the windows of each record if the lengths are stored, and log how many records have none."""
         lengths = feed.lengths(group, parse=False)
         if lengths is None:
             return None
@@ -294,14 +294,14 @@ class Window(Strategy):
         return counts
 
     def shapes(self, feed: Feed) -> Any:
-        """Return a `tf.data.Dataset` of the shapes of batches (see `Strategy`)."""
+        """Compute the shapes of batches (see `Strategy`)."""
         import tensorflow as tf
 
         def shape(_: Any, lengths: Any, rows: Any, places: Any) -> Any:
             number = tf.range(tf.size(rows, tf.int64)) // self.batch_size
             inside = self._inside(places)
             real = tf.math.count_nonzero(inside < tf.gather(lengths, rows)[:, tf.newaxis], 1)
-            # One row, its steps and its real steps, summed up by batch.
+            # Each row counts one row, its steps and its real steps; sum them per batch.
             lines = tf.stack([tf.ones_like(real), tf.fill(tf.shape(real), tf.constant(self.length, tf.int64)), real], 1)
             return tf.math.segment_sum(lines, number)
 
@@ -321,14 +321,14 @@ class Window(Strategy):
         )
 
     def _locate(self, lengths: Any, spans: Any, number: Any, index: Any) -> tuple[Any, Any]:
-        """Return the record of each window, int64 `(m,)`, and its number in it and first step, int64 `(m, 2)`."""
+        """Return the record of each window, int64 `(m,)`, and its index in the record and start, int64 `(m, 2)`."""
         import tensorflow as tf
 
         many = self.counts(lengths, tf, spans)
         rows = tf.repeat(tf.range(tf.size(many, tf.int64)), many)
         indices = rows_of(tf.zeros_like(many), many)
         if self.max_windows is not None:
-            # Those of a record that come first in a random order of all.
+            # Keep the first `max_windows` of each record in a random order of all windows.
             figures = draw_below(tf.fill(tf.shape(rows), tf.constant(1 << 40, tf.int64)), number, index)
             order = tf.argsort(figures)
             order = tf.gather(order, tf.argsort(tf.gather(rows, order), stable=True))
@@ -345,7 +345,7 @@ class Window(Strategy):
         return rows, tf.stack([indices, starts], 1)
 
     def _inside(self, places: Any) -> Any:
-        """Return the steps of windows, int64 `(m, length)`; those before the record are beyond every record's end."""
+        """Return the steps of windows, int64 `(m, length)`; steps before the record become `_FAR`, which is padding."""
         import tensorflow as tf
 
         inside = places[:, 1:] + tf.range(self.length, dtype=tf.int64) * self.stride
@@ -370,17 +370,17 @@ class Window(Strategy):
 def plan_windows(
     windows: Any, locate: Any, batch_size: int, *, seed: Any, drop_remainder: bool, alone: bool = False
 ) -> Any:
-    """Return plans (see `cut_batches`) of whole batches; the rest waits for the records that come next.
+    """Plan whole batches (see `cut_batches`); the rest of the slices waits for the next window of records.
 
     Args:
-        windows: a finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans behind the
+        windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans after the
             lengths, int64 `[w, 3]`.
-        locate: from the lengths of a window of records, their spans, and how many windows came before, to the record of
-            each stretch, int64 `(m,)`, and two numbers that say which it is, int64 `(m, 2)`.
-        batch_size: rows of a batch.
-        seed: int64 scalar: stretches of records that wait together leave in an order drawn from it. None: in turn.
-        drop_remainder: leave out the last batch where it is smaller.
-        alone: whether each record is a plan, and its last batch is not whole; then no record is copied.
+        locate: function from the lengths of a window, its spans and its index to the record of each slice, int64
+            `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
+        batch_size: rows per batch.
+        seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
+        drop_remainder: whether to drop the last batch if it is smaller.
+        alone: whether each window is a plan of its own, whose last batch may be smaller; no record is copied then.
     """
     import tensorflow as tf
 
