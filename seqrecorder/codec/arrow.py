@@ -326,7 +326,7 @@ def _first_null(array: Any) -> int:
 
 BATCH_ROWS = 1 << 16  # maximum rows of a batch
 _BATCH_BYTES = 16 << 20  # maximum bytes of a batch, unless a single row is larger
-_HUB_ROWS = 8192
+_HUB_ROWS = 8192  # rows per batch of a dataset of Hugging Face
 _IN_MEMORY = ("pandas", "polars", "pyarrow")  # libraries whose tables, if they have a length, are in memory
 
 

@@ -122,7 +122,7 @@ PIECE_RECORDS = 16384  # maximum in a piece
 PIECE_BYTES = 6 << 20  # maximum in a piece, unless a single record is larger
 _MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece of this many records and bytes is large enough
 
-_SCALAR = 8
+_SCALAR = 8  # bytes to count for a single number
 _NUMBERS = {int, float, bool, type(None)}
 _SAMPLE = 16  # arrays of texts measured in a block
 _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")

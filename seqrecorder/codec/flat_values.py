@@ -50,7 +50,7 @@ def require_all(ok: Any, rows: Any, field: Field, message: str, *details: Any, c
         ok: flag of each item, bool `(n,)`.
         rows: record number of each item, or of each run of items in `counts`.
         field: field of the values.
-        message: begin of the message, with the expected value.
+        message: beginning of the message, with the expected value.
         details: end of the message: words, and arrays with one value per item.
         counts: number of items in each run; None if there are no runs.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-_BLOCK = 128
+_BLOCK = 128  # bytes: maximum width of a block; longer rows are copied in several
 _LARGE_ROW = 4096  # mean bytes; larger rows are joined as bytes objects, which saves a copy
 
 
@@ -377,7 +377,7 @@ LARGEST_IN_A_BYTE = 0x7F
 _WORD = 8  # bytes of a word
 _ROW = 16  # bytes: a head has at most 6, a varint at most 10
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
-_KNOWN = 1 << 15
+_KNOWN = 1 << 15  # smaller numbers are looked up in a table of varints
 
 
 @attrs.frozen

@@ -2,11 +2,11 @@
 
 The first half has no Python loops over records, steps or values. Offsets of many messages are arrays, and one vector
 operation reads the same byte of all. For consecutive messages, such as steps, offsets are guessed from the bytes that
-begin each message. A guess is accepted if it leads from the first byte to the last: no other reading exists then.
+begin each message. A guess is accepted if it leads from the first byte to the last.
 
 The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
 numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
-in every form that TensorFlow's parser accepts; `usual_form` rewrites such messages. Schemas are in `seqrecorder.schema`.
+in every form that TensorFlow's parser accepts; `usual_form` rewrites such messages.
 """
 
 # ruff: noqa: PLR1730 - calls of `min` would take a tenth of the time of reading a single message
@@ -318,12 +318,12 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
 
 FeatureSpans = dict[bytes, tuple[int, int]]
 
-_MOST_KNOWN = 1 << 16
+_MOST_KNOWN = 1 << 16  # distinct steps to remember, which bounds the memory
 _MOST_BYTES = 10  # maximum bytes of a varint
 _LENGTH_MASK, _INT64_MASK = (1 << 32) - 1, (1 << 64) - 1
 _SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of unpacked numbers
 _FLOAT_BYTES = 4
-_SHORT_OF_BYTES = "fewer bytes than there should be"
+_SHORT_OF_BYTES = "the message is truncated"
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _EMPTY_FEATURE = 2  # bytes of a feature whose list has no values
 _LEAST_ENTRY = 4  # bytes of an entry with empty name and value
@@ -363,14 +363,14 @@ def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None
         if stop > end:
             stop = end
         if data[offset] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
-            raise WireError("the bytes are no map of names to features")
+            raise WireError("the bytes are not a map of names to features")
         size = data[start + 1]
         name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
         if after >= stop or data[after] != _TWO:
             raise WireError("a name without a feature")
         first, offset = _span(data, after + 1, stop)
         if offset != stop:
-            raise WireError("a name or a feature that comes twice")
+            raise WireError("a map entry with a second name or feature")
         out[bytes(data[name:after])] = first, stop
 
 
@@ -383,7 +383,7 @@ def _skip(data: bytes, offset: int, end: int) -> int:
     if kind == _DELIMITED:
         return min(_span(data, offset, end)[1], end)
     if kind not in (_FIXED64, _FIXED32):
-        raise WireError("a field of a kind that no message has")
+        raise WireError("a field with an unknown wire type")
     offset += 8 if kind == _FIXED64 else 4
     if offset > end:
         raise WireError(_SHORT_OF_BYTES)
@@ -401,7 +401,7 @@ def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
         if octet < _LONG:
             return value & _INT64_MASK, offset
         shift += 7
-    raise WireError("a number that does not end")
+    raise WireError("a truncated or too long number")
 
 
 def _span(data: bytes, offset: int, end: int) -> tuple[int, int]:
@@ -430,7 +430,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
     if offset == end:
         return ([] if kind == "bytes" else b""), offset
     if data[offset] != FEATURE_TAG[kind]:
-        raise WireError(f"a feature of another kind than {kind}, or no feature")
+        raise WireError(f"expected a feature of kind {kind}")
     offset, stop = _span(data, offset + 1, end)
     if kind == "bytes":
         return _read_items(data, offset, min(stop, end)), min(stop, end)
@@ -444,7 +444,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
     if offset > stop:
         offset = stop
     if (offset - first) % _FLOAT_BYTES if kind == "float" else data[offset - 1] >= _LONG and offset > first:
-        raise WireError("a number that does not end")
+        raise WireError("a truncated or too long number")
     return data[first:offset], offset
 
 
@@ -452,7 +452,7 @@ def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
     items = []
     while offset < stop:
         if data[offset] != _ONE:
-            raise WireError("a list of bytes with something else in it")
+            raise WireError("an unknown field in a list of bytes")
         first, offset = _span(data, offset + 1, stop)
         if offset > stop:
             raise WireError(_SHORT_OF_BYTES)
@@ -465,10 +465,10 @@ def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
     numbers: list[bytes] = []
     while not numbers or offset < stop:
         if offset >= stop or data[offset] != _SINGLE[kind]:
-            raise WireError(f"a list of {kind} with something else in it")
+            raise WireError(f"an unknown field in a list of {kind}")
         after = offset + 1 + _FLOAT_BYTES if kind == "float" else _varint(data, offset + 1, stop)[1]
         if after > stop:
-            raise WireError("a number that does not end")
+            raise WireError("a truncated or too long number")
         numbers.append(data[offset + 1 : after])
         offset = after
     return b"".join(numbers)
@@ -482,13 +482,13 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
     out = []
     while offset < end:
         if data[offset] != _ONE:
-            raise WireError("a feature list with something else in it")
+            raise WireError("an unknown field in a feature list")
         start, stop = _span(data, offset + 1, end)
         size, stop, last = stop - start, min(stop, end), 0
         if size == _EMPTY_FEATURE:
             stop, last = _span(data, start + 1, end)
         if size == 1 or stop < last or (size and start == stop):
-            raise WireError("a feature that ends too early")
+            raise WireError("a truncated feature")
         values, offset = read(data, start, stop, kind)
         out.append(values)
     return out
@@ -521,7 +521,7 @@ def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.i
     sizes = ends - starts
     counts = np.diff(np.searchsorted(ends, bounds(lengths), side="right"))
     if sizes.sum() < octets.size or int(sizes.max()) > _MOST_BYTES:
-        raise WireError("a number that does not end")
+        raise WireError("a truncated or too long number")
     groups = (octets & 0x7F).astype(np.uint64)
     groups <<= (7 * (np.arange(octets.size) - np.repeat(starts, sizes))).astype(np.uint64)
     return np.bitwise_or.reduceat(groups, starts).view(np.int64), counts
@@ -540,7 +540,7 @@ def one_int64(octets: bytes) -> int:
         return octets[0]
     value, end = _varint(octets, 0, len(octets))
     if end != len(octets):
-        raise WireError("one number is expected")
+        raise WireError("expected one number")
     return value - (value >> 63 << 64)
 
 
@@ -571,14 +571,14 @@ class Steps:
             values.append(value)
             offset = after
         if offset != stop:
-            raise WireError("a step that does not end")
+            raise WireError("a truncated step")
         return values
 
     def _learn(self, data: bytes, offset: int, stop: int) -> tuple[Any, int]:
         first, after = _span(data, offset + 1, stop)
         payload, end = feature_values(data, first, after, self._kind)
         if data[offset] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(payload) != 1):
-            raise WireError("one value a step is expected")
+            raise WireError("expected one value per step")
         value: Any = one_int64(payload) if self._kind == "int64" else payload[0]
         if self._decode is not None:
             value = self._decode(value)
@@ -679,7 +679,7 @@ def _any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Featu
         return Feature(None, []), offset
     kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[offset]), "")
     if not kind:
-        raise WireError("a feature of no kind")
+        raise WireError("a feature of unknown kind")
     values, offset = feature_values(data, offset, end, kind)
     if kind == "int64":
         values = packed_int64([values])[0]

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 
 _LENGTHS = {
     (False, False): "values of shape (N, ...)",
-    (False, True): "(values, lengths), the values of all records flat",
-    (True, False): "(values, steps), the values of all steps flat, and the steps of each record",
-    (True, True): "(values, lengths, steps): the values flat, how many each step has, and the steps of each record",
+    (False, True): "(values, lengths), with the concatenated values of all records",
+    (True, False): "(values, steps), with the concatenated values of all steps, and the number of steps of each record",
+    (True, True): "(values, lengths, steps), with concatenated values, sizes of steps, and numbers of steps per record",
 }
 
 
@@ -78,7 +78,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
     for name in batch:
         if name not in names:
             raise OptionError(
-                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; give no column but "
+                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; its fields are "
                 f"{', '.join(names)}"
             )
     problems: dict[int, list[FieldProblem]] = {}
@@ -237,7 +237,7 @@ def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
 def _lengths(field: Field, value: Any) -> NDArray[np.int64]:
     lengths = np.asarray(value)
     if np.ma.is_masked(value):
-        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got masked ones")
+        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got a masked array")
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise OptionError(
             f"columns: field {field.name!r}: expected a vector of lengths, got {lengths.dtype} of shape {lengths.shape}"
@@ -497,7 +497,7 @@ class ColumnSource(SkippingSource, abc.ABC):
         """Yield columns of the fields of `in_columns`, with the number of records.
 
         Raises:
-            RecordError: a record does not fit; its position counts from the begin of the source.
+            RecordError: a record does not fit; its position counts from the beginning of the source.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -712,8 +712,8 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
             )
 
 
-_ROWS = 8192
-_BYTES = 4 << 20
+_ROWS = 8192  # maximum rows of a chunk
+_BYTES = 4 << 20  # a chunk ends at this size
 
 
 class Dictionaries(ColumnSource):

@@ -352,7 +352,7 @@ def _read_parts(source: PartsDirectory | UrlParts) -> list[Attempt]:
     for part in sorted(read_attempts(source), key=operator.attrgetter("completed", "manifest.path")):
         attempts.setdefault(part.name, []).append(part)
     if not attempts:
-        raise DatasetNotFoundError(f"{source.path} holds no part that is complete", path=source.path)
+        raise DatasetNotFoundError(f"{source.path} has no completed part; write the parts first", path=source.path)
     parts = []
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
         *others, last = attempts[name]
@@ -405,7 +405,7 @@ def _check_expected(
         )
     if more:
         raise DatasetError(
-            f"{text}, with {more} as well; remove from {source.path} what an earlier job has left, and commit again",
+            f"{text}, with {more} as well; remove from {source.path} the parts of earlier jobs, and commit again",
             path=source.path,
         )
 

@@ -332,8 +332,8 @@ class RecordStream:
                 self.columns.append((split, TableRecords(table_of(source), schema)))
             elif not isinstance(source, Iterable) or isinstance(source, (type, Mapping)):
                 raise OptionError(
-                    "records: expected an iterable of records or dictionaries, a table, or a mapping of names of splits"
-                    f" to such, got {type(source).__name__}"
+                    "records: expected an iterable of records or dictionaries, a table, or a mapping of split names to "
+                    f"these, got {type(source).__name__}"
                 )
             else:
                 rows.append((split, source))
@@ -844,7 +844,7 @@ class Placement:
             OptionError: the files were closed.
         """
         if self._is_abandoned:
-            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
+            raise OptionError("this Writer was closed because the interpreter exits; nothing is published")
         return self
 
     def open(self, name: str) -> SplitWriter:

@@ -333,9 +333,8 @@ class PartWriter(Writer[Any]):
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
         if not (append or overwrite) and _is_dataset(target):
             raise DatasetExistsError(
-                f"there is a dataset at {target}, so that no part is written for it; if it was committed "
-                "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
-                "and to commit",
+                f"there is a dataset at {target}; if it was committed already, nothing is left to do; otherwise "
+                "choose another destination, or pass append=True or overwrite=True here and to commit",
                 path=target,
             )
         whole = read_manifest(target) if append else None
@@ -343,8 +342,8 @@ class PartWriter(Writer[Any]):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
         if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
             raise OptionError(
-                "write_part: stratify counts what all records are; commit parts without splits, and write what "
-                "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
+                "write_part: stratify needs all records in one process; commit parts without splits, and write what "
+                "seqrecorder.open(path).all().split(shares, stratify=...) returns, which copies the records"
             )
         record_schema = Schema.of(schema)
         hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
@@ -375,7 +374,7 @@ class PartWriter(Writer[Any]):
             key = self.schema.key_field
             name = "" if key is None else key.name
             record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
-            raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
+            raise DuplicateKeyError("has the same key as another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
 
@@ -450,12 +449,12 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
     checked = WriteOptions.of(options)
     for name in options:
         if name not in _UNSORTED:
-            raise OptionError(f"{name}: not where many processes write records in any order; leave it out")
+            raise OptionError(f"{name} is not supported if many processes write records in no order; leave it out")
     if isinstance(checked.split_by, Balanced):
         raise OptionError("split_by: Balanced needs all records in one process; split by hash, without it")
     router = Router(schema, checked.splits, checked.split_by, checked.seed)
     if router.by_position:
-        raise OptionError("records come in no order, so that positions cannot decide splits: name split_by=, or a key")
+        raise OptionError("records have no order, so positions cannot decide splits: pass split_by= or declare a key")
     check_params(schema.record_class, checked.params)
     return checked
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MASK = (1 << 64) - 1
 _FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
-_BUFFER = 1 << 18
+_BUFFER = 1 << 18  # bytes buffered by an open file
 
 _HEAD = struct.Struct("<QI")  # header: tag and number of values; the length of each value and the values follow
 # CPython's overhead in bytes: a tuple with its tag and order, and each bytes object in it.

@@ -242,8 +242,8 @@ class Router:
             return [split or _name_of(self._name_of, record, position) for record, position, split in rows]
         if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in distinct:
             raise OptionError(
-                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
-                "that no rule is known; say where new records belong: give a mapping of split names to records, "
+                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, "
+                "without a rule; say where new records belong: pass a mapping of split names to records, "
                 "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
             )
         return DEFAULT_SPLIT if distinct == {None} else [split or DEFAULT_SPLIT for split in named]
