@@ -698,7 +698,7 @@ class MapsField(Protocol):
 
 
 def as_numbers(field: Field, dtype: str) -> Field:
-    """Change a field to hold numbers of a dtype."""
+    """Change the element type of a field to a number type."""
     return attrs.evolve(
         field,
         element=element_type(dtype),

@@ -147,7 +147,7 @@ def merge(
     2
 
     Args:
-        paths: directories of datasets, or selections; the order of the records follows.
+        paths: directories of datasets, or selections; their records are written in this order.
         destination: the same as for `write`.
         schema: record class of the new dataset (default: the class of the first dataset).
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With

@@ -475,7 +475,7 @@ class Waiting:
     (False, ([Point(name='origin')], ['train']))
 
     Args:
-        schema: the schema of the records.
+        schema: schema of the records.
         hooks: whether the class has hooks, which may make records larger.
         workers: number of processes that may encode the records, or `"auto"`.
         whole: whether snapshots need the attributes that are not stored.
@@ -575,7 +575,7 @@ class RecordIntake:
     After an error it accepts nothing more: records buffered with the bad one are lost, so nothing may be published.
 
     Args:
-        schema: the schema of the records.
+        schema: schema of the records.
         csv: whether to write a CSV line for each record.
         workers: number of processes that encode, or `"auto"`.
         life_cycle: hooks and encoding.

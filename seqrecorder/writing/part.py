@@ -264,7 +264,7 @@ def write_part(
     >>> sr.commit(destination, expected=2).records
     4
 
-    Nothing appears at the destination before `commit`. Parts are stored beside it: the parts of `corpus` in
+    No dataset appears at the destination before `commit`. Parts are stored beside it: the parts of `corpus` in
     `corpus.parts`, which all processes must share. Remove that directory to give up the work. At a URL, shards are
     written in place; `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once:
     each attempt has its own files, and the last completed attempt counts.
