@@ -1,4 +1,4 @@
-"""Records to columns to bytes and back, in numpy, and bytes to tensors, in graphs; knows no files."""
+"""Convert records to columns to bytes and back in numpy, and bytes to tensors in graphs; no file access."""
 
 __all__ = [
     "arrow",

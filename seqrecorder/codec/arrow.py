@@ -1,8 +1,8 @@
-"""Columns of other libraries, through the Arrow C interface: tables and arrays of pyarrow, polars, pandas, DuckDB.
+"""Convert tables and arrays of pyarrow, polars, pandas and DuckDB to columns and back, by the Arrow C interface.
 
 Libraries export their data by `__arrow_c_stream__` and `__arrow_c_array__`
 (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports them without a copy.
-A list column becomes a feature list, or ragged values: flat values with the lengths of its rows.
+A list column becomes a feature list or ragged values: flat values with the lengths of the rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def columns_of_table(data: Any) -> dict[str, Any]:
         data: a table, a data frame, a record batch, or a stream of these.
 
     Raises:
-        OptionError: the data is an array; pyarrow is not installed.
+        OptionError: `data` is an array, or pyarrow is not installed.
     """
     pa = pyarrow()
     try:
@@ -51,25 +51,25 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
     """Convert an array whose rows are records to a column.
 
     Args:
-        field: the field. A feature list takes a list array, one with ragged steps a list of lists; the known
-            dimensions of its shape are lists of equal length, too. A null is None, or NaN or NaT among floats and times
-            that cannot be None.
-        data: an array, chunked or not.
+        field: declaration of the field. A feature list takes a list array, with ragged steps a list of lists. The known
+            dimensions of the shape are lists of equal length. A null is None, or NaN or NaT in fields of floats and
+            times that cannot be None.
+        data: array, chunked or not.
         cast: whether to convert numbers to the declared type by `cast_values`.
 
     Raises:
-        OptionError: the array is not nested like that, or of times with a zone; pyarrow is not installed.
-        Mismatch: there is a null inside of a record; the index begins with the position of the record.
+        OptionError: the array has another nesting or times with a time zone, or pyarrow is not installed.
+        Mismatch: there is a null inside a record; the index begins with the position of the record.
     """
     array = _import_array(field, data)
-    if pyarrow().types.is_null(array.type):  # it has no value type
+    if pyarrow().types.is_null(array.type):  # a null array has no value type
         array = _nulls(field, len(array))
     present = None
     has_own = field.element.has_nan or field.element.is_time
     if array.null_count and not (field.is_scalar and has_own and not field.optional):
         present = array.is_valid().to_numpy(zero_copy_only=False)
         array = array.drop_null()
-    lengths: list[NDArray[np.int64]] = []  # from the records inwards
+    lengths: list[NDArray[np.int64]] = []  # outermost lists first
     try:
         for _ in range(int(field.is_list) + int(field.is_ragged)):
             counts, array = _flatten_lists(field, array)
@@ -92,7 +92,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:
-    """Convert images that are encoded or of any size; return None for other fields."""
+    """Convert encoded images, or images of any size; return None for other fields."""
     types = pyarrow().types
     if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
         return None
@@ -100,17 +100,17 @@ def _images(field: Field, array: Any) -> NDArray[Any] | None:
 
 
 def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = False) -> Column:
-    """Convert two arrays of lists, the stored indices and their values, to the column of a sparse field.
+    """Convert an array of index lists and an array of value lists to the column of a sparse field.
 
     Args:
-        field: the sparse field. A feature list takes lists of lists.
-        indices: ascending in each list, from 0 to below the declared size.
-        values: as many as indices in each list.
-        cast: see `column_of_array`.
+        field: declaration of the sparse field. A feature list takes lists of lists.
+        indices: lists of indices, ascending, from 0 to below the declared size.
+        values: lists of values, of the same lengths as `indices`.
+        cast: the same as for `column_of_array`.
 
     Raises:
         OptionError: see `column_of_array`; or the lengths of the lists differ.
-        Mismatch: an index is out of range, doubled or out of order.
+        Mismatch: an index is out of range, repeated or out of order.
     """
     pair = [
         column_of_array(Field(field.name, name, field.kind, element, (None,), optional=True), array, cast=cast)
@@ -134,7 +134,7 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
 
 
 def _nulls(field: Field, size: int) -> Any:
-    """Make an array of `size` nulls, nested as deep as the field."""
+    """Create an array of `size` nulls with the nesting of the field."""
     pa = pyarrow()
     kind = pa.null()
     for _ in range(int(field.is_list) + len(field.shape)):
@@ -151,9 +151,9 @@ def outward(
     (1, 1, 1)
 
     Args:
-        index: in the flat values, and inside of such a value.
-        lengths: of the rows, from the values outwards.
-        present: which records have a value; None means all.
+        index: index into the flat values, followed by the index inside the value.
+        lengths: lengths of the rows at each level, innermost first.
+        present: mask of the records that have a value; None for all.
     """
     first, *inside = index
     for sizes in lengths:
@@ -165,11 +165,11 @@ def outward(
 
 
 def flat_array(field: Field, data: Any) -> NDArray[Any]:
-    """Convert an array without nesting: values, or lengths.
+    """Convert an array of values or lengths without nesting.
 
     Raises:
-        OptionError: the array is nested, or of times with a zone; pyarrow is not installed.
-        Mismatch: there is a null; among floats it is NaN instead.
+        OptionError: the array is nested or has times with a time zone, or pyarrow is not installed.
+        Mismatch: there is a null in an array of anything but floats; in floats, a null becomes NaN.
     """
     return _flat(field, _import_array(field, data))
 
@@ -178,7 +178,7 @@ def pyarrow() -> Any:
     """Import pyarrow.
 
     Raises:
-        OptionError: it is not installed.
+        OptionError: pyarrow is not installed.
     """
     try:
         import pyarrow as pa
@@ -191,18 +191,18 @@ def pyarrow() -> Any:
 
 
 def compute() -> Any:
-    """Import `pyarrow.compute`, which type checkers know only in part."""
+    """Import `pyarrow.compute`, for which type stubs are incomplete."""
     from pyarrow import compute as functions
 
     return functions
 
 
 def one_array(column: Any) -> Any:
-    """Combine the chunks of a column to one array, without a copy if there is only one."""
+    """Combine the chunks of a column into one array; a single chunk is not copied."""
     pa = pyarrow()
     if not isinstance(column, pa.ChunkedArray):
         return column
-    if not column.num_chunks and pa.types.is_dictionary(column.type):  # pyarrow 18 cannot make an empty one
+    if not column.num_chunks and pa.types.is_dictionary(column.type):  # pyarrow 18 cannot combine zero chunks
         return pa.array([], column.type.value_type)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -234,7 +234,7 @@ def _decode_categories(array: Any) -> Any:
 
 
 def without_views(array: Any) -> Any:
-    """Convert view types, as polars has them, to types that all functions of pyarrow accept."""
+    """Convert view types, which polars uses, to types that all functions of pyarrow accept."""
     pa = pyarrow()
     if pa.types.is_dictionary(array.type):
         values = without_views(array.dictionary)
@@ -244,7 +244,7 @@ def without_views(array: Any) -> Any:
 
 
 def _without_view(kind: Any) -> Any:
-    """Replace view types in a type; return the same object if there is none."""
+    """Replace view types inside a type; return the same object if there are none."""
     pa = pyarrow()
     types = pa.types
     if types.is_string_view(kind) or types.is_binary_view(kind):
@@ -291,16 +291,16 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
         if nulls and field.element.is_time:
             if pa.types.is_null(array.type):
                 return np.full(len(array), "NaT", field.element.numpy)
-            nulls = not pa.types.is_temporal(array.type)  # numpy has NaT for the nulls of times
+            nulls = not pa.types.is_temporal(array.type)  # numpy has NaT for null times
         if nulls and not (field.element.has_nan and _may_be_floats(array.type)):
             advice = "fill it first; only a whole value can be None, only floats have NaN, and only times NaT"
             raise Mismatch(f"{field.element.name} ({advice})", "a null", (_first_null(array),))
         if nulls and not pa.types.is_floating(array.type):
-            array = array.cast(pa.float64())  # refuses integers that it would round
-        # numpy has NaN for the nulls of floats.
+            array = array.cast(pa.float64())  # raises for integers that it would round
+        # numpy has NaN for null floats.
         values: NDArray[Any] = _shared(array) if field.element.is_text else array.to_numpy(zero_copy_only=False)
         if field.element.name == "bfloat16" and values.dtype == np.float32 and not values.view("<u2")[::2].any():
-            values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # with the bits of every NaN
+            values = values.view("<u2")[1::2].copy().view(field.element.numpy)  # keeps the bits of every NaN
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, OptionError):
             raise
@@ -309,7 +309,7 @@ def _flat(field: Field, array: Any) -> NDArray[Any]:
 
 
 def _shared(array: Any) -> NDArray[Any]:
-    """Convert texts to objects, one for all that are equal."""
+    """Convert strings to objects; equal strings share one object."""
     coded = array.dictionary_encode()
     objects: NDArray[Any] = coded.dictionary.to_numpy(zero_copy_only=False)[coded.indices.to_numpy()]
     return objects
@@ -324,23 +324,23 @@ def _first_null(array: Any) -> int:
     return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
-BATCH_ROWS = 1 << 16  # rows of a batch at most
-_BATCH_BYTES = 16 << 20  # and its bytes, single rows aside
-_HUB_ROWS = 8192
+BATCH_ROWS = 1 << 16  # maximum rows of a batch
+_BATCH_BYTES = 16 << 20  # maximum bytes of a batch, unless a single row is larger
+_HUB_ROWS = 8192  # rows per batch of a dataset of Hugging Face
 _IN_MEMORY = ("pandas", "polars", "pyarrow")  # libraries whose tables, if they have a length, are in memory
 
 
 @attrs.frozen
 class Table:
-    """Table whose rows come in record batches of pyarrow.
+    """Table whose rows are read as record batches of pyarrow.
 
     Attributes:
         name: label of the table, for messages.
-        names: the names of the columns.
+        names: names of the columns.
         again: whether the rows can be read more than once.
-        open: opens a stream of batches of the named columns.
+        open: function that opens a stream of batches of the named columns.
         is_sorted: whether the rows are already in the wanted order.
-        left_out: a message for each row that is left out because it could not be read.
+        left_out: messages about the rows that could not be read and are skipped.
     """
 
     name: str
@@ -359,7 +359,7 @@ class Table:
         """Yield the rows of the named columns, in batches of bounded size.
 
         Raises:
-            SourceError: the source library failed, or the rows of a stream were read already.
+            SourceError: the source library failed, or the rows of a stream were already read.
         """
         pa = pyarrow()
         try:
@@ -377,7 +377,7 @@ def table_of(data: Any) -> Table:
     """Wrap a table in memory, or a stream, as a `Table`.
 
     Args:
-        data: a table, as `is_table` checks.
+        data: table that `is_table` accepts.
 
     Raises:
         OptionError: the data is not a table, or pyarrow is not installed.
@@ -411,7 +411,7 @@ def table_of(data: Any) -> Table:
 
 
 def _arrow_table(data: Any) -> Any:
-    """Convert a table to pyarrow, including pandas objects that are ints beyond int64."""
+    """Convert a table to pyarrow, including pandas object columns of ints beyond int64."""
     pa = pyarrow()
     try:
         return pa.table(data)
@@ -431,7 +431,7 @@ def _large_integers(name: str, column: Any) -> Any:
 
 
 def once(name: str, reader: Any) -> Callable[[Sequence[str]], Iterator[Any]]:
-    """Make the function that reads columns of a stream of batches, and raises on a second call."""
+    """Build a function that reads columns of a stream of batches once, and raises on a second call."""
     left = [reader]
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
@@ -456,7 +456,7 @@ def _hub_dataset(data: Any) -> Table:
         raise OptionError(f"expected a dataset with known columns, got {type(data).__name__} with {names!r}")
 
     def read(wanted: Sequence[str]) -> Iterator[Any]:
-        # Its inner tables ignore selection and shuffling; these batches apply them.
+        # The inner tables of a dataset ignore selection and shuffling; these batches apply them.
         for table in data.select_columns(list(wanted)).with_format("arrow").iter(_HUB_ROWS):
             yield from table.to_batches()
 
@@ -472,7 +472,7 @@ def arrow_schema(schema: Schema) -> Any:
     A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
     Raises:
-        OptionError: Arrow has no type that holds the values of a field.
+        OptionError: Arrow has no type for the values of a field.
     """
     pa = pyarrow()
     columns = []
@@ -486,7 +486,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
-    """Convert columns exactly to a record batch of pyarrow.
+    """Convert columns to a record batch of pyarrow, exactly.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -497,11 +497,11 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
     {'ids': [[1, 2], [3]]}
 
     Args:
-        schema: the schema of the records.
-        columns: the column of each field.
+        schema: schema of the records.
+        columns: mapping of field name to column.
 
     Raises:
-        OptionError: Arrow has no type that holds the values of a field.
+        OptionError: Arrow has no type for the values of a field.
     """
     kinds = arrow_schema(schema)
     arrays = []
@@ -518,14 +518,14 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
 
 
 def arrow_type(element: ElementType, name: str) -> Any:
-    """Map an element type to pyarrow; bfloat16, which it lacks, is widened to float32.
+    """Map an element type to pyarrow; bfloat16 becomes float32, because Arrow lacks it.
 
     Args:
-        element: the element type.
-        name: the name of the field, for messages.
+        element: element type of the field.
+        name: name of the field, for messages.
 
     Raises:
-        OptionError: Arrow has no such type.
+        OptionError: Arrow has no type for the element type.
     """
     pa = pyarrow()
     if element.name == "bfloat16":
@@ -547,7 +547,7 @@ def arrow_type(element: ElementType, name: str) -> Any:
 
 
 def _leaf(field: Field, values: Any) -> Any:
-    """Convert flat values to an array: NaN stays NaN, NaT becomes null."""
+    """Convert flat values to an Arrow array; NaN stays NaN, NaT becomes null."""
     pa, element = pyarrow(), field.element
     kind = arrow_type(element, field.name)
     if isinstance(values, Blob):
@@ -575,12 +575,12 @@ def _leaf(field: Field, values: Any) -> Any:
         flat = days.astype(np.int32)
         if (days != flat)[~np.isnat(np.ascontiguousarray(days).view(element.numpy))].any():
             raise OptionError(f"field {field.name!r}: Arrow's days reach {2**31 - 1} from 1970, and one is further")
-    # From the bits, to keep those of every NaN.
+    # Convert the bits, to keep those of every NaN.
     return pa.Array.from_buffers(kind, flat.size, [valid, pa.py_buffer(flat)])
 
 
 def _rows(field: Field, column: Column, array: Any) -> Any:
-    """Nest flat values into the rows of records, from the inside outwards."""
+    """Nest flat values into one row per record, innermost lists first."""
     pa = pyarrow()
     for size in reversed(_fixed(field)):
         array = pa.FixedSizeListArray.from_arrays(array, size)
@@ -604,7 +604,7 @@ def _whole(column: Column, array: Any) -> Any:
 
 
 def _fixed(field: Field) -> tuple[int | None, ...]:
-    """Return the dimensions of fixed size; for images of any size only the channels."""
+    """Return the dimensions of fixed size; images of any size have only channels."""
     return field.shape[2:] if field.any_size else field.rest
 
 

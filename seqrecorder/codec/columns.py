@@ -1,7 +1,7 @@
-"""Columns: one field over many records, as flat values and row lengths, and back to the values of single records.
+"""Gather the values of each field over many records into a column, and split columns into values of single records.
 
-Gathering checks all fields of the records. Values that are already in exact form are checked by vector operations,
-others one by one, with precise messages.
+A column has flat values and row lengths. Gathering checks all fields: values in exact form by vector operations, others
+one by one, with precise messages. Encoding columns to bytes is in `encode`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False, repr=False)
 class Column:
-    """One field over N records; arrays in numpy, tensors in a graph.
+    """Values of one field over N records; arrays in numpy, tensors in a graph.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -56,12 +56,14 @@ class Column:
     [array([31, 32], dtype=int32), None, array([40], dtype=int32)]
 
     Attributes:
-        values: of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string tensor.
-        steps: feature lists: steps of each present record.
-        counts: ragged and sparse fields: values of each record (context) or step (feature_list).
-        indices: sparse fields: the index of each value.
-        present: which of the N records have a value; None means all. `values`, `steps` and `counts` are of those only.
-        features: leave it out: short texts as they are encoded, which checking them makes.
+        values: flat values of the declared dtype and shape `(S, *known dimensions)`; text is an object array or string
+            tensor.
+        steps: number of steps of each present record, for feature lists.
+        counts: number of values of each record (context) or step (feature_list), for ragged and sparse fields.
+        indices: index of each value, for sparse fields.
+        present: mask of the records that have a value, bool `(N,)`; None for all. `values`, `steps` and `counts` cover
+            only those.
+        features: internal; encoded short texts, a by-product of their check.
     """
 
     values: Any
@@ -81,12 +83,12 @@ class Column:
 
     @property
     def records(self) -> int:
-        """Number of records, those without a value included."""
+        """Number of records, including those without a value."""
         return len(next(array for array in (self.present, self.steps, self.counts, self.values) if array is not None))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Steps (feature lists) or values (ragged and sparse context) of every record, 0 where there is no value."""
+        """Number of steps (feature lists) or values (ragged and sparse context) of each record; 0 without a value."""
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
             return sizes
@@ -99,11 +101,11 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     """Gather records into one column per field.
 
     Args:
-        schema: the schema of the records.
+        schema: schema of the records.
         records: records of the schema's class.
 
     Raises:
-        RecordError: the first record with bad fields; all of its bad fields are in `problems`.
+        RecordError: a value does not fit; the error lists all bad fields of the first bad record in `problems`.
     """
     _check_types(schema, records)
     problems: dict[int, list[FieldProblem]] = {}
@@ -116,7 +118,7 @@ def gather(schema: Schema, records: Sequence[Any]) -> dict[str, Column]:
     if problems:
         position = min(problems)
         if len(columns) < len(schema.fields):
-            gather(schema, records[:position])  # earlier lengths that disagree were hidden by the missing column
+            gather(schema, records[:position])  # a failed column hid the lengths of earlier records: compare them now
         key = getattr(records[position], schema.key_field.name, None) if schema.key_field else None
         raise RecordError(f"{schema.name} cannot be encoded", position=position, key=key, problems=problems[position])
     return columns
@@ -145,41 +147,41 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
             except Mismatch as mismatch:
                 problem = FieldProblem(field.name, mismatch.index, mismatch.expected, mismatch.got)
                 problems.setdefault(position, []).append(problem)
-            except (TypeError, ValueError, OverflowError) as error:  # a value that numpy refuses
+            except (TypeError, ValueError, OverflowError) as error:  # numpy cannot convert a value
                 problem = FieldProblem(field.name, (), field.element.name, f"{type(value).__name__} ({error})")
                 problems.setdefault(position, []).append(problem)
         if len(exact) < len(values):
             return None
         column = collect(field, exact)
-        if column is None:  # pragma: no cover - exact values are collected, or there is a bug here
+        if column is None:  # pragma: no cover - only a bug gets here: exact values can be collected
             raise AssertionError(f"field {field.name!r}: values were normalised and still not accepted")
     return column if present is None else attrs.evolve(column, present=present)
 
 
 def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
-    """Find the records that have a value of a field, None for all; return the mask and the values of those."""
+    """Split off missing values; return the mask of records with a value, None for all, and their values."""
     present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
     if present is None or present.all():
         return None, values
     return present, [value for value in values if value is not None]
 
 
-# From values to columns: None where a value is not in exact form ------------------------------------------------------
+# From values to columns: None if a value is not in exact form ---------------------------------------------------------
 
 
 def collect(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of values; return None if one is not in exact form (see `Field.exact`).
+    """Build a column from values; return None if a value is not in exact form (see `Field.exact`).
 
     Args:
-        field: the field of the values.
-        values: the values of the records that have one.
+        field: declaration of the field.
+        values: values of the records that have one.
     """
     column = _collect_unchecked(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
 
 
 def _collect_unchecked(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of values, without checking texts."""
+    """Build a column from values, without checking texts."""
     if field.is_image and (field.any_size or any(type(value) is not np.ndarray for value in values)):
         return _images(field, values)
     if field.is_list and (field.is_ragged or field.sparse is not None):
@@ -203,7 +205,7 @@ def _scalars(field: Field, values: list[Any]) -> Column | None:
 
 
 def _rows(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of arrays, or sparse vectors, one for each record or step."""
+    """Build a column from arrays or sparse vectors, one for each record or step."""
     if field.sparse is not None:
         return _sparse(field, values)
     leading = int(field.is_list or field.is_ragged)
@@ -220,7 +222,7 @@ def _lengths(values: list[Any]) -> NDArray[np.int64]:
 
 
 def _images(field: Field, values: list[Any]) -> Column | None:
-    """Make the column of images of different sizes, or partly encoded ones: one object each."""
+    """Build a column from images that differ in size or are partly encoded, with one object per image."""
     try:
         exact = [field.exact(value) for value in values]
     except (Mismatch, TypeError, ValueError, OverflowError):
@@ -241,7 +243,7 @@ def _sparse(field: Field, values: list[Any]) -> Column | None:
 
 
 def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] | None:
-    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`, or return None if one differs."""
+    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has another shape or dtype."""
     rest = field.rest
     if not values:
         return np.empty((0, *rest), field.element.numpy)
@@ -251,7 +253,7 @@ def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] |
         alone: NDArray[Any] = values[0] if leading else values[0][np.newaxis]  # no copy: it may fill the memory
         return np.ascontiguousarray(alone) if alone.shape[1:] == rest else None
     try:
-        # `casting="no"` refuses arrays of another dtype, and ranks must agree to be joined at all.
+        # `casting="no"` raises for arrays of another dtype, and concatenation for other ranks.
         flat = (np.concatenate if leading else np.stack)(values, dtype=field.element.numpy, casting="no")
     except (TypeError, ValueError):
         return None
@@ -259,17 +261,17 @@ def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] |
 
 
 def with_texts(field: Field, column: Column) -> Column | None:
-    """Check texts and add their encoded features if they are short; return None if one is not of its type."""
+    """Check texts, and add their encoded features if they are short; return None if a value has the wrong type."""
     kind = str if field.element.name == "str" else bytes
     values = column.values.ravel().tolist()
     try:
         features = text_features(values, kind, wrapped=field.is_list) if field.is_single else None
-        # Joining has refused anything but str; it accepts other buffers than bytes.
+        # Joining raises for anything but str, but accepts other buffers for bytes.
         if features is None or kind is bytes or not field.is_list:
             if countOf(map(type, values), kind) < len(values):
                 return None
             if features is None and kind is str:
-                "".join(set(values)).encode()  # tokens repeat: each counts once
+                "".join(set(values)).encode()  # tokens repeat: check each distinct one once
     except (TypeError, UnicodeEncodeError):  # not text, or not UTF-8
         return None
     return attrs.evolve(column, features=features)
@@ -278,14 +280,14 @@ def with_texts(field: Field, column: Column) -> Column | None:
 def nested(
     field: Field, values: Any, lengths: Sequence[NDArray[np.int64]], present: NDArray[np.bool_] | None = None
 ) -> Column:
-    """Make the column of flat values and the lengths of the lists around them, from the records inwards."""
+    """Build a column from flat values and the lengths of the lists around them, outermost first."""
     steps = lengths[0] if field.is_list else None
     counts = lengths[int(field.is_list)] if field.is_ragged else None
     return Column(values, steps, counts, present=present)
 
 
 def objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Make an object array of values that may be sequences, or arrays of one shape."""
+    """Create an object array; its values may be sequences, or arrays of one shape."""
     return np.fromiter(values, object, len(values))
 
 
@@ -303,7 +305,7 @@ def check_alignment(
         for row, field in enumerate(members):
             if columns[field.name].present is not None:
                 present[row] = columns[field.name].present
-        leader = present.argmax(0)  # the first field that has a value; the others must be as long
+        leader = present.argmax(0)  # the first field with a value sets the length
         rates = np.array([schema.rates[f.group][1] if f.group != group else 1 for f in members])
         expected = lengths[leader, np.arange(size)] * rates[:, None] // rates[leader]
         for row, position in np.argwhere(present & (lengths != expected)).tolist():
@@ -319,7 +321,7 @@ def check_alignment(
 
 
 def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDArray[np.int64]:
-    """Return the length of each record in each alignment group: int64 of shape `(size, max(1, groups))`."""
+    """Compute the length of each record in each alignment group, int64 `(size, max(1, groups))`."""
     table = np.zeros((size, max(1, len(schema.groups))), np.int64)
     for position, group in enumerate(schema.groups):
         for field in schema.members(group):
@@ -331,9 +333,9 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 
 
 def scatter(field: Field, column: Column) -> list[Any]:
-    """Split a column into the value of each record; arrays are views into the column.
+    """Split a column into one value per record; arrays are views into the column.
 
-    Records without a value get None.
+    The value of a record without one is None.
     """
     values = _split_values(field, column)
     if column.present is None:
@@ -357,7 +359,7 @@ def _split_values(field: Field, column: Column) -> list[Any]:
 
 
 def split(values: Any, lengths: NDArray[np.int64]) -> list[Any]:
-    """Cut values into pieces of these lengths: views of an array, and of what has no views copies."""
+    """Cut values into pieces of these lengths; pieces are views of an array, and copies of a list."""
     ends = np.cumsum(lengths).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -369,7 +371,7 @@ def check_threads_of_tensorflow(what: str) -> None:
     """Raise if TensorFlow was used before this process was forked: it would wait for threads of the parent.
 
     Args:
-        what: the action that is impossible, for the message.
+        what: name of the impossible action, for the message.
 
     Raises:
         OptionError: TensorFlow was used before the fork.
@@ -384,7 +386,7 @@ def check_threads_of_tensorflow(what: str) -> None:
 
 def _begin_child() -> None:
     global _without_threads  # noqa: PLW0603 - process-wide state
-    # No public function tells this without starting TensorFlow.
+    # Public functions cannot check this without starting TensorFlow.
     context = getattr(sys.modules.get("tensorflow.python.eager.context"), "_context", None)
     _without_threads |= bool(getattr(context, "_initialized", False))
 
@@ -393,23 +395,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_child)
 
 
-_LARGEST = 31 << 20  # bytes: just under the largest block to which glibc adjusts its threshold (32 MiB)
+_LARGEST = 31 << 20  # bytes: just under 32 MiB, the largest block to which glibc adjusts its threshold
 
 
 @functools.cache
 def keep_freed_memory() -> None:
-    """Make the C library keep freed memory for later allocations instead of returning it to the system.
+    """Let the C library keep freed memory for later allocations instead of returning it to the system.
 
     Encoding and parsing allocate and free arrays of megabytes. glibc maps and unmaps such blocks each time, and the
     system zeroes every page again, which can take longer than the encoding itself. glibc raises its threshold to the
-    largest block that was freed (`mallopt(3)`, M_MMAP_THRESHOLD), so freeing one untouched block is enough. At most
-    twice that size stays with the process. Other C libraries are not affected.
+    largest freed block (`mallopt(3)`, M_MMAP_THRESHOLD), so freeing one untouched block is enough. The process keeps at
+    most twice that size. Other C libraries are not affected.
     """
     np.empty(_LARGEST, np.uint8)
 
 
 def builder(schema: Schema) -> Builder:
-    """Make the function that builds records from the values of each field, which are in exact form.
+    """Build the function that creates records from the values of each field, in exact form.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -420,7 +422,7 @@ def builder(schema: Schema) -> Builder:
     [Point(name='a', rank=1), Point(name='b', rank=2)]
 
     Raises:
-        SchemaError: the class has an attribute without default that is not stored.
+        SchemaError: an attribute of the class is not stored and has no default.
     """
     arguments = _arguments(schema)
     if only_stores(schema.record_class, len(schema.fields)):
@@ -430,12 +432,12 @@ def builder(schema: Schema) -> Builder:
 
 
 def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
-    """Build the records of columns."""
+    """Create the records of columns."""
     return builder(schema)([scatter(field, columns[field.name]) for field in schema.fields])
 
 
 def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
-    """Make the function that builds a record from a dictionary of field to value, and its position.
+    """Build the function that creates a record from a dictionary of field name to value, and its position.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -445,7 +447,7 @@ def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
     >>> maker_from_mapping(sr.Schema.of(Point))({"name": "a"}, 0)
     Point(name='a', rank=None)
 
-    Fields that have a default or are optional may be left out. The function raises `RecordError` for an unknown key, a
+    Fields that are optional or have a default may be left out. The function raises `RecordError` for an unknown key, a
     missing key, and a value that is not a dictionary.
     """
     record_class = schema.record_class
@@ -487,7 +489,7 @@ def _bad_keys(schema: Schema, row: Mapping[Any, Any], names: Mapping[str, str]) 
 
 
 def _arguments(schema: Schema) -> list[str]:
-    """List the argument names of the fields in the class."""
+    """List the constructor arguments of the fields."""
     attributes = attrs.fields(schema.record_class)
     for attribute in attributes:
         if METADATA_KEY not in attribute.metadata and attribute.init and attribute.default is attrs.NOTHING:
@@ -500,7 +502,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Check whether building a record only normalises and stores its fields, without user code."""
+    """Check whether creating a record only normalises and stores its fields, without code of the user."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False
@@ -511,11 +513,11 @@ def only_stores(record_class: Any, fields: int) -> bool:
     return plain and created and not hooked and set_plainly and _is_of_attrs(record_class.__init__)
 
 
-_FROZEN = attrs.frozen(type("Frozen", (), {})).__setattr__  # shared by all frozen classes
+_FROZEN = attrs.frozen(type("Frozen", (), {})).__setattr__  # attrs shares it between all frozen classes
 
 
 def _is_of_attrs(method: Any) -> bool:
-    """Check whether attrs generated a method: its docstring says so, and only a wrapper copies docstrings."""
+    """Check whether attrs generated a method, by its docstring; only wrappers copy docstrings."""
     is_generated = (getattr(method, "__doc__", None) or "").startswith("Method generated by attrs for class ")
     return method is _FROZEN or (is_generated and not hasattr(method, "__wrapped__"))
 
@@ -553,7 +555,7 @@ def is_arrow(data: object) -> bool:
 
 
 def _is_series_of_lists(data: Any) -> bool:
-    """Check whether an object is a series of pandas before 3, which lacks the interface that its frames have."""
+    """Check whether an object is a series of lists of pandas before 3, which lacks the Arrow C interface."""
     kind = type(data)
     if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or data.dtype != object:
         return False
@@ -561,7 +563,7 @@ def _is_series_of_lists(data: Any) -> bool:
 
 
 def is_table(data: object) -> bool:
-    """Check whether an object is a table: one with the Arrow C interface, or a dataset of Hugging Face's library.
+    """Check whether an object is a table with the Arrow C interface, or a dataset of Hugging Face.
 
     >>> is_table([1, 2])
     False
@@ -570,5 +572,5 @@ def is_table(data: object) -> bool:
 
 
 def is_hub_dataset(data: object) -> bool:
-    """Check whether an object is a dataset of Hugging Face's library."""
+    """Check whether an object is a dataset of Hugging Face."""
     return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "with_format")

@@ -1,4 +1,7 @@
-"""Decode bytes to records, in numpy."""
+"""Decode serialized records to columns and record objects, in numpy.
+
+Decoding inside graphs is in `parse`; both share the rules for missing values, which are here.
+"""
 
 from __future__ import annotations
 
@@ -59,24 +62,24 @@ if TYPE_CHECKING:
 
 
 class Vectors(types.SimpleNamespace):
-    """Array operations of the rules for missing values, in numpy or in a graph.
+    """Array operations that the rules for missing values need, in numpy or in a graph.
 
     Attributes:
-        checked: returns a value if the flags of all records are true; else it fails for the first record whose flag is
-            false. Arguments: field, value, flags, message, and details (words, and values of each record).
-        constant: converts values of a field; without a field, to int64.
-        filled: makes a vector of the same length, filled with an int.
-        lacks: whether any flag may be true.
-        to_mask: returns the flags, or None where all are true.
-        where: as `numpy.where`.
-        concat: as `numpy.concatenate`.
-        equal: as `numpy.equal`; in graphs of TensorFlow 1 `==` compares no values.
-        chosen: selects values by a mask.
-        take: selects values by indices.
-        starts: the offset of each row, from the sizes of the rows.
-        ranges: concatenates the ranges that begin at `starts` and have these sizes.
-        longest: the elementwise maximum of several vectors.
-        with_defaults: spreads the values of present records to all records, with the field's default for the others.
+        checked: return a value if the flags of all records are true; otherwise fail for the first record with a false
+            flag. Arguments: field, value, flags, message, and details (words, and vectors with a value per record).
+        constant: convert values of a field; without a field, convert to int64.
+        filled: create a vector of the same length, filled with an int.
+        lacks: check whether any flag may be true.
+        to_mask: return the flags, or None if all are true.
+        where: `numpy.where`.
+        concat: `numpy.concatenate`.
+        equal: `numpy.equal`; in graphs of TensorFlow 1, `==` does not compare values.
+        chosen: select values by a mask.
+        take: select values by indices.
+        starts: compute the offset of each row from the sizes of the rows.
+        ranges: concatenate the ranges with these `starts` and sizes.
+        longest: compute the elementwise maximum of several vectors.
+        with_defaults: spread the values of present records to all records, and fill in the default of the field.
     """
 
 
@@ -120,12 +123,12 @@ NUMPY = Vectors(
 
 @attrs.frozen(eq=False)
 class Presence:
-    """The records that have a value of a field.
+    """Masks of the records that have a value of a field.
 
     Attributes:
-        absent: bool `(n,)`: records without feature and flag, which get the default; None if every record has one.
-        present: bool `(n,)`: records with a value, the default included; None if all must have one.
-        excused: bool `(n,)`: records without steps, whose length is not compared; None for none.
+        absent: mask of the records without feature and flag, which get the default, bool `(n,)`; None for none.
+        present: mask of the records with a value, including the default, bool `(n,)`; None if all must have a value.
+        excused: mask of the records without steps, whose length is not compared, bool `(n,)`; None for none.
     """
 
     absent: Any = None
@@ -137,12 +140,12 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
     """Check the sizes of a field that may be empty, and find the records that have a value.
 
     Args:
-        xp: the array operations: `NUMPY`, or `seqrecorder.codec.decode.of_graphs()`.
-        field: a feature list, or context of unknown length.
-        sizes: steps (context: values) of each record, `(n,)`.
-        stated: the presence flags of an optional field: 1 for a value, 0 for None, -1 where the flag is missing because
+        xp: array operations, `NUMPY` or `of_graphs()`.
+        field: feature list, or context field of unknown length.
+        sizes: number of steps (context: values) of each record, `(n,)`.
+        stated: presence flags of an optional field: 1 for a value, 0 for None, -1 if the flag is missing because
             another program wrote the record; None if no record has the flag.
-        holds: which records hold the feature, bool `(n,)`; None if the parser has checked it.
+        holds: mask of the records that have the feature, bool `(n,)`; None if the parser has checked it.
     """
     if not field.may_lack:
         return (sizes if holds is None else xp.checked(field, sizes, holds, _missing(field))), Presence()
@@ -157,14 +160,14 @@ def presence_of(xp: Vectors, field: Field, sizes: Any, stated: Any, holds: Any) 
 
 
 def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any) -> tuple[Column, Presence]:
-    """Make the column of a context field of known shape, for which an empty feature is a missing value.
+    """Build the column of a context field of known shape; an empty feature is a missing value.
 
     Args:
-        xp: as for `presence_of`.
-        field: the field.
+        xp: the same as for `presence_of`.
+        field: declaration of the field.
         values: values of the records that have one.
-        have: which records have one, bool `(n,)`; the others lack the feature.
-        stated: as for `presence_of`.
+        have: mask of the records with a value, bool `(n,)`; the others lack the feature.
+        stated: the same as for `presence_of`.
     """
     if not field.may_lack:
         return Column(xp.checked(field, values, have, _missing(field))), Presence()
@@ -192,15 +195,15 @@ def _contradiction(field: Field) -> str:
 def with_absent(
     xp: Vectors, field: Field, column: Column, sizes: Any, presence: Presence, *, kept: slice = slice(None)
 ) -> tuple[Column, Any]:
-    """Fill in the default where records lack the field; return the column and its sizes before cropping.
+    """Fill in the default for records that lack the field; return the column and its sizes before cropping.
 
     Args:
-        xp: as for `presence_of`.
-        field: a feature list, or context of unknown length.
-        column: the values in the records.
-        sizes: steps (context: values) of each record, checked, before cropping.
-        presence: which records have a value.
-        kept: the steps of the default that cropping keeps.
+        xp: the same as for `presence_of`.
+        field: feature list, or context field of unknown length.
+        column: values in the records.
+        sizes: checked number of steps (context: values) of each record, before cropping.
+        presence: masks of the records that have a value.
+        kept: slice of the steps of the default that cropping keeps.
     """
     if field.has_filling and xp.lacks(presence.absent):
         column = _insert_default(xp, field, column, presence.absent, kept)
@@ -222,7 +225,7 @@ def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept:
     name = "steps" if field.is_list else "counts"
     own = xp.constant(None, len(value) if field.is_list or field.sparse is None else counts[0])
     sizes = getattr(column, name)
-    # The elements of the default come first.
+    # The elements of the default are in front, so they are at offset 0.
     starts = xp.where(lacks, xp.constant(None, 0), own + xp.starts(sizes))
     sizes = xp.where(lacks, own, sizes)
     order = xp.ranges(starts, sizes)
@@ -238,7 +241,7 @@ def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept:
 
 
 def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Flatten a value; return its elements, the lengths of its rows, and the indices if it is sparse."""
+    """Flatten a value; return its elements, the lengths of its rows, and its indices if it is sparse, else None."""
     if field.sparse is not None:
         vectors = value if field.is_list else [value]
         indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
@@ -258,14 +261,14 @@ def reconcile(
     excused: Mapping[str, Any],
     lengths: Mapping[str, Any],
 ) -> Any:
-    """Return the length of each record in an alignment group; fail if its fields disagree.
+    """Compute the length of each record in an alignment group; fail if the fields of the group disagree.
 
     Args:
-        xp: as for `presence_of`.
-        fields: the fields of the group.
-        sizes: by field, the steps of each record.
-        excused: by field, the records that lack it.
-        lengths: by field, the steps of each record after cropping.
+        xp: the same as for `presence_of`.
+        fields: fields of the group.
+        sizes: mapping of field to the number of steps of each record.
+        excused: mapping of field to the mask of records that lack it.
+        lengths: mapping of field to the number of steps of each record after cropping.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -292,13 +295,13 @@ def reconcile(
 def find_features(
     serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Find the records that hold each feature, bool `(n,)`; True where there is no doubt.
+    """Find the records that have each feature, as bool `(n,)`; True if no record is doubtful.
 
     Args:
-        serialized: string, `(n,)`.
-        doubtful: by feature, the records that parse to nothing and may lack it, bool `(n,)`.
-        context: the `tf.io.RaggedFeature` of each context feature.
-        lists: the same for feature lists.
+        serialized: serialized records, string `(n,)`.
+        doubtful: mapping of feature to the mask of records that parse to nothing and may lack it, bool `(n,)`.
+        context: mapping of context feature to its `tf.io.RaggedFeature`.
+        lists: mapping of feature list to its `tf.io.RaggedFeature`.
     """
     import tensorflow as tf
 
@@ -334,7 +337,7 @@ def _sentinel(context: Mapping[str, Any], lists: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def of_graphs() -> Vectors:
-    """Return the array operations in TensorFlow."""
+    """Return the array operations of TensorFlow."""
     import tensorflow as tf
 
     return Vectors(
@@ -358,7 +361,7 @@ def of_graphs() -> Vectors:
 
 
 class _UnusualError(Exception):
-    """Records that are not in canonical form, or not valid messages."""
+    """Raised if records are not in canonical form, or not valid messages."""
 
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
@@ -366,12 +369,12 @@ class _UnusualError(Exception):
 
 
 class ColumnDecoder:
-    """Decoder of the records of one schema and layout, to columns.
+    """Decoder of records to columns, for one schema and layout.
 
     Args:
-        schema: the fields.
-        layout: how sequences lie in the messages.
-        joined: whether texts of required fields are rows of a `Blob` instead of objects.
+        schema: schema of the records.
+        layout: layout of sequences in the messages.
+        joined: whether to decode texts of required fields to rows of a `Blob` instead of objects.
     """
 
     def __init__(self, schema: Schema, layout: Layout, *, joined: bool = False) -> None:
@@ -393,14 +396,14 @@ class ColumnDecoder:
         """Decode messages to columns.
 
         Raises:
-            Broken: the first record that cannot be decoded.
+            Broken: a record cannot be decoded; the error is about the first one.
         """
         broken: Broken | None = None
         while True:
             try:
                 columns = self._decode(messages)
             except Broken as error:
-                # An earlier record may be broken too, in a later field.
+                # An earlier record may be broken in a later field.
                 if error.record == 0:
                     raise
                 broken, messages = error, messages.take(slice(error.record))
@@ -454,7 +457,7 @@ class ColumnDecoder:
         return columns
 
     def _stated(self, field: Field, spans: dict[bytes, Spans]) -> NDArray[np.int64] | None:
-        """Read the presence flags of an optional field: 1 for a value, 0 for None, -1 for no flag."""
+        """Read the presence flags of an optional field: 1 for a value, 0 for None, -1 if there is no flag."""
         span = spans.get((field.presence or "").encode()) if field.presence else None
         if span is None:
             return None
@@ -465,7 +468,7 @@ class ColumnDecoder:
         return stated
 
     def _fixed(self, field: Field, span: Spans, stated: Any) -> Column:
-        """Decode a context field of known shape; it may be empty only where the flag says None."""
+        """Decode a context field of known shape; it may be empty only if the flag says None."""
         rows = np.flatnonzero(span.starts >= 0)
         required = np.ones(rows.size, bool) if stated is None else stated[rows] != 0
         values = self._read(field, span.take(rows), rows, len(span), required)
@@ -474,7 +477,7 @@ class ColumnDecoder:
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
-        """Read the values in the features of `rows`, out of `size` records."""
+        """Read the values of the features of the records `rows`, out of `size` records."""
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         check = functools.partial(_require_usual, rows=rows, size=size)
@@ -485,7 +488,7 @@ class ColumnDecoder:
         return Reader(field, rows, joined=joined)
 
     def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
-        """Decode a field, with no values where it is missing; return its column and which records hold it."""
+        """Decode a field; return its column, empty for records without it, and the mask of records that have it."""
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -518,7 +521,7 @@ class ColumnDecoder:
         for name in (index_name, value_name):
             span = spans[name]
             holds &= span.starts >= 0
-            own = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # a missing one is empty
+            own = Spans(span.data, np.maximum(span.starts, 0), np.maximum(span.stops, 0))  # a missing feature is empty
             each = np.ones(size, np.int64)
             if field.is_list:
                 own, each, unusual = find_entries(own)
@@ -526,7 +529,7 @@ class ColumnDecoder:
             features.append(own)
             eaches.append(each)
         if (eaches[0] != eaches[1]).any():
-            # TensorFlow may read past the end of a feature, and so count one more than here.
+            # TensorFlow may read past the end of a feature, and would then count one more value.
             for feature, each, kind in zip(features, eaches, ("int64", kind_of(field)), strict=True):
                 _require_usual(payloads(feature, kind)[1], np.repeat(np.arange(size), each), size)
             require_all(eaches[0] == eaches[1], range(size), field, expected, eaches[0], "and", eaches[1])
@@ -577,12 +580,12 @@ def _ascending(
 # One record ----------------------------------------------------------------------------------------------------------
 
 _STORAGES = ("auto", "raw", "packed", "buffer")
-_LARGEST = 1 << 20  # bytes of a record; for a larger one, copies cost more than the overhead of a batch
-_SHORT = 1 << 12  # bytes; up to this a copy is made, because a view would keep a large record alive
+_LARGEST = 1 << 20  # bytes of a record; copies of a larger one cost more than the overhead of a batch
+_SHORT = 1 << 12  # bytes; values up to this are copied, because a view would keep a large record alive
 
 
 def _require(ok: object) -> None:
-    """Leave a record to the batch decoder unless `ok`."""
+    """Leave the record to the batch decoder unless `ok`."""
     if not ok:
         raise WireError("the batch decoder is to look at it")
 
@@ -590,8 +593,8 @@ def _require(ok: object) -> None:
 class SingleDecoder:
     """Decoder of single records of one schema, for selections by position and `Schema.decode`.
 
-    For a single short record, the overhead of numpy is 20 to 70 times the decoding itself. So each field has its own
-    function here. Errors are left to `ColumnDecoder`.
+    For a single short record, the overhead of numpy is 20 to 70 times the decoding itself, so each field has its own
+    function without numpy. Errors are left to `ColumnDecoder`.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -602,7 +605,7 @@ class SingleDecoder:
     ['to']
 
     Args:
-        schema: the fields.
+        schema: schema of the records.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -622,7 +625,7 @@ class SingleDecoder:
         """Read the values of a record; return None to leave it to the batch decoder.
 
         Args:
-            data: the bytes of a small record, or a view of a large one, of which buffers are views then.
+            data: bytes of a small record, or a view of a large one; arrays may be views of a view.
         """
         kind = type(data)
         is_view = kind is memoryview
@@ -635,7 +638,7 @@ class SingleDecoder:
             for is_list, is_whole, read in self._readers:
                 octets, context, lists = (data, *halves) if is_whole else rest
                 values.append(read(octets, lists if is_list else context, context))
-        except (WireError, Broken, Mismatch, UnicodeDecodeError, KeyError):  # a feature that is missing, for the last
+        except (WireError, Broken, Mismatch, UnicodeDecodeError, KeyError):  # KeyError: a feature is missing
             return None
         for group in self._groups:
             sizes = {len(values[index]) for index in group if values[index] is not None}
@@ -644,7 +647,7 @@ class SingleDecoder:
         return values
 
     def _without_buffers(self, data: memoryview, *halves: FeatureSpans) -> tuple[bytes, FeatureSpans, FeatureSpans]:
-        """Copy the features of all fields that are not whole buffers."""
+        """Copy the features of all fields that are not stored as whole buffers."""
         pieces, size = list[memoryview](), 0
         moved: list[FeatureSpans] = []
         for half in halves:
@@ -662,7 +665,7 @@ class SingleDecoder:
 def _optional(
     field: Field, read: Callable[[bytes, FeatureSpans], Any]
 ) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
-    """Make the function that reads a field, or None, from a message, its features and its context."""
+    """Build the function that reads a field, or None, from a message, its features and its context."""
     if not field.may_lack:
         return lambda data, features, _: read(data, features)
     presence, names = (field.presence or "").encode(), [name.encode() for name in value_features(field)]
@@ -676,14 +679,14 @@ def _optional(
         stated = one_int64(feature_values(data, *context[presence], "int64")[0])
         if stated == 1:
             return read(data, features)
-        _require(not stated and not has_values)  # an empty value is fine, another contradicts the flag
+        _require(not stated and not has_values)  # an empty value is valid; any other contradicts the flag
         return None
 
     return value
 
 
 def _absent(field: Field) -> Any:
-    """Return the value for a record that was written before the field was added."""
+    """Return the value of a field for records that were written before the field was added."""
     if not field.has_default:
         return None
     _require(field.is_scalar)
@@ -700,7 +703,7 @@ def _is_whole(field: Field) -> bool:
 
 
 def _value_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Make the function that reads a field from a message and its features."""
+    """Build the function that reads a field from a message and its features."""
     if field.sparse is not None:
         return _sparse_reader(field)
     kind = kind_of(field)
@@ -742,7 +745,7 @@ def _scalar_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Make the reader of a list with one integer or text per step."""
+    """Build the reader of a list with one integer or text per step."""
     name, kind = field.feature.encode(), field.element.wire
     steps = Steps(kind, bytes.decode if field.element.name == "str" else None)
 
@@ -756,7 +759,7 @@ def _step_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
 
 
 def _list_reader(field: Field) -> Callable[[bytes, FeatureSpans], Any]:
-    """Make the reader of a list of vectors, floats or buffers, ragged or not, packed or one feature per step."""
+    """Build the reader of a list of vectors, floats or buffers, ragged or not, packed or one feature per step."""
     name, kind = field.feature.encode(), kind_of(field)
     width = field.count * (field.element.itemsize if field.buffered else FLOAT_BYTES)
     is_wide = not (field.packed or field.is_ragged or field.element.is_text or kind == "int64")
@@ -805,7 +808,7 @@ _ALL = np.array([1 << 62])
 
 
 def _elements(field: Field, features: Sequence[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Concatenate the elements of features (see `feature_values`); return them and the count of each feature."""
+    """Concatenate the elements of features (see `feature_values`); return them and their count per feature."""
     kind = kind_of(field)
     if kind == "int64":
         numbers, counts = packed_int64(features)
@@ -829,15 +832,15 @@ def _from_octets(field: Field, octets: Any) -> NDArray[Any]:
     dtype = field.element.numpy
     is_plain = dtype == np.float32 or (field.buffered and dtype.kind != "b")
     if is_plain and isinstance(octets, memoryview) and isinstance(octets.obj, mmap.mmap):
-        return np.frombuffer(octets, dtype)  # not aligned, but a copy would read the whole file
+        return np.frombuffer(octets, dtype)  # not aligned, but copying would read the whole file
     if not isinstance(octets, memoryview) or octets.readonly or len(octets) <= _SHORT:
-        octets = bytearray(octets)  # writable
+        octets = bytearray(octets)  # a writable copy
     flat = np.frombuffer(octets, np.uint8)
     return from_buffer(field, flat, _ALL, _ALL) if field.buffered else declared(field, view_as(flat, "<f4"), _ALL, _ALL)
 
 
 class RecordDecoder:
-    """Decoder of the records of one schema.
+    """Decoder of records and columns, for one schema.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -847,14 +850,14 @@ class RecordDecoder:
     [Word(text='to')]
 
     Args:
-        schema: the fields.
-        layout: how sequences lie in serialized records; this library writes `steps`.
-        joined: see `ColumnDecoder`; for columns only.
+        schema: schema of the records.
+        layout: layout of sequences in serialized records; this library writes `steps`.
+        joined: the same as for `ColumnDecoder`; for columns only.
     """
 
     def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
         keep_freed_memory()
-        if layout != "steps":  # `steps` can hold all bounds
+        if layout != "steps":  # layout `steps` can store all bounds
             require_bounds(schema.fields, layout)
         self.schema: Schema = schema
         self.layout: Layout = layout
@@ -874,7 +877,7 @@ class RecordDecoder:
         return self.build(self.decode_values(Messages.of(data)))
 
     def decode_one(self, data: bytes | memoryview) -> Any:
-        """Decode one record; from a memoryview, its long arrays are views."""
+        """Decode one record; long arrays are views if `data` is a memoryview."""
         values = self._single.values(data) if isinstance(data, memoryview) else None
         if values is not None:
             return self.build([[value] for value in values])[0]
@@ -886,19 +889,19 @@ class RecordDecoder:
 
     @functools.cached_property
     def build(self) -> Builder:
-        """Build records from the values of each field."""
+        """Create records from the values of each field."""
         return builder(self.schema)
 
     @property
     def gives_views(self) -> bool:
-        """Check whether arrays of a large single record are views of its bytes."""
+        """Check whether arrays of a large single record can be views of its bytes."""
         return self.layout == "steps" and self._single.gives_views
 
     def decode_values(self, messages: Messages) -> list[list[Any]]:
         """Decode messages to the values of each field.
 
         Raises:
-            RecordError: the first record that cannot be decoded.
+            RecordError: a record cannot be decoded; the error is about the first one.
         """
         if len(messages) == 1 and self.gives_views:
             values = self._single.values(messages.view(0))
@@ -911,7 +914,7 @@ class RecordDecoder:
         """Decode messages to columns.
 
         Raises:
-            RecordError: the first record that cannot be decoded.
+            RecordError: a record cannot be decoded; the error is about the first one.
         """
         messages = self._gather_numbered(messages) if self._numbered else messages
         try:
@@ -932,13 +935,13 @@ class RecordDecoder:
         """Read the length of each record in an alignment group, decoding only its fields.
 
         Raises:
-            RecordError: the first record that cannot be decoded.
+            RecordError: a record cannot be decoded; the error is about the first one.
         """
         decoder = RecordDecoder(self.schema.select([field.name for field in self.schema.members(group)]), self.layout)
         return group_lengths(decoder.schema, decoder.decode_columns(messages), len(messages))[:, 0]
 
     def _failure(self, data: bytes, error: Broken) -> RecordError:
-        """Make the error for a record that cannot be decoded; it names all missing fields."""
+        """Build the error for a record that cannot be decoded; it names all missing fields."""
         first, spans = f"cannot be decoded as {self.schema.name}: {describe_message(data)}", None
         with contextlib.suppress(WireError):
             spans = message_spans(data)

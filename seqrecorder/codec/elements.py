@@ -1,4 +1,4 @@
-"""Graph functions for values stored as messages: serialized tensors, elements of datasets, numbered features."""
+"""Handle serialized tensors, elements of datasets and numbered features inside graphs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_BASE, _DIGITS = 128, 5  # varints of 32 bits: no record is larger
+_BASE, _DIGITS = 128, 5  # varints of 32 bits, enough for the size of any record
 _POWERS = [_BASE**digit for digit in range(_DIGITS)]
 _SHOWN = 16  # bytes of a bad tensor in an error
 
 
 def tensor_buffers(encoded: Any, field: Field) -> Any:
-    """Extract the little-endian buffers of serialized tensors, which must be of the field's dtype and shape.
+    """Extract the little-endian buffers of serialized tensors, and check that dtype and shape fit the field.
 
-    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can hold one value and any
-    shape, for which `tf.io.parse_tensor` would allocate as much memory as the shape claims.
+    Only the output of `tf.io.serialize_tensor` is accepted. Other encodings of a tensor can claim any
+    shape for a single value, and `tf.io.parse_tensor` would allocate memory for that shape.
 
     Args:
-        encoded: string vector.
-        field: the declaration of the values.
+        encoded: serialized tensors, string `(n,)`.
+        field: declaration of the values.
     """
     import tensorflow as tf
 
@@ -51,10 +51,10 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and n of each, int64."""
+    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each n, int64."""
     import tensorflow as tf
 
-    # The first dimension begins at the same offset in all headers.
+    # The first dimension is at the same offset in all headers.
     first = tensor_header(dtype, (1, *rest), 0)
     begin = first.index(b"\x12\x02\x08\x01", 2) + 3
     after = first[begin + 1 :]
@@ -76,7 +76,7 @@ def varints(numbers: Any) -> Any:
     """Encode numbers as protobuf varints, strings of up to `_DIGITS` bytes.
 
     Args:
-        numbers: int64, `(n,)`, not negative.
+        numbers: non-negative numbers, int64 `(n,)`.
     """
     import tensorflow as tf
 
@@ -92,11 +92,11 @@ _ONE, _TWO, _THREE = b"\x0a", b"\x12", b"\x1a"
 
 
 def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Serialize the fields of an element to string scalars; return them and their sizes, int64 scalars.
+    """Serialize the fields of an element to string scalars; return the strings and their sizes, int64 scalars.
 
     Args:
-        schema: fields of numbers with the storage `raw`, and of bytes.
-        element: by field, a tensor of its dtype.
+        schema: schema with fields of numbers with `raw` storage and fields of bytes.
+        element: mapping of field name to a tensor of its dtype.
     """
     import tensorflow as tf
 
@@ -117,7 +117,7 @@ def _serialize(field: Field, tensor: Any) -> Any:
 
 
 def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[Any, ...]) -> Any:
-    r"""Encode elements as serialized `tf.train.Example`s, for a `Parser` with the layout `example`.
+    r"""Encode elements as serialized `tf.train.Example`s, for a `Parser` with layout `example`.
 
     Numbers are stored as one little-endian buffer per field, which keeps every bit.
 
@@ -132,19 +132,19 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
     b'\x01\x00\x00\x00\x02\x00\x00\x00'
 
     Args:
-        schema: as for `serialize_fields`.
-        serialized: the strings of `serialize_fields`, `(n,)` for each field.
-        sizes: its sizes, int64 `(n,)` for each field.
+        schema: the same as for `serialize_fields`.
+        serialized: strings from `serialize_fields`, `(n,)` for each field.
+        sizes: sizes from `serialize_fields`, int64 `(n,)` for each field.
 
     Returns:
-        A string tensor `(n,)`.
+        The serialized examples, string `(n,)`.
     """
     import tensorflow as tf
 
     lists = []
     for field, text, size in zip(schema.fields, serialized, sizes, strict=True):
         if not field.element.is_text:
-            # A serialized tensor ends with its buffer; the size of its header depends on the shape.
+            # A serialized tensor ends with its buffer, but the size of its header depends on the shape.
             content = size * tf.dtypes.as_dtype(field.element.graph).size
             buffer = tf.strings.substr(text, tf.cast(tf.strings.length(text), tf.int64) - content, content)
             lists.append(_delimited(_ONE, buffer))
@@ -157,7 +157,7 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
 
 
 def gather_numbered(serialized: Any, fields: Sequence[Field], layout: Layout) -> Any:
-    """Add lists to messages as `seqrecorder.codec.layouts.gather_numbered` does, inside a graph."""
+    """Add the lists of numbered features to messages inside a graph; see `layouts.gather_numbered`."""
     import tensorflow as tf
 
     def submessages(messages: Any, kind: str, names: list[str], dtype: Any = tf.string) -> Any:
@@ -209,8 +209,8 @@ def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
     """Count the steps of elements in each alignment group, int64 `(n, groups)`.
 
     Args:
-        schema: as for `serialize_fields`.
-        sizes: as for `encode_elements`.
+        schema: the same as for `serialize_fields`.
+        sizes: the same as for `encode_elements`.
     """
     import tensorflow as tf
 

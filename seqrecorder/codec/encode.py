@@ -1,4 +1,7 @@
-"""Encode records, columns and dictionaries to bytes, in numpy from end to end."""
+"""Encode records, columns and dictionaries to serialized SequenceExamples, in numpy.
+
+Decoding is in `decode`; the bytes of messages are written by `wire.write`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.schema import Schema
 
 
-_TOGETHER = 4 << 20  # bytes of images encoded at a time: TensorFlow holds a copy of them
+_TOGETHER = 4 << 20  # bytes of images encoded at a time, because TensorFlow holds a copy of them
 
 # DataType in tensorflow/core/framework/types.proto
 _DATA_TYPES = {
@@ -66,21 +69,21 @@ _DATA_TYPES = {
 
 
 def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
-    """Make the header of a serialized tensor whose buffer has `size` bytes.
+    """Build the header of a serialized tensor whose buffer has `size` bytes.
 
     >>> tensor_header("float32", (2,), 8).hex()
     '08011204120208022208'
     """
     dimensions = b""
     for length in shape:
-        dimension = b"\x08" + varint(length) if length else b""  # proto3 leaves zeros out
+        dimension = b"\x08" + varint(length) if length else b""  # proto3 does not store zeros
         dimensions += b"\x12" + varint(len(dimension)) + dimension
     header = b"\x08" + varint(_DATA_TYPES[graph_type]) + b"\x12" + varint(len(dimensions)) + dimensions
     return header + b"\x22" + varint(size) if size else header
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Serialize one tensor per record or step: a uint8 matrix if all have one shape, else a list."""
+    """Serialize one tensor per record or step, to a uint8 matrix if all have one shape, else to a list."""
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -97,7 +100,7 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
     """Encode each image of shape (height, width, channels) as PNG (exact) or JPEG (lossy) bytes.
 
     Args:
-        values: `(n, height, width, channels)`; or objects: arrays, and bytes that are encoded already.
+        values: images, `(n, height, width, channels)`; or an object array of images and encoded bytes.
         storage: `png` or `jpeg`.
     """
     if values.dtype == object:
@@ -115,25 +118,25 @@ def encode_images(values: NDArray[Any], storage: str) -> list[bytes]:
         return list(chain.from_iterable(tf.io.encode_png(piece).numpy() for piece in pieces))
 
 
-PIECE_RECORDS = 16384  # at most in a piece
-PIECE_BYTES = 6 << 20  # at most in a piece, single records aside
-_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece that has both is large enough
+PIECE_RECORDS = 16384  # maximum in a piece
+PIECE_BYTES = 6 << 20  # maximum in a piece, unless a single record is larger
+_MANY_RECORDS, _MANY_BYTES = 2048, 1 << 20  # a piece of this many records and bytes is large enough
 
-_SCALAR = 8
+_SCALAR = 8  # bytes to count for a single number
 _NUMBERS = {int, float, bool, type(None)}
-_SAMPLE = 16  # arrays of a block whose texts are measured
+_SAMPLE = 16  # arrays of texts measured in a block
 _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
 
 # Raised for values that are None or not in exact form.
 _UNEXPECTED = (AttributeError, TypeError, ValueError)
-_DEEPEST = 32  # nested lists; no field takes deeper values
+_DEEPEST = 32  # maximum nesting of lists; no field takes deeper values
 
 
 # Cutting --------------------------------------------------------------------------------------------------------------
 
 
 def records_in_piece(size: int, octets: int) -> int:
-    """Choose the number of records that are encoded at once, out of `size` records of so many bytes together.
+    """Choose the number of records to encode at once, for `size` records which take `octets` bytes in total.
 
     >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
     (16384, 2048)
@@ -146,8 +149,8 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
     """Cut columns into pieces; yield the number of records and the columns of each. Arrays are views.
 
     Args:
-        columns: the columns.
-        size: the number of records.
+        columns: mapping of field name to column.
+        size: number of records.
     """
     most = records_in_piece(size, bytes_of(columns))
     rows = np.minimum(np.arange(0, size + most, most), size)
@@ -157,7 +160,7 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
 
 
 def bytes_of(columns: Mapping[str, Column]) -> int:
-    """Estimate the bytes of the values of columns."""
+    """Estimate the size of the values of columns in bytes."""
     total = 0
     for column in columns.values():
         total += column.values.nbytes
@@ -167,7 +170,7 @@ def bytes_of(columns: Mapping[str, Column]) -> int:
             texts = column.values.reshape(-1).tolist()
             try:
                 total += len(type(texts[0])().join(texts))  # three times as fast as summing lengths
-            except (TypeError, AttributeError):  # images, as pixels or encoded
+            except (TypeError, AttributeError):  # images, as pixels or encoded bytes
                 total += sum(map(value_size, texts))
     return total
 
@@ -197,7 +200,7 @@ def _cut(column: Column, rows: NDArray[np.int64]) -> list[Column]:
 
 
 def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
-    """Make the function that estimates the bytes of records.
+    """Build the function that estimates the total size of records in bytes.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -215,7 +218,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
         for name, get, size_of in asked:
             try:
                 values = list(map(get, records))
-            except AttributeError:  # encoding reports it
+            except AttributeError:  # encoding reports the bad value
                 values = [getattr(record, name, None) for record in records]
             try:
                 total += size_of(values)
@@ -227,13 +230,13 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Make the function that sums the sizes of values; it may fail for values not in exact form."""
+    """Build the function that sums the sizes of values; it may fail for values that are not in exact form."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
     if is_ragged:
         return lambda values: sum(map(_nbytes, chain.from_iterable(values)))
-    if field.is_scalar:  # text: numbers are counted by `sizer`
+    if field.is_scalar:  # text, because `sizer` counts numbers itself
         return lambda values: sum(map(len, values))
     if field.element.is_text:
         return _size_of_arrays_of_texts
@@ -253,7 +256,7 @@ def _is_number(field: Field) -> bool:
 
 
 def value_size(value: Any, depth: int = 0) -> int:
-    """Estimate the encoded bytes of a value."""
+    """Estimate the encoded size of a value in bytes."""
     if isinstance(value, np.ndarray):
         if value.dtype == object:
             return _text_size(value.ravel().tolist())
@@ -268,7 +271,7 @@ def value_size(value: Any, depth: int = 0) -> int:
 
 def _text_size(values: Sequence[Any]) -> int:
     try:
-        size = len("".join(values))  # faster than a sum of their lengths
+        size = len("".join(values))  # faster than summing their lengths
     except TypeError:  # bytes, or not text
         size = sum(map(value_size, values))
     return size + _SCALAR * len(values)
@@ -280,7 +283,7 @@ def columns_of_dictionaries(
     *,
     convert: Callable[[Field, Any], Any] | None = None,
 ) -> dict[str, Column] | None:
-    """Convert dictionaries of field to value to columns; return None if the record class has to check them.
+    """Convert dictionaries of field name to value to columns; return None if the record class must check them.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -291,9 +294,9 @@ def columns_of_dictionaries(
     >>> columns_of_dictionaries(sr.Schema.of(Sentence), [{"ids": [1.5]}])
 
     Args:
-        schema: the schema of the records.
-        rows: the dictionaries.
-        convert: converts a JSON value to one that the field takes; then null is NaN in float fields.
+        schema: schema of the records.
+        rows: dictionaries, one per record.
+        convert: function that converts a JSON value to a value of the field; with it, null is NaN in float fields.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
@@ -329,7 +332,7 @@ def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], in
 
 
 def takes_columns(schema: Schema) -> bool:
-    """Check whether records consist of their stored fields alone, without code of the class."""
+    """Check whether records consist only of their stored fields, and creating them runs no code of the class."""
     hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
     return only_stores(schema.record_class, len(schema.fields)) and not hooked
 
@@ -347,7 +350,7 @@ def _column(field: Field, values: list[Any], convert: Callable[[Field, Any], Any
 
 
 def _plain(field: Field, values: list[Any], *, nulls: bool) -> Column | None:
-    """Make the column of nested lists; return None for other values.
+    """Build a column from nested lists; return None for other values.
 
     Raises:
         Mismatch: a value does not fit.
@@ -384,7 +387,7 @@ class RecordEncoder:
     True
 
     Args:
-        schema: the fields.
+        schema: schema of the records.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -396,7 +399,7 @@ class RecordEncoder:
         """Encode each record to a serialized SequenceExample.
 
         Raises:
-            RecordError: the first record that cannot be encoded, with its position in `records`.
+            RecordError: a record cannot be encoded; the error has the position of the first one in `records`.
         """
         out: list[bytes] = []
         most = records_in_piece(len(records), self._size(records))
@@ -409,11 +412,11 @@ class RecordEncoder:
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode records; return their bytes and lengths, int64 `(records, groups)`; raise as `encode_batch` does."""
+        """Encode records as `encode_batch` does; return their bytes and lengths, int64 `(records, groups)`."""
         return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode the columns of `size` records, which fit the schema; return the bytes and lengths of the records."""
+        """Encode valid columns of `size` records; return the bytes and lengths of the records."""
         try:
             leaves = [leaf for field in self.schema.fields for leaf in to_leaves(field, columns[field.name], size)]
             data = serialize(leaves, size)
@@ -466,9 +469,9 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Make one little-endian buffer per record or step: a matrix if all are equally long, else a list."""
+    """Build one little-endian buffer per record or step, as a matrix if all have one length, else as a list."""
     if column.counts is not None and column.present is None and not field.is_list:
-        check_limit(column.counts * field.element.itemsize * field.count)  # before the copies that follow
+        check_limit(column.counts * field.element.itemsize * field.count)  # before the large copies below
     values = np.ascontiguousarray(column.values)
     bytes_ = values.reshape(-1).view(np.uint8)
     width = field.element.itemsize * field.count

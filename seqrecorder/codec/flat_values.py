@@ -1,4 +1,7 @@
-"""The values of one field's features in many messages, flat and checked, in numpy."""
+"""Read and check the values of one field over many messages, as flat arrays, in numpy.
+
+Presence and defaults are handled in `decode`.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,14 @@ if TYPE_CHECKING:
     Check = Callable[[NDArray[np.bool_]], None]
 
 
-class Broken(Exception):  # noqa: N818 - not for users: the decoder makes an error of it
-    """A record that cannot be decoded.
+class Broken(Exception):  # noqa: N818 - internal: the decoder turns it into a `RecordError`
+    """Raised for a record that cannot be decoded.
 
     Args:
-        record: its number.
-        field: the name of the field; "" if the bytes are not a message.
-        message: what was expected and what came.
-        problem: the problem with the value; None if the message says it all.
+        record: number of the record.
+        field: name of the field; "" if the bytes are not a message.
+        message: text with the expected and the actual value.
+        problem: problem with the value; None if the message has all details.
     """
 
     def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
@@ -44,12 +47,12 @@ def require_all(ok: Any, rows: Any, field: Field, message: str, *details: Any, c
     """Raise `Broken` for the first item that is not ok.
 
     Args:
-        ok: bool `(n,)`.
-        rows: the record of each item, or of each run of items in `counts`.
-        field: the field of the values.
-        message: what is expected.
-        details: the end of the message: words, and arrays with a value of each item.
-        counts: the number of items of each row; None if each item is a row.
+        ok: flag of each item, bool `(n,)`.
+        rows: record number of each item, or of each run of items in `counts`.
+        field: field of the values.
+        message: beginning of the message, with the expected value.
+        details: end of the message: words, and arrays with one value per item.
+        counts: number of items in each run; None if there are no runs.
     """
     if not ok.all():
         item = int((~ok).argmax())
@@ -76,11 +79,11 @@ def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
 
 
 def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Find the buffers in serialized tensors, which must be as `tf.io.serialize_tensor` gives them."""
+    """Find the buffers in serialized tensors, and check the headers against those of `tf.io.serialize_tensor`."""
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
-    for size in np.unique(sizes).tolist():  # tensors of one size have one header
+    for size in np.unique(sizes).tolist():  # tensors of one size share one header
         alike = np.flatnonzero(sizes == size)
         header = _header_of(field, dtype, width, size)
         if header is None:
@@ -114,7 +117,7 @@ def _header_of(field: Field, dtype: str, width: int, size: int) -> bytes | None:
 
 
 def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Decode images, by TensorFlow."""
+    """Decode images with TensorFlow."""
     import tensorflow as tf
 
     check_threads_of_tensorflow("decode images")
@@ -134,7 +137,7 @@ def images_of(field: Field, items: Spans, rows: NDArray[np.int64]) -> NDArray[An
 FLOAT_BYTES = 4
 _SHOWN = 16  # bytes of a bad tensor in an error
 _LARGE_LIST = 1 << 20  # bytes; larger feature lists are read in pieces, to bound memory
-_SHORT_TEXT = 256  # mean bytes; longer texts are faster one by one
+_SHORT_TEXT = 256  # mean bytes; longer texts are decoded faster one by one
 _UTF8_TOP, _UTF8_CONTINUED = 0xC0, 0x80
 _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
@@ -144,8 +147,8 @@ class Values:
     """Values of features.
 
     Attributes:
-        values: `(n, *known dimensions)`; joined texts are flat.
-        units: the number of such values in each feature.
+        values: flat values, `(n, *known dimensions)`; joined texts have one dimension.
+        units: number of values of the known dimensions in each feature, int64.
     """
 
     values: Any
@@ -153,7 +156,7 @@ class Values:
 
 
 def kind_of(field: Field) -> str:
-    """Return the kind of protobuf list that a field is stored in."""
+    """Return the kind of protobuf list in which a field is stored."""
     return "bytes" if field.in_items else field.element.wire
 
 
@@ -161,20 +164,20 @@ class Reader:
     """Reader of the features of one field.
 
     Args:
-        field: the field.
-        rows: the record of each feature, or of each feature list.
-        joined: whether texts are rows of a `Blob` where possible, instead of objects.
+        field: declaration of the field.
+        rows: record number of each feature or feature list.
+        joined: whether to decode texts to rows of a `Blob` if possible, instead of objects.
     """
 
     def __init__(self, field: Field, rows: NDArray[np.int64], *, joined: bool = False) -> None:
         self.field, self._rows, self._joined = field, rows, joined
 
     def read_steps(self, lists: Spans, check: Check) -> tuple[Values, NDArray[np.int64]]:
-        """Read feature lists with one feature per step; return their values and the steps of each list.
+        """Read feature lists with one feature per step; return their values and the number of steps of each list.
 
         Args:
-            lists: the spans of the lists.
-            check: called with the mask of lists that are not in canonical form.
+            lists: spans of the lists.
+            check: function to call with the mask of lists that are not in canonical form.
         """
         field = self.field
         kind = kind_of(field)
@@ -236,7 +239,7 @@ class Reader:
         return Values(np.concatenate(values), np.concatenate(counts)), steps
 
     def _single_items(self, items: Spans, each: NDArray[np.int64]) -> tuple[Values, NDArray[np.int64]]:
-        """Read steps that are one bytes value each."""
+        """Read steps that consist of one bytes value each."""
         reader = Reader(self.field, np.repeat(self._rows, each), joined=self._joined)
         ones = np.ones(len(items), np.int64)
         if self.field.in_items:
@@ -247,10 +250,10 @@ class Reader:
         """Read the values of features.
 
         Args:
-            spans: the spans of their packed numbers, or of their bytes values with headers.
-            check: called with the mask of features that are not in canonical form.
-            any_number: whether a feature may hold any number of values of the known dimensions; else it holds one.
-            required: whether a feature must hold one or may be empty; a bool for all, or one for each.
+            spans: spans of packed numbers, or of bytes values with headers.
+            check: function to call with the mask of features that are not in canonical form.
+            any_number: whether a feature may have any number of values of the known dimensions, instead of one.
+            required: whether a feature must have a value; a bool for all features, or one per feature.
         """
         field = self.field
         kind = kind_of(field)
@@ -285,12 +288,12 @@ class Reader:
         require_all(ok, self._rows, self.field, message, counts)
 
     def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
-        """Decode bytes values, each of which holds one or more values of the known dimensions.
+        """Decode bytes values with one or more values of the known dimensions each.
 
         Args:
-            items: the spans of the bytes values.
-            counts: the number of bytes values in each feature.
-            any_number: whether a bytes value may hold any number of values.
+            items: spans of the bytes values.
+            counts: number of bytes values in each feature.
+            any_number: whether a bytes value may have any number of values, instead of one.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)
@@ -309,11 +312,11 @@ class Reader:
         return Values(values, np.diff(bounds(sizes // width)[bounds(counts)]))
 
     def texts(self, items: Spans, rows: NDArray[np.int64] | None = None) -> Any:
-        """Decode texts, or bytes, to an array of objects, or to a `Blob`.
+        """Decode texts or bytes to an array of objects or a `Blob`.
 
         Args:
-            items: the spans of the texts.
-            rows: the record of each text; None for the rows of the reader.
+            items: spans of the texts.
+            rows: record number of each text; None for the rows of the reader.
         """
         if not len(items):
             return objects([])
@@ -340,7 +343,7 @@ def _reshape(field: Field, values: Any) -> Any:
 
 
 def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
-    """Concatenate the bytes, or texts, in spans; return None if a text is not UTF-8."""
+    """Concatenate the bytes or texts of spans; return None if a text is not UTF-8."""
     sizes = items.sizes
     data = items.joined()[: int(sizes.sum())]
     if is_str:
@@ -355,7 +358,7 @@ def _joined_texts(items: Spans, *, is_str: bool) -> Blob | None:
 
 
 def _split(items: Spans, *, is_str: bool) -> list[Any]:
-    """Split spans into bytes or str objects: all at once, if none holds a NUL."""
+    """Split spans into bytes or str objects: all at once if none contains NUL."""
     data, sizes = items.data, items.sizes
     total = int(sizes.sum())
     if len(items) > 1 and total <= _SHORT_TEXT * len(items):
@@ -377,10 +380,10 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
     """Convert wire values to the declared dtype, keeping every bit of stored values.
 
     Args:
-        field: the field.
-        values: int64 or float32.
-        counts: the number of values in each feature.
-        rows: the record of each feature.
+        field: declaration of the field.
+        values: wire values, int64 or float32.
+        counts: number of values in each feature.
+        rows: record number of each feature.
     """
     element = field.element
     if element.name in ("int64", "float32"):

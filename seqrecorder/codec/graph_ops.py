@@ -1,6 +1,6 @@
-"""Small graph functions from the output of TensorFlow's parser to declared values.
+"""Small graph functions that turn the output of TensorFlow's parser into declared values and padded batches.
 
-Every check goes through `checked`, so that it runs in each kind of graph, and eagerly.
+All checks use `checked`, so that they run in every kind of graph and eagerly. The parser itself is in `parse`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _record = contextvars.ContextVar("record", default="")
 
 @contextlib.contextmanager
 def records_called(name: str) -> Iterator[None]:
-    """Put a label of the records before all messages of `checked` inside the block."""
+    """Prefix all messages of `checked` inside the block by a label of the records."""
     token = _record.set(name)
     try:
         yield
@@ -44,7 +44,7 @@ def records_called(name: str) -> Iterator[None]:
 def checked(value: Any, ok: Any, *message: Any) -> Any:
     """Return `value`, a tensor or a structure of tensors, after asserting that all of `ok` are true.
 
-    The value depends on the assertion: in a graph, one that nothing depends on may be pruned and never run.
+    The returned value depends on the assertion, because a graph may prune an assertion without dependents.
     """
     import tensorflow as tf
 
@@ -53,19 +53,19 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
     ok = tf.convert_to_tensor(ok)
     if ok.shape.rank != 0:
         ok = tf.reduce_all(ok) if ok.shape.rank is None else tf.raw_ops.All(input=ok, axis=list(range(ok.shape.rank)))
-    # The raw op: `tf.debugging.Assert` adds a conditional that takes longer to trace than everything else.
+    # Use the raw op: `tf.debugging.Assert` adds a conditional, which takes longer to trace than everything else.
     check = tf.raw_ops.Assert(condition=ok, data=list(message))
     with tf.control_dependencies([] if check is None else [check]):
         return tf.nest.map_structure(tf.identity, value)
 
 
 def expect(value: Any, ok: Any, field: Field, what: str, *got: Any) -> Any:
-    """Check what is stored of a field, as `checked` does."""
+    """Check a stored value of a field by `checked`, with a message that names the field."""
     return checked(value, ok, f"field {field.name!r}: {what} are expected in {field.feature!r}, got", *got)
 
 
 def wire_type(field: Field) -> Any:
-    """Return the TensorFlow dtype of the list that a field is stored in."""
+    """Return the TensorFlow dtype of the list in which a field is stored."""
     import tensorflow as tf
 
     if field.in_items:
@@ -74,7 +74,7 @@ def wire_type(field: Field) -> Any:
 
 
 def wire_filler(field: Field) -> Any:
-    """Return the wire value for records that lack the field: an array of the field's shape."""
+    """Return the wire value for records that lack the field, in the shape of the field."""
     element = field.element
     value = field.default if field.has_default else element.zero()
     filler: NDArray[Any] = np.array(np.broadcast_to(np.asarray(value, element.numpy), field.rest))
@@ -91,7 +91,7 @@ def constant(field: Field, values: Any) -> Any:
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Spread values to one row per record: the next of `values` where `present`, else the filler."""
+    """Spread values to one row per record: the next of `values` for present records, else `filler`."""
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -99,7 +99,7 @@ def spread_rows(values: Any, present: Any, filler: Any) -> Any:
     return tf.gather(tf.concat([filler[tf.newaxis], values], 0), tf.cumsum(have) * have)
 
 
-# Vectors: one op each; the functions of `tf` use several, or take longer to trace than to run ------------------------
+# Vectors: one op each, because the functions of `tf` use several or take longer to trace than to run -----------------
 
 
 def rows_at(values: Any, indices: Any) -> Any:
@@ -110,7 +110,7 @@ def rows_at(values: Any, indices: Any) -> Any:
 
 
 def index_range(stop: Any, start: Any = None) -> Any:
-    """Count from `start`, or 0, to below a scalar tensor, in its dtype."""
+    """Count from `start` (default: 0) up to but excluding `stop`, a scalar tensor, in the dtype of `stop`."""
     import tensorflow as tf
 
     start = tf.constant(0, stop.dtype) if start is None else start
@@ -118,7 +118,7 @@ def index_range(stop: Any, start: Any = None) -> Any:
 
 
 def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
-    """Count the entries of an ascending vector that are at most each value, or less: int32."""
+    """Count the entries of an ascending vector that are <= each value, or < with `less`; return int32."""
     import tensorflow as tf
 
     row = tf.raw_ops.ExpandDims(input=ascending, axis=0)
@@ -128,7 +128,7 @@ def count_up_to(ascending: Any, values: Any, *, less: bool = False) -> Any:
 
 
 def differences(ends: Any) -> Any:
-    """Subtract each entry of a vector from the next."""
+    """Subtract each entry of a vector from the next entry."""
     import tensorflow as tf
 
     first, second, last = (tf.constant([index]) for index in (0, 1, -1))
@@ -192,16 +192,16 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
     """Decode little-endian buffers to flat values, and count the values of the known dimensions in each.
 
     Args:
-        buffers: string vector.
-        field: the declaration of the values.
-        fixed: whether each holds exactly one value of the known dimensions; then the counts are None.
+        buffers: buffers, string `(n,)`.
+        field: declaration of the values.
+        fixed: whether each buffer has exactly one value of the known dimensions; the counts are then None.
     """
     import tensorflow as tf
 
     sizes = tf.strings.length(buffers, unit="BYTE")
     width = field.element.itemsize * field.count
     wanted = "" if fixed else "a multiple of "
-    # Eagerly, a large buffer is not joined: that would hold it three times.
+    # In eager mode, do not join a large buffer: that would keep three copies of it in memory.
     is_apart = tf.executing_eagerly() and (fixed or buffers.shape[0] == 1)
     joined = buffers if is_apart else tf.strings.reduce_join(buffers)
     fits = tf.equal(sizes if fixed else sizes % width, width if fixed else 0)
@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers hold whole values of the known dimensions; return them and the count of each."""
+    """Check that buffers have whole values of the known dimensions; return the buffers and their counts."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -229,7 +229,7 @@ def _from_buffer(joined: Any, field: Field) -> Any:
         return expect(values > 0, values <= 1, field, "bytes 0 and 1", values)
     target = tf.as_dtype(name)
     signed = {"uint32": tf.int32, "uint64": tf.int64, "bfloat16": tf.uint16}.get(name)
-    if signed is not None:  # decode_raw lacks these
+    if signed is not None:  # decode_raw does not support these dtypes
         return tf.bitcast(tf.io.decode_raw(joined, signed), target)
     return tf.io.decode_raw(joined, target)
 
@@ -245,7 +245,7 @@ def with_shape(values: Any, field: Field) -> Any:
 
 
 def sums_of_rows(sizes: Any, splits: Any) -> Any:
-    """Sum the sizes within each row of splits."""
+    """Sum the sizes within each row of row splits."""
     import tensorflow as tf
 
     ends = tf.concat([[0], tf.cumsum(tf.cast(sizes, tf.int64))], 0)
@@ -253,7 +253,7 @@ def sums_of_rows(sizes: Any, splits: Any) -> Any:
 
 
 def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none: Any = None) -> Any:
-    """Return `values` after checking that each feature holds the expected number of items, or none where allowed."""
+    """Return `values` after checking that each feature has `expected` items, or none if `or_none` allows it."""
     import tensorflow as tf
 
     ok = tf.equal(items, expected)
@@ -262,7 +262,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that rows hold whole values of the known dimensions; return the values and the count of each row."""
+    """Check that rows have whole values of the known dimensions; return the values and the count of each row."""
     import tensorflow as tf
 
     if field.count == 1:
@@ -272,7 +272,7 @@ def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
 
 
 def longest_of(lengths: Any) -> Any:
-    """Return the largest length, at least 1: layers such as Masking and LSTM fail on T = 0."""
+    """Return the largest length, at least 1, because layers such as Masking and LSTM fail on T = 0."""
     import tensorflow as tf
 
     return tf.maximum(tf.raw_ops.Max(input=lengths, axis=0), 1)
@@ -293,10 +293,10 @@ def ascending(field: Field, indices: Any, values: Any, counts: Any) -> tuple[Any
     """Sort the indices and values of sparse vectors by index, and check the indices.
 
     Args:
-        field: sparse; the indices must be within its size, and distinct in each vector.
-        indices: int64, `(n,)`: the concatenated indices of all vectors.
-        values: `(n,)`.
-        counts: int64: the number of indices of each vector.
+        field: sparse field; indices must be within its size, and distinct in each vector.
+        indices: concatenated indices of all vectors, int64 `(n,)`.
+        values: value at each index, `(n,)`.
+        counts: number of indices of each vector, int64.
     """
     import tensorflow as tf
 
@@ -333,11 +333,11 @@ def first_of_sparse(value: Any, shape: list[Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Stretch:
-    """Window of steps, at an offset of its own in each sequence.
+    """Window of steps, at a separate offset in each sequence.
 
     Attributes:
-        starts: int64, `(n,)`: the first step that is kept of each sequence.
-        length: the number of steps to keep; a shorter sequence keeps all from its start on.
+        starts: first step to keep of each sequence, int64 `(n,)`.
+        length: number of steps to keep; a shorter sequence keeps all steps from its start on.
     """
 
     starts: Any
@@ -347,23 +347,23 @@ class Stretch:
 
 @attrs.frozen
 class Margins:
-    """One more step before and after the kept ones, at the same distance, where the sequence has it."""
+    """One additional step before and after the kept steps, at the same stride, if the sequence has it."""
 
 
 MARGINS = Margins()
 
 Crop = tuple[slice | Stretch | Margins, ...]
-"""Slices of the steps of a sequence, applied in order; `MARGINS` only at the end."""
+"""Slices of the steps of a sequence, applied in order; `MARGINS` must be last."""
 
 
 def check_steps(steps: Any) -> Crop:
-    """Check a slice of steps, and make the crop of it.
+    """Check a slice of steps, and convert it to a crop.
 
     >>> check_steps(slice(0, 100, 2))
     (slice(0, 100, 2),)
 
     Raises:
-        OptionError: it is not a slice of ints, or goes backwards.
+        OptionError: `steps` is not a slice of ints, or has a negative stride.
     """
     limits = (steps.start, steps.stop, steps.step) if isinstance(steps, slice) else ("",)
     if not all(limit is None or (isinstance(limit, int) and not isinstance(limit, bool)) for limit in limits):
@@ -374,7 +374,7 @@ def check_steps(steps: Any) -> Crop:
 
 
 def _bounds(lengths: Any, part: slice | Stretch, xp: Any) -> tuple[Any, Any]:
-    """Return the first kept step of sequences, and the number of kept steps."""
+    """Compute the first kept step of each sequence, and the number of kept steps."""
     if isinstance(part, Stretch):
         start = xp.minimum(part.starts, lengths)
         return start, xp.minimum(lengths - start, part.length)
@@ -396,9 +396,9 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
     [0, 1, 3]
 
     Args:
-        lengths: int64, an array or a tensor.
-        crop: the steps to keep.
-        xp: the module of the lengths: numpy or TensorFlow.
+        lengths: lengths of the sequences, int64 array or tensor.
+        crop: steps to keep.
+        xp: module of `lengths`, numpy or TensorFlow.
     """
     for part in crop:
         if not isinstance(part, Margins):
@@ -407,7 +407,7 @@ def cropped_lengths(lengths: Any, crop: Crop, xp: Any) -> Any:
 
 
 def kept_of(length: int, crop: Crop) -> slice:
-    """Reduce a crop without random windows to one slice, for a sequence of this length.
+    """Reduce a crop without random windows to one slice, for a sequence of `length` steps.
 
     >>> kept_of(9, (slice(2, 8, 3), MARGINS))
     slice(2, 11, 3)
@@ -423,14 +423,14 @@ def kept_of(length: int, crop: Crop) -> slice:
 
 
 def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
-    """Find the kept steps of sequences: their number in each, and their positions among all steps.
+    """Compute the number of kept steps of each sequence, and their positions among all steps.
 
     Args:
-        lengths: int64 tensor `(n,)`.
-        crop: the steps to keep, including `MARGINS`.
+        lengths: lengths of the sequences, int64 tensor `(n,)`.
+        crop: steps to keep, including `MARGINS`.
 
     Returns:
-        `(kept: int64 [n], positions: int64 [sum of kept])`; positions are in the concatenated sequences.
+        `(kept: int64 [n], positions: int64 [sum of kept])`; positions count in the concatenated sequences.
     """
     import tensorflow as tf
 
@@ -440,11 +440,11 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Return the number of kept steps of each sequence, the first of them, and their stride.
+    """Compute the number of kept steps of each sequence, the first of them, and their stride.
 
     Args:
-        lengths: int64 tensor `(n,)`.
-        crop: the steps to keep.
+        lengths: lengths of the sequences, int64 tensor `(n,)`.
+        crop: steps to keep.
     """
     start, kept, step, (before, after) = _window_of(lengths, crop)
     return kept + before + after, start - before * step, step
@@ -454,10 +454,10 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
     """Drop the margins; return the number of kept steps of each sequence, and their values.
 
     Args:
-        values: values of the steps at `cropped_positions`, concatenated.
-        lengths: int64 tensor `(n,)`, of the sequences before cropping.
-        crop: the steps to keep, with `MARGINS`.
-        present: bool `(n,)`: which records have a sequence; None for all.
+        values: concatenated values of the steps at `cropped_positions`.
+        lengths: lengths of the sequences before cropping, int64 tensor `(n,)`.
+        crop: steps to keep, with `MARGINS`.
+        present: mask of the records that have a sequence, bool `(n,)`; None for all.
     """
     import tensorflow as tf
 
@@ -469,7 +469,7 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
 
 
 def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]]:
-    """Return the first kept step, the number of kept steps, their stride, and the margins before and after."""
+    """Compute the first kept step, the number of kept steps, their stride, and the margins before and after."""
     import tensorflow as tf
 
     start, kept, step = tf.zeros_like(lengths), lengths, 1
@@ -485,7 +485,7 @@ def _window_of(lengths: Any, crop: Crop) -> tuple[Any, Any, int, tuple[Any, Any]
 
 
 INDEX, SEED = "seqrecorder/index", "seqrecorder/seed"
-"""The features that hold the numbers which records get while they are read."""
+"""Names of the features for the numbers that records get while they are read."""
 
 NUMBERS = (INDEX, SEED)
 
@@ -493,16 +493,16 @@ _DIGITS = 19
 """Digits of the largest int64: a fixed width makes the message around the number a constant."""
 
 NOTHING = -1
-"""Number in a batch where there is no record."""
+"""Number for rows of a batch without a record."""
 
 
 def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
-    """Append their numbers to serialized records.
+    """Append a number to each serialized record.
 
     Args:
-        serialized: string, `(n,)`: `tf.train.SequenceExample` or `tf.train.Example`.
-        numbers: int64, `(n,)`, not negative.
-        feature: what holds them.
+        serialized: serialized `tf.train.SequenceExample`s or `tf.train.Example`s, string `(n,)`.
+        numbers: non-negative numbers, int64 `(n,)`.
+        feature: name of the feature for the number.
     """
     import tensorflow as tf
 
@@ -512,7 +512,7 @@ def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
 
 @functools.cache
 def _header(feature: str) -> bytes:
-    """Return the bytes of the message before the digits, which are at its end."""
+    """Build the bytes of the message before the digits, which are at its end."""
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
@@ -522,25 +522,25 @@ def _header(feature: str) -> bytes:
 
 
 def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
-    """Add numbers to a schema, as bytes: by the feature that holds them, their name, None for none."""
+    """Add fields of numbers to a schema, as bytes; `names` maps feature to field name, or to None for no field."""
     kind = element_type("bytes")
     numbers = [Field(name, feature, "context", kind, ()) for feature, name in names.items() if name is not None]
     return Schema(schema.name, (*schema.fields, *numbers)) if numbers else schema
 
 
 def to_numbers(digits: Any) -> Any:
-    """Convert parsed digits to int64 numbers, -1 where there is no record."""
+    """Convert parsed digits to int64 numbers; rows without a record get -1."""
     import tensorflow as tf
 
     return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
 
 
 SEED_BITS = 31
-"""Bits of each of the two numbers of a seed, so that int32 holds them, as the backends of Keras need."""
+"""Bits of each of the two numbers of a seed; they must fit into int32 for the backends of Keras."""
 
 
 def to_seeds(digits: Any) -> Any:
-    """Return the seeds that were parsed, int32 `(..., 2)`, and zeros where there is no record."""
+    """Convert parsed digits to seeds, int32 `(..., 2)`; rows without a record get zeros."""
     import tensorflow as tf
 
     number = tf.maximum(to_numbers(digits), 0)
@@ -549,10 +549,10 @@ def to_seeds(digits: Any) -> Any:
 
 @attrs.frozen
 class Derivation(ABC):
-    """Interface of derived fields: new values for a field, further fields computed from it, or both.
+    """Interface of derivations: new values for a field, additional fields computed from it, or both.
 
     Attributes:
-        source: name of the field, stored or derived itself.
+        source: name of the source field, which may be stored or derived.
     """
 
     source: str
@@ -565,10 +565,10 @@ class Derivation(ABC):
 
     @abstractmethod
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """List the fields that replace a field: itself, changed or not, and those that are derived from it.
+        """List the fields that replace a field: the field itself, changed or not, and the derived fields.
 
         Raises:
-            OptionError: the field is not of a kind that this can derive from.
+            OptionError: the derivation does not support this kind of field.
         """
 
     @abstractmethod
@@ -576,8 +576,8 @@ class Derivation(ABC):
         """Compute the columns of `fields(field)`.
 
         Args:
-            field: the declaration.
-            column: its values, tensors, cropped and with defaults filled in.
+            field: declaration of the source field.
+            column: column of tensors, cropped and with defaults filled in.
         """
 
     @property
@@ -587,7 +587,7 @@ class Derivation(ABC):
 
     @property
     def padded_alike(self) -> tuple[str, ...]:
-        """Names of the added fields that are padded as the source is: by default the first one, if there is one."""
+        """Names of the added fields that are padded like the source; by default the first added field."""
         return self.names[:1]
 
 
@@ -595,8 +595,8 @@ def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
     """Apply derivations to a schema, in order.
 
     Raises:
-        SchemaError: there is no field of a name.
-        OptionError: a field is not of a kind that a derivation takes.
+        SchemaError: a source field does not exist.
+        OptionError: a derivation does not support its kind of field.
     """
     fields = list(schema.fields)
     for derivation in derivations:
@@ -607,12 +607,12 @@ def derived_schema(schema: Schema, derivations: Sequence[Derivation]) -> Schema:
 
 
 def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequence[Derivation]) -> None:
-    """Add the columns of derived fields to those of stored ones.
+    """Add the columns of derived fields to the columns of stored fields.
 
     Args:
-        schema: the stored fields.
-        columns: by name; at least those of the source fields.
-        derivations: applied in order.
+        schema: schema of the stored fields.
+        columns: mapping of field name to column, with at least the source fields.
+        derivations: derivations to apply, in order.
     """
     known = {field.name: field for field in schema.fields}
     for each in derivations:
@@ -642,14 +642,15 @@ def derivations_of(schema: Schema, derivations: Sequence[Derivation]) -> list[De
 
 @attrs.frozen
 class FieldMap(Derivation):
-    """Elementwise map of a field's values; afterwards padding is zeros.
+    """Elementwise map of the values of a field; the mapped values are padded with zeros.
 
     Attributes:
-        target: the field of the mapped values.
-        tensor: maps a tensor of values `(n, *known dimensions)` to one of the same shape, in a graph.
-        stored: name of a further field with the stored values; None for none.
+        target: declaration of the mapped values.
+        tensor: graph function that maps a tensor of values `(n, *known dimensions)` to one of the same shape.
+        stored: name of an additional field with the stored values; None for none.
         beside: name of the context field with the group of a record; None for no groups.
-        code: converts values of that field to group numbers; `tensor` then takes one per value as well.
+        code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
+            value as second argument.
     """
 
     target: Field
@@ -659,7 +660,7 @@ class FieldMap(Derivation):
     code: Callable[[Any], Any] = attrs.field(default=lambda keys: keys, eq=False)
 
     def of_groups(self, columns: Mapping[str, Column]) -> FieldMap:
-        """Bind the groups of the records in `columns`."""
+        """Bind the map to the groups of the records in `columns`."""
         import tensorflow as tf
 
         groups, column = self.code(columns[str(self.beside)].values), columns[self.source]
@@ -674,13 +675,13 @@ class FieldMap(Derivation):
         return () if self.stored is None else (self.stored,)
 
     def fields(self, field: Field) -> tuple[Field, ...]:
-        """Derive the fields of a field (see `Derivation`)."""
+        """List the mapped field, and the field of stored values if any (see `Derivation`)."""
         copy = as_numbers(field, field.element.name)
         mapped = attrs.evolve(self.target, shape=field.shape, align=field.align, per_step=field.per_step)
         return (mapped, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
     def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
-        """Derive the columns of its column (see `Derivation`)."""
+        """Compute the columns of `fields(field)` (see `Derivation`)."""
         return (attrs.evolve(column, values=self.tensor(column.values)), *(column for _ in self.names))
 
 
@@ -688,16 +689,16 @@ class MapsField(Protocol):
     """Interface of field mappings: vocabularies and statistics."""
 
     def field_map(self, field: Field) -> FieldMap:
-        """Make the map of a field's values.
+        """Build the map for the values of a field.
 
         Raises:
-            OptionError: the field is not one of its kind.
+            OptionError: the mapping does not support this kind of field.
         """
         ...
 
 
 def as_numbers(field: Field, dtype: str) -> Field:
-    """Change a field to hold numbers of a dtype."""
+    """Change the element type of a field to a number type."""
     return attrs.evolve(
         field,
         element=element_type(dtype),
@@ -710,7 +711,7 @@ def as_numbers(field: Field, dtype: str) -> Field:
 
 
 def to_longest(_: str, lengths: Any) -> Any:
-    """Pad to the longest of the batch, at least 1."""
+    """Choose the longest length of the batch, at least 1, as the padded length."""
     return longest_of(lengths)
 
 
@@ -719,11 +720,11 @@ class Padding:
     """Options of padding.
 
     Attributes:
-        values: by field, the padding value; zeros (empty text) for other fields.
-        width: computes the padded length from the name of an alignment group and the lengths in a batch.
-        left: the alignment groups that are padded on the left.
-        ragged: whether ragged values are padded too, each dimension to the longest of the batch; else they stay ragged.
-        static: by alignment group, the padded length of every batch, if it is constant.
+        values: mapping of field to padding value; other fields are padded with zeros or empty text.
+        width: function that computes the padded length from an alignment group and the lengths in a batch.
+        left: alignment groups to pad on the left.
+        ragged: whether to pad ragged values as well, each dimension to the longest of the batch.
+        static: mapping of alignment group to the padded length, if all batches have the same.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
@@ -733,11 +734,11 @@ class Padding:
     static: Mapping[str, int] = attrs.field(factory=dict)
 
     def filler(self, field: Field) -> Any:
-        """Return the padding of a field, as a scalar tensor."""
+        """Return the padding value of a field as a scalar tensor."""
         return constant(field, self.values.get(field.name, field.element.zero()))
 
     def fill(self, field: Field, value: Any, lengths: Any) -> Any:
-        """Write the padding value of a field, if it has one, after `lengths` steps of `(B, T, ...)`."""
+        """Write the padding value of a field, if any, after `lengths` steps of a tensor `(B, T, ...)`."""
         import tensorflow as tf
 
         if field.name not in self.values:
@@ -758,7 +759,7 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread sizes to all records, 0 where there is no value."""
+    """Spread the sizes of present records to all records; the others get 0."""
     import tensorflow as tf
 
     if column.present is None:
@@ -770,11 +771,11 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
     """Pad a flat field to a tensor of a batch.
 
     Args:
-        field: the declaration.
-        column: the values, flat.
-        rows: int64 scalar: records of the batch.
-        longest: int64 scalar: steps of the padded sequences; unused for context.
-        padding: the options.
+        field: declaration of the field.
+        column: flat column of the field.
+        rows: number of records in the batch, int64 scalar.
+        longest: number of steps of the padded sequences, int64 scalar; unused for context.
+        padding: options of padding.
     """
     import tensorflow as tf
 
@@ -786,21 +787,21 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
     values, inner = column.values, []
     if field.is_ragged and field.is_list:
         values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
-        # At least one element wide, for the same reason as T >= 1.
+        # At least 1, for the same reason as T >= 1.
         inner = [longest_of(column.counts)]
     sizes = of_all_rows(column, column.steps if field.is_list else column.counts)
     ragged = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
     if field.is_ragged and not padding.ragged:
         return ragged
     width = longest if field.is_list else longest_of(sizes)
-    # A vector, since lengths are tensors in a graph; -1 stands for the batch's size.
+    # Stack to a tensor, because lengths are tensors in a graph; -1 is the batch size.
     shape = tf.stack([tf.cast(n, tf.int64) for n in [-1, width, *inner, *field.rest]])
     dense = ragged.to_tensor(shape=shape, default_value=padding.filler(field))
     return tf.ensure_shape(dense, [None, None, *([None] if inner else []), *field.rest])
 
 
 def _fill(field: Field, column: Column) -> Any:
-    """Fill in zeros or empty text for None in a context field of known shape."""
+    """Replace None by zeros or empty text in a context field of known shape."""
     import tensorflow as tf
 
     values = column.values
@@ -825,11 +826,11 @@ def _sparse_tensor(field: Field, column: Column, rows: Any, longest: Any) -> Any
 
 
 def check_values(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert padding values to the types of their fields.
+    """Convert padding values to the dtypes of their fields.
 
     Raises:
         OptionError: a value does not fit its field, or the field is not padded.
-        SchemaError: there is no field of a name.
+        SchemaError: a field does not exist.
     """
     exact = {}
     for name, value in values.items():

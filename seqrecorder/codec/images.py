@@ -1,7 +1,7 @@
 """Decode PNG and JPEG images to pixels, inside a graph or eagerly.
 
-Images of any size, or to be resized, stay encoded in a graph until a batch is complete. Then only those in the batch
-are decoded, and padded to the largest.
+Images of any size, and images to resize, stay encoded in a graph until a batch is complete. Only the images of the
+batch are then decoded, and padded to the largest.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-_GRAY_AND_ALPHA = 2  # channels; TensorFlow decodes them only with `channels=0`, as stored
-_PNG_HEAD = 24  # bytes up to the end of the size
+_GRAY_AND_ALPHA = 2  # number of channels that TensorFlow decodes only with `channels=0`, as stored
+_PNG_HEAD = 24  # bytes up to the end of the image size
 _BIG_ENDIAN = [1 << 24, 1 << 16, 1 << 8, 1]
 
 
 def not_empty(encoded: Any, field: Field) -> Any:
-    """Check that encoded images are not empty: empty bytes stand for padding."""
+    """Check that encoded images are not empty, because empty bytes are padding."""
     import tensorflow as tf
 
     message = f"field {field.name!r}: images in PNG or JPEG are expected in {field.feature!r}, got no bytes"
@@ -41,16 +41,16 @@ def not_empty(encoded: Any, field: Field) -> Any:
 def decode_images(encoded: Any, field: Field) -> Any:
     """Decode a vector of images to (N, height, width, channels), inside a graph or eagerly.
 
-    Both storages accept PNG and JPEG, since foreign files mix them under one name.
+    Both storages accept PNG and JPEG, because foreign files mix them under one name.
     """
     return ImageDecoder(field).decode(not_empty(encoded, field))[0]
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Decode images to the form of `Column.values`: one object each if they are of any size or stay encoded.
+    """Decode images to the form of `Column.values`: one object per image if sizes vary or images stay encoded.
 
     Raises:
-        tf.errors.InvalidArgumentError: one is no such image.
+        tf.errors.InvalidArgumentError: an image is not PNG or JPEG, or has the wrong size.
     """
     import tensorflow as tf
 
@@ -72,11 +72,11 @@ def _fits(image: bytes, field: Field) -> bool:
 
 @attrs.frozen
 class ImageDecoder:
-    """Decoder of the images of a field, padding or resizing them to one size.
+    """Decoder of the images of a field; pads or resizes them to one size.
 
     Attributes:
-        field: the field as declared.
-        size: height and width to resize to, or None.
+        field: declaration of the field.
+        size: height and width to resize to; None to pad.
     """
 
     field: Field
@@ -84,11 +84,11 @@ class ImageDecoder:
 
     @property
     def stored(self) -> Field:
-        """The field whose values are the encoded images."""
+        """Declaration of the field with the encoded images as values."""
         default = self.field.default
         if self.field.has_default:
             listed = default if self.field.is_list else [default]
-            encoded = encode_images(objects(listed), "png")  # exact, and accepted by either decoder
+            encoded = encode_images(objects(listed), "png")  # exact, and either decoder accepts PNG
             default = objects(encoded) if self.field.is_list else encoded[0]
         return attrs.evolve(
             self.field,
@@ -99,13 +99,13 @@ class ImageDecoder:
         )
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode images, zeros for empty bytes; return them and the height and width of each before padding.
+        """Decode images, empty bytes to zeros; return them and the height and width of each before padding.
 
         Args:
-            encoded: string tensor of any shape, or ragged.
+            encoded: encoded images, a dense or ragged string tensor of any shape.
 
         Returns:
-            `(*shape, height, width, channels)`, and int64 `(*shape, 2)`.
+            The images, `(*shape, height, width, channels)`, and their sizes, int64 `(*shape, 2)`.
         """
         import tensorflow as tf
 
@@ -121,7 +121,7 @@ class ImageDecoder:
         return images, tf.ensure_shape(sizes, [*encoded.shape, 2])
 
     def decode_one(self, encoded: bytes) -> NDArray[Any]:
-        """Decode one image eagerly, with an operation alone: a graph takes fifty times as long for one."""
+        """Decode one image eagerly with a single op; a graph takes fifty times as long for one image."""
         import tensorflow as tf
 
         header = image_header(encoded)
@@ -156,7 +156,7 @@ class ImageDecoder:
                 return tf.cast(tf.round(tf.image.resize(pixels, size)), dtype)
             return tf.pad(pixels, tf.stack([tf.zeros_like(whole), whole - tf.shape(pixels, tf.int64)], 1))
 
-        # The first stands for no image: without images, TensorFlow could not infer their shape.
+        # The first row is for absent images: without any image, TensorFlow could not infer the shape.
         images = _map_images(
             lambda image: tf.cond(tf.equal(image, ""), lambda: tf.zeros(whole, dtype), lambda: fit(image)),
             tf.concat([[""], encoded], 0),
@@ -166,12 +166,12 @@ class ImageDecoder:
         return tf.gather(images, at), spread_rows(sizes, here, tf.zeros([], tf.int64))
 
     def _read(self, image: Any) -> Any:
-        """Decode one image in its own size."""
+        """Decode one image at its original size."""
         import tensorflow as tf
 
         shape = self.field.shape
         channels = 0 if shape[2] == _GRAY_AND_ALPHA else shape[2]
-        if self.field.storage == "png":  # either op takes both kinds
+        if self.field.storage == "png":  # either op decodes both formats
             return tf.ensure_shape(tf.io.decode_png(image, channels, self.field.element.graph), shape)
         return tf.ensure_shape(tf.io.decode_jpeg(image, channels), shape)
 
@@ -182,9 +182,9 @@ def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
     `tf.map_fn` does the same with a loop, which takes longer to trace than the rest of a pipeline.
 
     Args:
-        function: from a scalar string to a tensor.
-        encoded: string vector.
-        spec: shape and dtype of each result; those of unknown size must all be equal.
+        function: function from a scalar string to a tensor.
+        encoded: encoded images, string `(n,)`.
+        spec: shape and dtype of each result; dimensions of unknown size must be equal in all results.
     """
     import tensorflow as tf
 
@@ -200,10 +200,10 @@ def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
 
 
 def _sizes(encoded: Any, name: str, shape: tuple[int | None, ...]) -> tuple[Any, Any]:
-    """Check the sizes in the headers of images before decoding: a few bytes can claim any size.
+    """Check the sizes in the headers of images before decoding, because a few bytes can claim any size.
 
     Returns:
-        The images, and height and width of each, int64 `(n, 2)`.
+        The images, and the height and width of each, int64 `(n, 2)`.
     """
     import tensorflow as tf
 
@@ -236,7 +236,7 @@ def _of_size(shape: tuple[int | None, ...]) -> str:
 
 
 def decode_elements(values: Mapping[str, Any], decoders: Mapping[str, ImageDecoder]) -> dict[str, Any]:
-    """Decode the images of an element, and add `<name>_size` after each that was padded."""
+    """Decode the images of an element, and add `<name>_size` after each padded image."""
     out = {}
     for name, value in values.items():
         out[name] = value

@@ -1,4 +1,4 @@
-"""Convert columns to lines of JSON exactly, or refuse them."""
+"""Convert columns to lines of JSON exactly, or raise an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_json(schema: Schema) -> None:
-    """Raise `OptionError` if JSON cannot hold the values of a field."""
+    """Raise `OptionError` if JSON cannot represent the values of a field."""
     for field in schema.fields:
         if field.element.name == "bytes" or field.element.numpy.kind in "cm":
             raise OptionError(
@@ -34,7 +34,7 @@ def check_json(schema: Schema) -> None:
 
 
 def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Yield a line for each record: an object of field to value.
+    """Yield one line per record, a JSON object of field name to value.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -44,12 +44,12 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
     >>> list(json_lines(sr.Schema.of(Sentence), {"ids": ids}))
     ['{"ids": [1.0, null]}', '{"ids": [3.0]}']
 
-    NaN and NaT are null, times are ISO 8601 texts, and a sparse field has the two keys `<field>/indices` and
+    NaN and NaT become null, and times ISO 8601 strings. A sparse field has two keys, `<field>/indices` and
     `<field>/values`.
 
     Args:
-        schema: fields that `check_json` accepts.
-        columns: the column of each field.
+        schema: schema with fields that `check_json` accepts.
+        columns: mapping of field name to column.
 
     Raises:
         OptionError: a value is infinite.
@@ -73,7 +73,7 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
 
 
 def _plain(field: Field, values: NDArray[Any]) -> NDArray[Any]:
-    """Convert values so that their Python objects can be JSON."""
+    """Convert values to an array whose Python objects JSON can represent."""
     if field.element.numpy.kind == "M":
         zone: Any = "naive" if field.element.zone is None else field.element.zone
         missing, objects = np.isnat(values), np.datetime_as_string(values, timezone=zone).astype(object)

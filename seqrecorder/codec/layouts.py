@@ -1,4 +1,7 @@
-"""Layouts of messages: detection, and the feature specs of each for TensorFlow's parser."""
+"""Detect the layout of messages, and build the feature specs of each layout for TensorFlow's parser.
+
+The messages are parsed in `parse` and `decode`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Feature of a flat `tf.train.Example`."""
 
 
 def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
-    """Raise `OptionError` for steps whose bounds a layout cannot hold."""
+    """Raise `OptionError` for steps whose bounds a layout cannot store."""
     names = [field.name for field in fields if field.is_list and (field.is_ragged or field.sparse is not None)]
     if layout != "steps" and names:
         raise OptionError(
@@ -39,13 +42,13 @@ def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> 
 
 
 class Specs:
-    """The specs of one schema and layout.
+    """Feature specs of one schema and layout.
 
     Args:
-        schema: the fields.
-        layout: how sequences lie in the messages.
-        cropped: the alignment groups whose sequences are cropped.
-        flattened: the fields to parse flat, even if the op could finish them.
+        schema: schema of the records.
+        layout: layout of sequences in the messages.
+        cropped: alignment groups whose sequences are cropped.
+        flattened: names of fields to parse flat, even if the parse op could finish them.
     """
 
     def __init__(
@@ -55,35 +58,35 @@ class Specs:
         self.layout: Layout = layout
 
     def padded_by_op(self, field: Field) -> bool:
-        """Check whether the op pads a feature list by itself."""
+        """Check whether the parse op itself pads a feature list."""
         by_step = field.is_list and self.layout == "steps" and not field.packed and field.name not in self.flattened
         return by_step and _in_shape(field) and not field.has_filling and field.group not in self.cropped
 
     def whole_by_op(self, field: Field) -> bool:
-        """Check whether the op finishes a context field by itself, including its default."""
+        """Check whether the parse op itself finishes a context field, including its default."""
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
     def in_one_feature(self, field: Field) -> bool:
-        """Check whether a whole sequence is one Feature, alone or in a FeatureList."""
+        """Check whether a whole sequence is stored in one Feature, alone or in a FeatureList."""
         return self.layout != "steps" or field.packed
 
     def public(self) -> Spec:
-        """Build context and sequence features for TensorFlow's own parse functions."""
+        """Build the context and sequence features for TensorFlow's own parse functions."""
         import tensorflow as tf
 
         context, lists = self._build(lambda field: not field.is_list and _in_shape(field))
-        # Lists, so that specs can be compared; in arrays alone a signalling NaN would survive.
+        # Lists, so that specs can be compared. Lists lose the bits of a signalling NaN, which arrays would keep.
         for name, spec in context.items():
             if isinstance(spec, tf.io.FixedLenFeature) and hasattr(spec.default_value, "tolist"):
                 context[name] = spec._replace(default_value=spec.default_value.tolist())
         return context, lists
 
     def flat(self) -> Spec:
-        """Build the features that parse every field flat."""
+        """Build the features to parse every field flat."""
         return self._build(lambda _: False, padded=False)
 
     def batch(self) -> Spec:
-        """Build the features for the fastest way to a padded batch."""
+        """Build the features to parse a padded batch as fast as possible."""
         return self._build(self.whole_by_op)
 
     def _build(self, whole: Any, *, padded: bool = True) -> Spec:
@@ -114,15 +117,15 @@ def _in_shape(field: Field) -> bool:
 
 
 def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> bytes:
-    """Add a list to a message for each field whose steps are numbered features, in the order of their numbers.
+    """Add a list to a message for each field whose steps are numbered features, in the order of the numbers.
 
     Args:
-        data: the message; it is returned unchanged if it has no such features.
+        data: serialized message; it is returned unchanged if it has no numbered features.
         fields: fields with `is_numbered`.
-        layout: the layout of the added list.
+        layout: layout of the added list.
 
     Raises:
-        WireError: the bytes are not a message.
+        WireError: `data` is not a message.
     """
     context, _ = message_spans(data)
     added = [data]
@@ -155,18 +158,18 @@ def _delimited(number: int, payload: bytes) -> bytes:
 
 _NAMES_SHOWN = 12
 PEEKED = 8
-"""Number of records that are read to detect a layout."""
+"""Number of records to read to detect a layout."""
 
 
 def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layout: Layout) -> bool:
-    """Check whether a message lacks a feature of a field's values; an empty feature is not missing."""
+    """Check whether a message lacks a feature for the values of a field; an empty feature is not missing."""
     context, lists = spans
     features = lists if field.is_list and layout != "example" else context
     return any(name.encode() not in features for name in value_features(field))
 
 
 def describe_message(data: bytes) -> str:
-    """Describe the features of a serialized message, for an error."""
+    """Describe the features of a serialized message, for error messages."""
     try:
         context, lists = message_spans(data)
     except WireError:
@@ -189,7 +192,7 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
 
     Raises:
         SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
-        OptionError: the layout cannot hold the bounds of ragged or sparse steps.
+        OptionError: the layout cannot store the bounds of ragged or sparse steps.
     """
     for data in samples:
         try:
@@ -202,7 +205,7 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
 
 
 def likely_layout(samples: Sequence[bytes], schema: Schema) -> Layout:
-    """Guess the layout of serialized messages, `steps` where they show none."""
+    """Guess the layout of serialized messages; return `steps` if there is no evidence."""
     lists, messages = [field for field in schema.fields if field.is_list], _readable(samples)
     if lists and messages and not any(message.lists for message in messages):
         return "example"
@@ -220,7 +223,7 @@ def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: 
 
 
 def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield the features, and the values in the first feature, of each feature list that can show packing."""
+    """Yield the number of features, and of values in the first feature, of each feature list that can show packing."""
     for field in lists:
         steps = message.lists.get(field.feature)
         if not steps or steps[0].kind is None or field.is_ragged or field.packed or field.sparse is not None:
@@ -236,8 +239,8 @@ def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where
     """Check that serialized messages of a layout hold the required fields of a schema.
 
     Raises:
-        SchemaMismatchError: a required field is missing from all of them; the message lists the features.
-        OptionError: ragged steps in a layout that cannot hold their bounds.
+        SchemaMismatchError: a required field is missing from all messages; the error lists the features.
+        OptionError: the layout cannot store the bounds of ragged or sparse steps.
     """
     require_bounds(schema.fields, layout, f"{where}: ")
     numbered = [field for field in schema.fields if field.is_numbered]

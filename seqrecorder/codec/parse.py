@@ -1,6 +1,7 @@
 """Parse serialized records to tensors, in graphs.
 
-`Parser` calls TensorFlow's parse ops and handles dtype, step shape, buffers, packing, sparsity, defaults and presence.
+`Parser` calls TensorFlow's parse ops and handles dtypes, step shapes, buffers, packing, sparsity, defaults, presence.
+Decoding to record objects is in `decode`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) -> tuple[Column, Any]:
-    """Decode a field to a flat column; return it and the steps (context: values) of each record before cropping."""
+    """Decode a field to a flat column; return it and the steps (context: values) per record before cropping."""
     if field.sparse is not None:
         return _sparse_column(field, features, crop)
     if not field.is_list:
@@ -71,10 +72,10 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
     """Decode a context field of known shape; return its values and the mask of records that have one.
 
     Args:
-        field: the field.
-        features: the output of the op.
-        stated: as for `seqrecorder.codec.decode.presence_of`.
-        holds: which records hold the feature; None if a later check finds the missing ones.
+        field: declaration of the field.
+        features: output of the parse op.
+        stated: the same as for `decode.presence_of`.
+        holds: mask of the records that have the feature; None if a later check finds the missing ones.
     """
     or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
     ragged = features[field.feature]
@@ -85,7 +86,7 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
 
 
 def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
-    """Decode a column; return it and the steps of each record before cropping."""
+    """Decode a column; return it and the number of steps per record before cropping."""
     import tensorflow as tf
 
     if layout == "example":
@@ -108,7 +109,7 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode a column; return it and the steps of each record before cropping."""
+    """Decode a column; return it and the number of steps per record before cropping."""
     whole = differences(ragged.row_splits)
     steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
@@ -120,7 +121,7 @@ def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
 
 
 def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[Column, Any]:
-    """Decode a sparse column; return it and the steps (context: values) of each record before cropping."""
+    """Decode a sparse column; return it and the number of steps (context: values) per record before cropping."""
     import tensorflow as tf
 
     indices, values = (features[f"{field.feature}/{part}"] for part in ("indices", "values"))
@@ -140,13 +141,13 @@ def _sparse_column(field: Field, features: dict[str, Any], crop: Crop) -> tuple[
 
 
 def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode only the kept steps of a column; return it and the steps of each record before cropping.
+    """Decode only the kept steps of a column; return it and the number of steps per record before cropping.
 
     Args:
-        field: whole sequences as buffers.
-        splits: row splits of the buffers of each record, usually one per record.
-        buffers: string vector.
-        crop: the steps to keep.
+        field: field with whole sequences stored as buffers.
+        splits: row splits of the buffers of each record, usually one buffer per record.
+        buffers: buffers, string `(n,)`.
+        crop: steps to keep.
     """
     import tensorflow as tf
 
@@ -157,7 +158,7 @@ def _cut_buffers(field: Field, splits: Any, buffers: Any, crop: Crop) -> tuple[C
     kept, first, step = cropped_stretches(whole, crop)
     last = tf.minimum(whole, first + kept * step)
     first = tf.minimum(first, last)
-    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # steps in earlier buffers of the record
+    before = ends[:-1] - tf.repeat(begins[:-1], differences(splits))  # number of steps in earlier buffers of the record
 
     def inside(positions: Any) -> Any:
         return tf.clip_by_value(tf.repeat(positions, differences(splits)) - before, 0, sizes)
@@ -183,7 +184,7 @@ def _ragged_values(field: Field, ragged: Any) -> tuple[Any, Any]:
 
 
 def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
-    """Crop `inner`, which has a row per step; return the kept steps of each record and their rows."""
+    """Crop `inner`, which has one row per step; return the number of kept steps of each record and their rows."""
     import tensorflow as tf
 
     if not crop:
@@ -193,9 +194,9 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype; return the values, and the count of each item.
+    """Decode flat items to the declared dtype; return the values and the count of each item.
 
-    Counts are of the known dimensions; None if each item is one value, or an element.
+    A count is a number of values of the known dimensions. Counts are None if each item is one value or an element.
     """
     if field.is_image:
         return decode_images(flat, field), None
@@ -207,15 +208,15 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of any size, or to be resized, by bytes in a schema; return it and the decoders by field.
+    """Replace images of any size, or to resize, by bytes; return the schema and a mapping of field to decoder.
 
     Args:
-        schema: the fields.
-        resize: by field, height and width.
+        schema: schema of the records.
+        resize: mapping of field to height and width.
 
     Raises:
-        OptionError: `resize` names no images, or no sizes.
-        SchemaError: it names no field.
+        OptionError: a field of `resize` has no images, or a size is invalid.
+        SchemaError: a field of `resize` does not exist.
     """
     if not isinstance(resize or {}, Mapping):
         raise OptionError(f"resize: expected a mapping of field to (height, width), got {resize!r}")
@@ -230,12 +231,12 @@ def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> t
 def images_of(
     schema: Schema, sources: Mapping[str, str], decoders: Mapping[str, ImageDecoder]
 ) -> dict[str, ImageDecoder]:
-    """Find the decoders of fields that are derived from encoded images, such as the next step.
+    """Find the decoders of fields derived from encoded images, such as the next step.
 
     Args:
-        schema: all fields.
-        sources: by derived field, its source.
-        decoders: by source.
+        schema: schema with all fields.
+        sources: mapping of derived field to source field.
+        decoders: mapping of source field to decoder.
     """
     of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
@@ -258,7 +259,7 @@ SEQUENCE_LENGTH = "sequence_length"
 
 
 def length_name(group: str) -> str:
-    """Return the key of an alignment group's lengths in a batch."""
+    """Return the key for the lengths of an alignment group in a batch."""
     return SEQUENCE_LENGTH if group == DEFAULT_GROUP else f"{group}_length"
 
 
@@ -267,12 +268,12 @@ class _Parsed:
     """Parsed and checked records.
 
     Attributes:
-        features: the output of the op.
-        columns: the fields that are decoded to flat columns.
-        whole: by feature list, the steps of each record before cropping.
-        lengths: the same after cropping; 0 where there is no value.
-        present: by optional field, which records have a value.
-        of_group: by alignment group, the length of each record, cropped.
+        features: output of the parse op.
+        columns: mapping of field to flat column, for the fields that the op does not finish.
+        whole: mapping of feature list to the number of steps per record before cropping.
+        lengths: mapping of feature list to the number of steps per record after cropping; 0 without a value.
+        present: mapping of optional field to the mask of records with a value.
+        of_group: mapping of alignment group to the length of each record after cropping.
     """
 
     features: dict[str, Any]
@@ -287,20 +288,20 @@ class Parser:
     """Parser of serialized records of one schema and layout.
 
     Args:
-        schema: the fields.
-        layout: how sequences lie in the messages.
-        crops: by alignment group, the steps of its sequences to keep; all by default.
+        schema: schema of the records.
+        layout: layout of sequences in the messages.
+        crops: mapping of alignment group to the steps to keep (default: all steps).
         where: label of the records in TensorFlow's errors; "" for none.
-        derivations: the derived fields, applied in order.
-        images: the decoders of fields that are encoded images; those of any size are added.
+        derivations: derivations to apply, in order.
+        images: mapping of field to decoder, for fields of encoded images; the parser adds images of any size.
 
     Attributes:
-        stored: the fields that records hold.
-        schema: the stored and the derived fields.
-        images: by field, also a derived one, the decoder for complete batches.
+        stored: schema of the stored fields.
+        schema: schema of the stored and derived fields.
+        images: mapping of stored or derived field to the decoder for complete batches.
 
     Raises:
-        OptionError: the layout cannot hold the bounds of ragged or sparse steps.
+        OptionError: the layout cannot store the bounds of ragged or sparse steps, or a field of images is mapped.
     """
 
     def __init__(
@@ -330,22 +331,22 @@ class Parser:
         self.images = decoders | images_of(self.schema, sources_of(derivations), decoders)
         flat = {name for each in derivations for name in (each.source, each.beside) if name is not None}
         self.specs = Specs(schema, layout, self.crops, flat | set(decoders))
-        # Derivations that depend on neighbouring steps need one more step around a crop, which is dropped afterwards.
+        # Derivations that use neighbouring steps need one additional step around a crop, which is dropped afterwards.
         self._sources = sources_of(derivations)
         around = {self._sources.get(each.source, each.source) for each in derivations if each.looks_around}
         self._wide = {field.name for field in schema.fields if field.name in around and field.group in self.crops}
 
     def cropped(self, crops: Mapping[str, Crop]) -> Parser:
-        """Return a parser of the same fields with other crops."""
+        """Return a parser for the same fields with other crops."""
         return Parser(self.stored, self.layout, crops, self.where, self.derivations, images=self.images)
 
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
         """Parse every field to a flat column; return the columns and the lengths in each alignment group.
 
-        This checks each record as `parse_batch` does, which leaves more of the work to the op.
+        The checks are those of `parse_batch`, which leaves more of the work to the parse op.
 
         Args:
-            serialized: string vector.
+            serialized: serialized records, string `(n,)`.
         """
         import tensorflow as tf
 
@@ -365,11 +366,11 @@ class Parser:
         """Parse records to the tensors of a padded batch.
 
         Args:
-            serialized: string vector.
-            padding: the options; None pads sequences to the longest, at the end, and leaves ragged values ragged.
+            serialized: serialized records, string `(n,)`.
+            padding: options of padding; None pads sequences at the end to the longest, and keeps ragged values ragged.
 
         Raises:
-            SchemaError: a field has the name of a batch's lengths.
+            SchemaError: a field has the same name as the lengths in a batch.
         """
         return self._batch(serialized, padding or Padding())[0]
 
@@ -385,7 +386,7 @@ class Parser:
                 steps = [lengths[field.name][0]] if field.is_list else []
                 out[field.name] = first_of_sparse(value, [*steps, field.sparse])
             elif field.is_list and isinstance(value, tf.Tensor):
-                # A batch never has T = 0; a single record may.
+                # A batch never has T = 0, but a single record may.
                 out[field.name] = value[0, : lengths[field.name][0]]
             else:
                 out[field.name] = value[0]
@@ -394,7 +395,7 @@ class Parser:
         return out
 
     def lengths(self, serialized: Any, group: str) -> Any:
-        """Read the length of each record in a group, parsing only one field if that is enough."""
+        """Read the length of each record in a group; parse only one field if that is enough."""
         import tensorflow as tf
 
         members = self.stored.members(group)
@@ -440,7 +441,7 @@ class Parser:
                 with records_called(self.where):
                     value = to_declared(parsed.features[field.feature], field)
                 if field.is_list:
-                    padded_as = field.name if field.may_lack else field.group  # the op pads to the longest of its own
+                    padded_as = field.name if field.may_lack else field.group  # the op pads to its own longest
                     if padded_as not in missing:
                         own = lengths[field.name] if field.may_lack else of_group[field.group]
                         missing[padded_as] = widths[field.group] - tf.maximum(tf.raw_ops.Max(input=own, axis=0), 0)
@@ -461,12 +462,12 @@ class Parser:
         return out, lengths
 
     def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
-        """Parse records by a spec, check them, and decode the columns that the op does not finish.
+        """Parse records by a spec, check them, and decode the columns that the parse op does not finish.
 
         Args:
-            serialized: string vector.
-            spec: the features for the op.
-            flat: whether every field is decoded to a flat column.
+            serialized: serialized records, string `(n,)`.
+            spec: features for the parse op.
+            flat: whether to decode every field to a flat column.
         """
         import tensorflow as tf
 
@@ -523,7 +524,7 @@ class Parser:
         return (*crop, MARGINS) if field.name in self._wide else crop
 
     def _derive(self, columns: dict[str, Column], parsed: _Parsed) -> None:
-        """Add the columns of derived fields, and drop the margins that were decoded for them."""
+        """Add the columns of derived fields, and drop the margins decoded for them."""
         derive_columns(self.stored, columns, self.derivations)
         for field in self.schema.fields:
             source = self._sources.get(field.name, field.name)
@@ -533,7 +534,7 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Find the records that hold each field's features, where the output of the op does not show it."""
+        """Find the records that have the features of each field, if the output of the parse op does not show it."""
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}
@@ -542,7 +543,7 @@ class Parser:
         asked: dict[str, list[str]] = {}
         for field in self.stored.fields:
             by_op = field.feature in steps
-            is_shown = by_op or not field.is_counted  # a required feature without values is an error anyway
+            is_shown = by_op or not field.is_counted  # a required feature without values raises an error anyway
             if is_shown and (not field.may_lack or (not by_op and not hasattr(features[field.feature], "row_splits"))):
                 continue
             asked[field.name] = value_features(field)

@@ -1,4 +1,4 @@
-"""Encode and decode records: the implementation of `Schema.encode`, `decode`, `parse` and their batch forms."""
+"""Implement `Schema.encode`, `decode`, `parse` and their batch forms, with lazy imports of the codec modules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class RecordCodec:
-    """Encoder, decoder and parser of one schema, each made on first use.
+    """Encoder, decoder and parser of one schema, each created on first use.
 
     Args:
-        schema: the fields.
+        schema: schema of the records.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -34,13 +34,13 @@ class RecordCodec:
 
     @functools.cached_property
     def _decoder(self) -> RecordDecoder:
-        from seqrecorder.codec.decode import RecordDecoder  # declaring and writing need none of its modules
+        from seqrecorder.codec.decode import RecordDecoder  # declaring and writing need none of the decoder's modules
 
         return RecordDecoder(self.schema)
 
     @functools.cached_property
     def _parser(self) -> Parser:
-        from seqrecorder.codec.parse import Parser  # its modules are only for graphs
+        from seqrecorder.codec.parse import Parser  # only graphs need the parser's modules
 
         return Parser(self.schema)
 
@@ -53,7 +53,7 @@ class RecordCodec:
         return self._decoder.decode_batch(data)
 
     def context_features(self) -> dict[str, Any]:
-        """Return the wire spec of the context."""
+        """Return the wire spec of the context fields."""
         return self._parser.specs.public()[0]
 
     def sequence_features(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class RecordCodec:
 
 
 def _without_autograph(parse: Callable[[Any], dict[str, Any]], serialized: Any) -> dict[str, Any]:
-    """Call a function without autograph: it has no control flow on tensors, and tracing is faster."""
+    """Call a function without autograph, which it does not need; tracing is then faster."""
     import tensorflow as tf
 
     tensors: dict[str, Any] = tf.autograph.experimental.do_not_convert(parse)(serialized)
@@ -94,14 +94,14 @@ def content_digest(schema: Schema, data: bytes) -> bytes:
     True
 
     Args:
-        schema: the schema of the record.
-        data: the serialized record.
+        schema: schema of the record.
+        data: serialized record.
     """
     names = {field.feature.encode() for field in schema.fields if field.key or field.chunk}
     digest = hashlib.blake2b(digest_size=16)
     try:
         context, lists = message_spans(data)
-    except WireError:  # a foreign record: equal means the same bytes
+    except WireError:  # a record of another program: compare the bytes
         digest.update(data)
         return digest.digest()
     for features in (context, lists):

@@ -1,3 +1,3 @@
-"""Protobuf messages of many records at once, in numpy, both ways; knows no schema."""
+"""Read and write protobuf messages of many records at once, in numpy, without a schema."""
 
 __all__ = ["byte_rows", "read", "write"]

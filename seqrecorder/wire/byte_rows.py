@@ -1,10 +1,10 @@
 """Rows of bytes in one flat array, spans of messages in them, and varints, in numpy.
 
-numpy has no copy of ragged rows. So rows are copied as blocks of one width, in ascending order, through views with
-overlapping elements: bytes that a block writes beyond the end of its row are overwritten by the next row.
+numpy cannot copy ragged rows in one call. So rows are copied as blocks of one width, in ascending order, through views
+with overlapping elements. A block may write beyond the end of its row; the next row overwrites those bytes.
 
-For short rows, this is faster than a masked matrix, an index per byte, or a slice per row.
-Rows become `bytes` fastest through `BytesIO.read`.
+For short rows, this is faster than a masked matrix, an index per byte, or a slice per row. The fastest way from rows to
+`bytes` objects is `BytesIO.read`. The messages themselves are in `read` and `write`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-_BLOCK = 128
-_LARGE_ROW = 4096  # mean bytes from which rows are joined as bytes objects, which saves a copy
+_BLOCK = 128  # bytes: maximum width of a block; longer rows are copied in several
+_LARGE_ROW = 4096  # mean bytes; larger rows are joined as bytes objects, which saves a copy
 
 
 @attrs.frozen(eq=False)
@@ -41,8 +41,8 @@ class Blob(Sequence[bytes]):
     (b'bc', [b'bc', b''], [b'', b'bc', b'a'])
 
     Attributes:
-        data: uint8, the concatenated rows.
-        lengths: int64, bytes of each row.
+        data: concatenated rows, uint8.
+        lengths: size of each row in bytes, int64.
     """
 
     data: NDArray[np.uint8]
@@ -68,11 +68,11 @@ class Blob(Sequence[bytes]):
         return self.data[first : first + int(self.lengths[position])].tobytes()
 
     def spread(self, present: NDArray[np.bool_]) -> Blob:
-        """Return the rows where they are present, and empty ones elsewhere."""
+        """Insert an empty row for each False in `present`."""
         return Blob(self.data, _spread_lengths(self.lengths, present))
 
     def part(self, start: int, stop: int) -> Blob:
-        """Return some of the rows, without a copy."""
+        """Return the rows from `start` to `stop`, without a copy."""
         first = int(self.lengths[:start].sum())
         lengths = self.lengths[start:stop]
         return Blob(self.data[first : first + int(lengths.sum())], lengths)
@@ -83,8 +83,8 @@ class Unjoined:
     """Byte rows whose pieces are not joined yet, so that `joined` copies large rows only once.
 
     Attributes:
-        buffers: for each row, the buffers of bytes to concatenate.
-        lengths: int64, bytes of each row.
+        buffers: buffers of bytes to concatenate, for each row.
+        lengths: size of each row in bytes, int64.
     """
 
     buffers: Sequence[Sequence[Any]]
@@ -94,7 +94,7 @@ class Unjoined:
         return self.lengths.size
 
     def spread(self, present: NDArray[np.bool_]) -> Unjoined:
-        """Return the rows where they are present, and empty ones elsewhere."""
+        """Insert an empty row for each False in `present`."""
         buffers = iter(self.buffers)
         rows = [next(buffers) if have else () for have in present.tolist()]
         return Unjoined(rows, _spread_lengths(self.lengths, present))
@@ -107,7 +107,7 @@ def _spread_lengths(lengths: NDArray[np.int64], present: NDArray[np.bool_]) -> N
 
 
 def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
-    """Return the rows from each of these numbers up to the next, without a copy.
+    """Cut a blob at these row numbers; return the pieces, without a copy.
 
     >>> [list(part) for part in cut(of_list([b"a", b"bc", b""]), np.array([0, 1, 3]))]
     [[b'a'], [b'bc', b'']]
@@ -118,13 +118,13 @@ def cut(blob: Blob, rows: NDArray[np.int64]) -> list[Blob]:
 
 
 def of_matrix(matrix: NDArray[np.uint8]) -> Blob:
-    """Return the rows of a matrix."""
+    """Return the rows of a matrix as a blob."""
     rows, width = matrix.shape
     return Blob(matrix.reshape(-1), np.full(rows, width, np.int64))
 
 
 def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
-    """Return the first `lengths[i]` bytes of each row of a contiguous matrix."""
+    """Return the first `lengths[i]` bytes of each row i of a contiguous matrix."""
     width = matrix.shape[1]
     if not lengths.size or int(lengths.min()) == width:
         return of_matrix(matrix)
@@ -135,7 +135,7 @@ def of_prefixes(matrix: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Blob:
 
 
 def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return a copy of `data` with each row of a contiguous matrix written where it starts."""
+    """Copy `data`, and write row i of a contiguous matrix at offset `starts[i]` of the copy."""
     out: NDArray[np.uint8] = data.copy()
     width = rows.shape[1]
     _overlapping(out, width)[starts] = rows.view(f"V{width}")[:, 0]
@@ -143,7 +143,7 @@ def scattered(data: NDArray[np.uint8], rows: NDArray[np.uint8], starts: NDArray[
 
 
 def of_list(rows: Sequence[bytes]) -> Blob:
-    """Return rows that are bytes objects; a `Blob` is returned as it is."""
+    """Convert a sequence of bytes objects to a `Blob`; a `Blob` is returned unchanged."""
     return rows if isinstance(rows, Blob) else Blob(np.frombuffer(b"".join(rows), np.uint8), sizes(rows))
 
 
@@ -153,12 +153,12 @@ def sizes(rows: Sequence[bytes]) -> NDArray[np.int64]:
 
 
 def split_rows(blob: Blob) -> list[bytes]:
-    """Return the rows as bytes objects."""
+    """Split a blob into one bytes object per row."""
     return list(map(io.BytesIO(blob.data.tobytes()).read, blob.lengths.tolist()))
 
 
 def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the offsets at which rows of these lengths begin, and the end of the last.
+    """Compute the offsets at which rows of these lengths begin, followed by the end of the last row.
 
     >>> bounds(np.array([2, 0, 3])).tolist()
     [0, 2, 2, 5]
@@ -170,7 +170,7 @@ def bounds(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
     """Concatenate rows in groups: row i of the result joins the next `counts[i]` rows."""
-    if counts.size == 1:  # fast path: one record, perhaps with very many rows
+    if counts.size == 1:  # fast path: one record, which may have very many rows
         return Blob(rows.data, np.array([rows.data.size]))
     return Blob(rows.data, np.diff(bounds(rows.lengths)[bounds(counts)]))
 
@@ -196,7 +196,7 @@ def interleave(blobs: Sequence[Blob]) -> Blob:
 
 
 def joined(fields: Sequence[Blob | Unjoined]) -> Sequence[bytes]:
-    """Concatenate the rows of several fields, row by row; large rows as bytes objects, which saves a copy.
+    """Concatenate the rows of several fields, row by row; large rows are joined as bytes objects, to save a copy.
 
     >>> list(joined([of_list([b"a", b"bcd"]), Unjoined([[b""], [b"E", b"F"]], np.array([0, 2]))]))
     [b'a', b'bcdEF']
@@ -228,16 +228,16 @@ def _copied_in_blocks(blobs: Sequence[Blob], lengths: NDArray[np.int64], size: i
 def copied_rows(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], room: int
 ) -> NDArray[np.uint8]:
-    """Copy rows out of a buffer, concatenated, with `room` more bytes at the end.
+    """Copy rows from a buffer into one array, with `room` additional bytes at the end.
 
     >>> copied_rows(np.arange(200, dtype=np.uint8), np.array([5, 1]), np.array([1, 2]), 128)[:3].tolist()
     [5, 1, 2]
 
     Args:
-        data: uint8, with 128 bytes or more behind the last row.
-        starts: where each row begins.
-        lengths: bytes of each.
-        room: 128 or more; its contents are undefined.
+        data: buffer, uint8, with at least 128 bytes after the last row.
+        starts: offset of each row.
+        lengths: size of each row in bytes.
+        room: number of additional bytes, at least 128; their contents are undefined.
     """
     edges = bounds(lengths)
     out = np.empty(int(edges[-1]) + room, np.uint8)
@@ -252,7 +252,7 @@ def _copy_blocks(
     targets: NDArray[np.int64],
     lengths: NDArray[np.int64],
 ) -> None:
-    """Copy rows in ascending order of targets, block by block; surplus bytes are overwritten by the next row."""
+    """Copy rows in ascending order of targets, block by block; the next row overwrites surplus bytes."""
     longest = int(lengths.max(initial=1))
     block = min(_BLOCK, longest)
     if longest > block:
@@ -269,11 +269,11 @@ def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
 
 
 ROOM = 160
-"""Bytes behind the last message of a buffer: its tags, lengths and words are read before they are checked."""
+"""Bytes after the last message of a buffer; tags, lengths and words are read before their offsets are checked."""
 
 WORD = 8
 
-LARGE_SPAN = 1024  # mean bytes of spans that are copied one by one
+LARGE_SPAN = 1024  # mean bytes; larger spans are copied one by one
 
 MASKS = np.array([(1 << 8 * size) - 1 for size in range(WORD + 1)], np.uint64)
 
@@ -283,9 +283,9 @@ class Spans:
     """Bounds of messages inside a buffer.
 
     Attributes:
-        data: uint8, with `ROOM` bytes behind the last one.
-        starts: where each begins, int64; -1 for one that is not there.
-        stops: where each ends.
+        data: buffer, uint8, with `ROOM` bytes after the last message.
+        starts: offset at which each message begins, int64; -1 for a missing message.
+        stops: offset at which each message ends, int64.
     """
 
     data: NDArray[np.uint8]
@@ -297,7 +297,7 @@ class Spans:
 
     @property
     def sizes(self) -> Offsets:
-        """Bytes of each."""
+        """Size of each message in bytes."""
         return self.stops - self.starts
 
     def take(self, which: Any) -> Self:
@@ -305,7 +305,7 @@ class Spans:
         return type(self)(self.data, self.starts[which], self.stops[which])
 
     def joined(self) -> NDArray[np.uint8]:
-        """Concatenate the bytes of all spans, with `ROOM` at the end; a single span is not copied."""
+        """Concatenate the bytes of all spans, with `ROOM` bytes at the end; a single span is not copied."""
         sizes = self.sizes
         if sizes.size == 1:
             return self.data[int(self.starts[0]) : int(self.stops[0]) + ROOM]
@@ -318,7 +318,7 @@ class Spans:
 
 @attrs.frozen(eq=False)
 class Messages(Spans):
-    """Whole messages in a buffer, of which none is missing."""
+    """Whole messages in a buffer; none is missing."""
 
     @classmethod
     def of(cls, rows: Sequence[bytes]) -> Messages:
@@ -328,18 +328,18 @@ class Messages(Spans):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all."""
+        """Total size of the messages in bytes."""
         return int(self.sizes.sum())
 
     def __getitem__(self, number: int) -> bytes:
         return self.data[int(self.starts[number]) : int(self.stops[number])].tobytes()
 
     def view(self, number: int) -> memoryview:
-        """Return a message, without a copy."""
+        """Return a view of a message, without a copy."""
         return self.data[int(self.starts[number]) : int(self.stops[number])].data
 
     def rows(self) -> list[bytes]:
-        """Return the messages as bytes objects."""
+        """Copy the messages to bytes objects."""
         view = self.data.data
         return [bytes(view[i:j]) for i, j in zip(self.starts.tolist(), self.stops.tolist(), strict=True)]
 
@@ -357,7 +357,7 @@ class Messages(Spans):
         )
 
     def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
-        """Replace some of the messages by others."""
+        """Replace the messages with these numbers by `rows`."""
         others = Messages.of(rows)
         starts, stops = self.starts.copy(), self.stops.copy()
         starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size
@@ -365,7 +365,7 @@ class Messages(Spans):
 
 
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
-    """Return a view of the 8 bytes at every offset as an unsigned number; of 1, 2 or 4, if they hold `size`."""
+    """View the bytes at every offset as an unsigned number of 1, 2, 4 or 8 bytes, the smallest that fits `size`."""
     width = next(width for width in (1, 2, 4, WORD) if size <= width)
     view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
     return view
@@ -374,20 +374,20 @@ def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
 VARINT_BITS = 7
 LARGEST_IN_A_BYTE = 0x7F
 
-_WORD = 8  # bytes
-_ROW = 16  # bytes: at most 6 of a head, and 10 of a varint
+_WORD = 8  # bytes of a word
+_ROW = 16  # bytes: a head has at most 6, a varint at most 10
 _CONTINUED = np.uint64(0x8080_8080_8080_8080)
-_KNOWN = 1 << 15
+_KNOWN = 1 << 15  # smaller numbers are looked up in a table of varints
 
 
 @attrs.frozen
 class Head:
-    """The bytes before each varint, in ascending bytes of a word.
+    """Bytes before each varint, as a little-endian word.
 
     Attributes:
-        size: bytes, at most 6.
-        constant: the word for a varint of no bytes.
-        growing: added to the word for each byte of the varint.
+        size: number of bytes, at most 6.
+        constant: word for a varint of no bytes.
+        growing: number to add to the word for each byte of the varint.
     """
 
     size: int
@@ -413,12 +413,12 @@ def varint(value: int) -> bytes:
 
 
 def varint_lengths(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the size of the varint of each int64: 1 to 10 bytes, 10 for negative ones."""
+    """Compute the size of the varint of each int64: 1 to 10 bytes, always 10 for negative numbers."""
     return widths(values)[0]
 
 
 def widths(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Return the size of the varint of each int64, and the largest size."""
+    """Compute the size of the varint of each int64, and the largest size."""
     unsigned = values.view(np.uint64)
     lengths = np.ones(values.shape, np.int64)
     if not values.size:
@@ -438,25 +438,25 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
     [b'\x01', b'\xac\x02']
 
     Args:
-        values: int64, of shape `(N,)`.
-        head: the bytes before each.
+        values: numbers, int64 `(N,)`.
+        head: bytes before each varint.
     """
     values = np.ascontiguousarray(values, np.int64).reshape(-1)
     largest = int(values.view(np.uint64).max(initial=0))
     if largest <= LARGEST_IN_A_BYTE:
         return of_matrix(_known(head, head.size + 1)[0].take(values, axis=0))
-    if largest < _KNOWN:  # looked up in half the time
+    if largest < _KNOWN:  # a lookup takes half the time
         rows, lengths = _known(head)
         return of_prefixes(rows.take(values, axis=0), lengths.take(values))
     return of_prefixes(*_computed(values, head))
 
 
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Write each varint, of known length, to the beginning of a row that is as wide as the longest, or wider."""
+    """Write each varint, of known length, to the start of its row; rows must be as wide as the longest varint."""
     rest = values.view(np.uint64)
     last = matrix.shape[1] - 1
     for column in range(last + 1):
-        low = rest.astype(np.uint8)  # the low byte; its top bit is replaced next
+        low = rest.astype(np.uint8)  # the low byte, whose top bit is replaced next
         if column < last:
             low &= 0x7F
             low |= (lengths > column + 1).view(np.uint8) << 7
@@ -466,14 +466,14 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the varints of all small ints and their lengths; or the first bytes of those of one byte."""
+    """Compute the varints of all small ints, and their lengths; rows narrower than `_ROW` are for one-byte varints."""
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
     return np.ascontiguousarray(rows[:, :width]), lengths
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return rows that begin with head and varint, and the size of these."""
+    """Compute rows that begin with head and varint, and the total size of both in each row."""
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
     words = np.zeros((values.size, _ROW // _WORD), "<u8")
@@ -491,12 +491,12 @@ def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8],
 
 
 def _words(values: NDArray[np.int64], lengths: NDArray[np.int64], widest: int) -> NDArray[np.uint64]:
-    """Return the varints of values that take at most 8 bytes, each in one word."""
+    """Compute the varints of values as words; each varint must have at most 8 bytes."""
     unsigned = values.view(np.uint64)
     words: NDArray[np.uint64] = unsigned & np.uint64(0x7F)
     for column in range(1, widest):
         words |= (unsigned & np.uint64(0x7F << (VARINT_BITS * column))) << np.uint64(column)
-    # The top bit of all bytes but the last says that more follow.
+    # The top bit marks every byte of a varint except the last.
     words |= (np.uint64(1) << (np.uint64(8) * (lengths.view(np.uint64) - np.uint64(1)))) - np.uint64(1) & _CONTINUED
     return words
 
@@ -508,22 +508,22 @@ _NUMBER_BYTES = 10
 _TOPS = np.uint64(0x8080_8080_8080_8080)
 
 _LASTS = np.array([int(_TOPS) & ((1 << 8 * max(0, size - 1)) - 1) for size in range(WORD + 1)], np.uint64)
-"""By the bytes of a number, the top bits of all of them but the last."""
+"""Mask of the top bits of all bytes except the last, indexed by the number of bytes of a varint."""
 _LONG = 0x80
 _GROUPS = (
     (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), 1),
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), 2),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), 4),
 )
-"""Neighbours of groups of seven bits, then of fourteen and of twenty-eight, and by how much the second one moves."""
+"""Masks of the two neighbours among groups of 7, 14 and 28 bits, and the shift of the second neighbour."""
 
 
 def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
-    """Decode packed varints: return the int64 numbers, their count per span, and the spans that end inside one."""
+    """Decode packed varints; return int64 numbers, their count per span, and the mask of spans with a broken varint."""
     data, sizes = spans.data, spans.sizes
     nothing_wrong = np.zeros(sizes.size, bool)
     longest = int(sizes.max(initial=0))
-    if sizes.size and int(sizes.min()) >= 1 and longest <= WORD:  # perhaps one number each
+    if sizes.size and int(sizes.min()) >= 1 and longest <= WORD:  # possibly one number per span
         words = words_of(data, longest)[spans.starts]
         if longest > 1:
             words &= MASKS.astype(words.dtype).take(sizes)
@@ -552,7 +552,7 @@ def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
 
 
 def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the numbers in words of one to eight groups of seven bits, each under a top bit."""
+    """Decode words of one to eight varint bytes to numbers, by dropping the top bit of each byte."""
     for low, high, shift in _GROUPS[: words.itemsize.bit_length() - 1]:
         moved = words & high.astype(words.dtype)
         moved >>= words.dtype.type(shift)
@@ -562,19 +562,19 @@ def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
 
 
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-"""By kind of list, what stands before it in a Feature."""
+"""Mapping of the kind of list to its tag in a Feature."""
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:
-    r"""Return the bytes before the one value of a bytes Feature, or all values of a float Feature.
+    r"""Encode the bytes before the only value of a bytes Feature, or before all values of a float Feature.
 
     >>> feature_header(4, "float", wrapped=False)
     b'\x12\x06\n\x04'
 
     Args:
-        width: bytes of what follows.
+        width: size of the value or values in bytes.
         kind: `bytes` or `float`.
-        wrapped: whether the feature has a header of its own, as in a FeatureList.
+        wrapped: whether to add the header of the Feature itself, as in a FeatureList.
     """
     item = b"\x0a" + varint(width)
     feature = bytes([FEATURE_TAG[kind]]) + varint(len(item) + width) + item

@@ -1,16 +1,15 @@
-"""Parser of serialized SequenceExamples, thousands at a time: offsets and values of their features.
+"""Parse thousands of serialized SequenceExamples at a time: find the offsets and values of their features.
 
-Nothing here is done for a single record, step or value in Python. Positions of many are kept as arrays, and one vector
-operation reads the same byte of all. Where messages lie one behind the other, as steps do, their offsets are guessed
-from the bytes that begin each, and taken if they lead from the first byte to the last: that is then the one way to read
-them.
+The first half has no Python loops over records, steps or values. Offsets of many messages are arrays, and one vector
+operation reads the same byte of all. For consecutive messages, such as steps, offsets are guessed from the bytes that
+begin each message. A guess is accepted if it leads from the first byte to the last.
 
-What is read so is as protobuf's own serializers write it: each message once, keys before values, numbers packed. The
-functions return which messages are not; the reader of one message at a time, in the second half, takes every form that
-TensorFlow's parser takes, and `usual_form` writes such messages again.
+The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
+numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
+in every form that TensorFlow's parser accepts; `usual_form` rewrites such messages.
 """
 
-# ruff: noqa: PLR1730 - the reader of single messages calls no `min`, which takes a tenth of its time
+# ruff: noqa: PLR1730 - calls of `min` would take a tenth of the time of reading a single message
 
 from __future__ import annotations
 
@@ -43,15 +42,15 @@ if TYPE_CHECKING:
 
 _LONG = 0x80
 _ONE, _TWO = 0x0A, 0x12  # tags of length-delimited fields 1 and 2
-_VARINT32 = 5  # bytes
-_HEAD = 6  # bytes before the values of a short step: three tags and lengths
-_SHORT = 0x7F - _HEAD  # bytes of the values of such
+_VARINT32 = 5  # maximum bytes of a 32-bit varint
+_HEAD = 6  # bytes before the values of a short step: three pairs of tag and length
+_SHORT = 0x7F - _HEAD  # maximum bytes of the values of a short step
 
 # Messages and maps ----------------------------------------------------------------------------------------------------
 
 
 def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
-    """Find the context and the feature lists of each message; flag messages of unusual form."""
+    """Find the context and the feature lists of each message; flag messages in an unusual form."""
     data, stops = messages.data, messages.stops
     nowhere = np.full(len(messages), -1, np.int64)
     spans = {_ONE: (nowhere, nowhere), _TWO: (nowhere, nowhere)}
@@ -70,9 +69,9 @@ def halves(messages: Messages) -> tuple[Spans, Spans, Flags]:
 
 
 def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Flags]:
-    """Find the features of some names in each half; flag the halves that are not in the usual form.
+    """Find the features with these names in each half; flag the halves in an unusual form.
 
-    Of several of one name the last counts.
+    If a name occurs several times, the last feature counts.
     """
     data, size = half.data, len(half)
     features = {name: Spans(data, np.full(size, -1, np.int64), np.full(size, -1, np.int64)) for name in names}
@@ -95,7 +94,7 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
             numbers, stop, start, length = numbers[fits], stop[fits], start[fits], length[fits]
             value, end = value[fits], end[fits]
         left = np.arange(numbers.size)
-        while left.size:  # as a rule once: all have one name
+        while left.size:  # usually a single iteration, because all names are equal
             first = int(left[0])
             count = int(length[first])
             name = data[int(start[first]) : int(start[first]) + count].tobytes()
@@ -111,7 +110,7 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
 
 
 def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Read the lengths at some offsets; return them and the offsets behind them, too large for a broken one."""
+    """Read the lengths at these offsets; return them and the offsets after them. A broken length is too large."""
     sizes = data[offsets].astype(np.int64)
     offsets = offsets + 1
     if not (sizes >= _LONG).any():
@@ -130,7 +129,7 @@ def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]
 
 
 def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flags:
-    """Return the mask of the offsets at which some bytes stand."""
+    """Return the mask of the offsets at which the bytes `start` are found."""
     words, same = words_of(data), np.ones(offsets.size, bool)
     for done in range(0, len(start), WORD):
         part = start[done : done + WORD]
@@ -145,10 +144,10 @@ def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flag
 
 
 def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
-    """Find the packed numbers of features, or of kind `bytes` the values with their headers.
+    """Find the packed numbers of features, or the values with their headers for kind `bytes`.
 
     Returns:
-        The offsets, and which features are not in the usual form, or of another kind.
+        The spans, and the mask of features that are in an unusual form or of another kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops
@@ -165,10 +164,10 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
 
 
 def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find the entries (length-delimited fields 1) that spans consist of.
+    """Find the entries (length-delimited fields 1) of spans.
 
     Returns:
-        Their bounds, their count per span, and the mask of spans that consist of anything else.
+        The spans of the entries, their count per input span, and the mask of input spans with anything else.
     """
     filled = np.flatnonzero(spans.sizes > 0)
     begins, stops = spans.starts[filled], spans.stops[filled]
@@ -182,9 +181,9 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find entries among all candidate offsets: those that are reachable from the first one of a span.
+    """Find entries among all candidate offsets: those reachable from the first offset of a span.
 
-    Each entry leads to the next one. Targets of 1, 2, 4, ... steps are computed in turn, until all chains have ended.
+    Each entry leads to the next one. Targets after 1, 2, 4, ... entries are computed in turn, until all chains end.
     """
     data, edges = spans.joined(), bounds(spans.sizes)
     total = int(edges[-1])
@@ -214,15 +213,16 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists whose features all hold `width` bytes.
+    """Find the values of feature lists whose features all have `width` bytes of values.
 
     Args:
-        lists: the feature lists.
-        width: bytes of the one value of a bytes feature, or of all numbers of a float feature.
+        lists: spans of the feature lists.
+        width: size of the only value of a bytes feature, or of all numbers of a float feature, in bytes.
         kind: `bytes` or `float`.
 
     Returns:
-        Where that of each feature begins, and how many features each list has; None where one has others.
+        The offset of the values of each feature, and the number of features of each list; None if a feature has another
+        size.
     """
     header = feature_header(width, kind, wrapped=True)
     stride = len(header) + width
@@ -237,17 +237,17 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] 
 
 
 def octets_at(data: NDArray[np.uint8], offsets: Offsets, width: int) -> NDArray[np.uint8]:
-    """Copy a number of bytes from each offset, concatenated."""
+    """Copy `width` bytes from each offset, and concatenate them."""
     rows: NDArray[Any] = np.ndarray((data.size - width + 1,), f"V{width}", data.data, strides=(1,))
     return rows[offsets].view(np.uint8)
 
 
 def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
-    """Find the packed numbers of every feature of lists, or of kind `bytes` the one value of each.
+    """Find the packed numbers of every feature of lists, or the only value of each feature for kind `bytes`.
 
     Returns:
-        Their bounds, in a buffer of their own, and how many each list has; None where a feature is broken or of another
-        kind, or holds several values or none.
+        The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
+        another kind, or if a bytes feature does not have exactly one value.
     """
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
@@ -255,7 +255,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
     stops = first + data.take(first - 1)
     ends = np.searchsorted(begins, edges)
     counts = np.diff(ends)
-    # The lists are concatenated here: each step, and each list, begins at the end of the one before it.
+    # The lists are concatenated, so each step and each list begins at the end of the previous one.
     all_edges = np.append(begins, edges[-1])
     leads, at_edges = stops == all_edges[1:], all_edges[ends] == edges
     if leads.all() and at_edges.all():
@@ -279,7 +279,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
 
 def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
-    """Cut one feature list of many short steps into pieces of whole steps, with a limit of bytes each.
+    """Cut a feature list of many short steps into pieces of whole steps, with at most `most` bytes each.
 
     From the first long step on, the rest of the list is one piece.
     """
@@ -297,7 +297,7 @@ def step_pieces(lists: Spans, kind: str, most: int) -> Iterator[Spans]:
 
 
 def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
-    """Return the offsets at which steps of short values may begin: three tags and their lengths."""
+    """Find the offsets at which a short step may begin, by its three pairs of tag and length."""
     size = data.size - _HEAD
     if size <= 0:
         return np.empty(0, np.int64)
@@ -318,31 +318,31 @@ def _short_steps(data: NDArray[np.uint8], tag: int) -> Offsets:
 
 FeatureSpans = dict[bytes, tuple[int, int]]
 
-_MOST_KNOWN = 1 << 16
-_MOST_BYTES = 10  # of a number
+_MOST_KNOWN = 1 << 16  # distinct steps to remember, which bounds the memory
+_MOST_BYTES = 10  # maximum bytes of a varint
 _LENGTH_MASK, _INT64_MASK = (1 << 32) - 1, (1 << 64) - 1
-_SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of numbers that are not packed
+_SINGLE = {"float": 0x0D, "int64": 0x08}  # tags of unpacked numbers
 _FLOAT_BYTES = 4
-_SHORT_OF_BYTES = "fewer bytes than there should be"
+_SHORT_OF_BYTES = "the message is truncated"
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
-_EMPTY_FEATURE = 2  # bytes of a list without values
-_LEAST_ENTRY = 4  # bytes of an entry whose name and value are empty
+_EMPTY_FEATURE = 2  # bytes of a feature whose list has no values
+_LEAST_ENTRY = 4  # bytes of an entry with empty name and value
 
 
 class WireError(Exception):
-    """Bytes that TensorFlow's parser does not accept as a message, or of a form that the reader does not expect."""
+    """Raised for bytes that TensorFlow's parser does not accept as a message, or that the reader does not expect."""
 
 
 def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
     r"""Find the context features and the feature lists of a message by name, as TensorFlow's parser does.
 
-    Of several of one name the last counts; fields that the message does not have are skipped.
+    If a name occurs several times, the last one counts. Unknown fields of the message are skipped.
 
     >>> message_spans(b"\n\x07\n\x05\n\x01a\x12\x00")
     ({b'a': (9, 9)}, {})
 
     Raises:
-        WireError: the bytes are no message.
+        WireError: `data` is not a message.
     """
     halves_by_tag: dict[int, FeatureSpans] = {_ONE: {}, _TWO: {}}
     offset, end = 0, len(data)
@@ -363,19 +363,19 @@ def _find_entries(data: bytes, offset: int, end: int, out: FeatureSpans) -> None
         if stop > end:
             stop = end
         if data[offset] != _ONE or stop - start < _LEAST_ENTRY or data[start] != _ONE:
-            raise WireError("the bytes are no map of names to features")
+            raise WireError("the bytes are not a map of names to features")
         size = data[start + 1]
         name, after = (start + 2, start + 2 + size) if size < _LONG else _span(data, start + 1, stop)
         if after >= stop or data[after] != _TWO:
             raise WireError("a name without a feature")
         first, offset = _span(data, after + 1, stop)
         if offset != stop:
-            raise WireError("a name or a feature that comes twice")
+            raise WireError("a map entry with a second name or feature")
         out[bytes(data[name:after])] = first, stop
 
 
 def _skip(data: bytes, offset: int, end: int) -> int:
-    """Skip an unknown field: return the offset behind it."""
+    """Skip an unknown field; return the offset after it."""
     tag, offset = _varint(data, offset, end)
     kind = tag & 7
     if kind == _VARINT:
@@ -383,7 +383,7 @@ def _skip(data: bytes, offset: int, end: int) -> int:
     if kind == _DELIMITED:
         return min(_span(data, offset, end)[1], end)
     if kind not in (_FIXED64, _FIXED32):
-        raise WireError("a field of a kind that no message has")
+        raise WireError("a field with an unknown wire type")
     offset += 8 if kind == _FIXED64 else 4
     if offset > end:
         raise WireError(_SHORT_OF_BYTES)
@@ -391,7 +391,7 @@ def _skip(data: bytes, offset: int, end: int) -> int:
 
 
 def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Read a number of up to 64 bits; return it and the offset behind it."""
+    """Read a varint of up to 64 bits; return the number and the offset after it."""
     value = shift = 0
     end = min(end, offset + _MOST_BYTES)
     while offset < end:
@@ -401,11 +401,11 @@ def _varint(data: bytes, offset: int, end: int) -> tuple[int, int]:
         if octet < _LONG:
             return value & _INT64_MASK, offset
         shift += 7
-    raise WireError("a number that does not end")
+    raise WireError("a truncated or too long number")
 
 
 def _span(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """Return the bounds of the bytes behind a length; they may reach beyond `end`."""
+    """Read a length; return the bounds of the bytes after it, which may reach beyond `end`."""
     if offset < end and data[offset] < _LONG:
         return offset + 1, offset + 1 + data[offset]
     size, offset = _varint(data, offset, end)
@@ -413,24 +413,24 @@ def _span(data: bytes, offset: int, end: int) -> tuple[int, int]:
 
 
 def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, int]:
-    """Read a feature, which may hold its numbers packed or not.
+    """Read a feature with packed or unpacked numbers.
 
     Args:
-        data: the message.
-        offset: of the feature.
-        end: of what the feature may take.
-        kind: of its list.
+        data: serialized message.
+        offset: offset of the feature.
+        end: end of the bytes that the feature may take.
+        kind: kind of the list in the feature.
 
     Returns:
-        Of kind `bytes` a list of the values, else the bytes of the packed numbers; and the offset behind them.
+        The values and the offset after them: a list for kind `bytes`, else the bytes of the packed numbers.
 
     Raises:
-        WireError: it is no feature, or one of another kind.
+        WireError: the bytes are not a feature of this kind.
     """
     if offset == end:
         return ([] if kind == "bytes" else b""), offset
     if data[offset] != FEATURE_TAG[kind]:
-        raise WireError(f"a feature of another kind than {kind}, or no feature")
+        raise WireError(f"expected a feature of kind {kind}")
     offset, stop = _span(data, offset + 1, end)
     if kind == "bytes":
         return _read_items(data, offset, min(stop, end)), min(stop, end)
@@ -444,7 +444,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
     if offset > stop:
         offset = stop
     if (offset - first) % _FLOAT_BYTES if kind == "float" else data[offset - 1] >= _LONG and offset > first:
-        raise WireError("a number that does not end")
+        raise WireError("a truncated or too long number")
     return data[first:offset], offset
 
 
@@ -452,7 +452,7 @@ def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
     items = []
     while offset < stop:
         if data[offset] != _ONE:
-            raise WireError("a list of bytes with something else in it")
+            raise WireError("an unknown field in a list of bytes")
         first, offset = _span(data, offset + 1, stop)
         if offset > stop:
             raise WireError(_SHORT_OF_BYTES)
@@ -461,41 +461,41 @@ def _read_items(data: bytes, offset: int, stop: int) -> list[bytes]:
 
 
 def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
-    """Pack the numbers of an unpacked list, with a tag before each."""
+    """Pack the numbers of an unpacked list, which has a tag before each number."""
     numbers: list[bytes] = []
     while not numbers or offset < stop:
         if offset >= stop or data[offset] != _SINGLE[kind]:
-            raise WireError(f"a list of {kind} with something else in it")
+            raise WireError(f"an unknown field in a list of {kind}")
         after = offset + 1 + _FLOAT_BYTES if kind == "float" else _varint(data, offset + 1, stop)[1]
         if after > stop:
-            raise WireError("a number that does not end")
+            raise WireError("a truncated or too long number")
         numbers.append(data[offset + 1 : after])
         offset = after
     return b"".join(numbers)
 
 
 def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
-    """Read each feature of a feature list, by `feature_values` unless something else is to read it.
+    """Read each feature of a feature list, by `feature_values` or another function.
 
-    A feature is over where its list is, whatever its own length says: so TensorFlow's parser has it.
+    A feature ends with its list at the latest, even if its length says otherwise, as in TensorFlow's parser.
     """
     out = []
     while offset < end:
         if data[offset] != _ONE:
-            raise WireError("a feature list with something else in it")
+            raise WireError("an unknown field in a feature list")
         start, stop = _span(data, offset + 1, end)
         size, stop, last = stop - start, min(stop, end), 0
         if size == _EMPTY_FEATURE:
             stop, last = _span(data, start + 1, end)
         if size == 1 or stop < last or (size and start == stop):
-            raise WireError("a feature that ends too early")
+            raise WireError("a truncated feature")
         values, offset = read(data, start, stop, kind)
         out.append(values)
     return out
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Read a feature list whose values have one size as rows of a matrix; None if sizes differ."""
+    """Read a feature list with values of one size as rows of a matrix; return None if sizes differ."""
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None
@@ -511,7 +511,7 @@ def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.i
     (array([  1, 300]), array([2, 0]))
 
     Raises:
-        WireError: the last row ends inside a number, or one is longer than an int64.
+        WireError: the last row ends inside a number, or a number is longer than an int64.
     """
     octets, lengths = np.frombuffer(b"".join(rows), np.uint8), np.fromiter(map(len, rows), np.int64, len(rows))
     if not (octets >= _LONG).any():
@@ -521,38 +521,38 @@ def packed_int64(rows: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.i
     sizes = ends - starts
     counts = np.diff(np.searchsorted(ends, bounds(lengths), side="right"))
     if sizes.sum() < octets.size or int(sizes.max()) > _MOST_BYTES:
-        raise WireError("a number that does not end")
+        raise WireError("a truncated or too long number")
     groups = (octets & 0x7F).astype(np.uint64)
     groups <<= (7 * (np.arange(octets.size) - np.repeat(starts, sizes))).astype(np.uint64)
     return np.bitwise_or.reduceat(groups, starts).view(np.int64), counts
 
 
 def one_int64(octets: bytes) -> int:
-    r"""Decode packed varints that are a single number.
+    r"""Decode a packed list with a single varint.
 
     >>> one_int64(b"\xac\x02")
     300
 
     Raises:
-        WireError: they are not one.
+        WireError: there is not exactly one number.
     """
     if len(octets) == 1:
         return octets[0]
     value, end = _varint(octets, 0, len(octets))
     if end != len(octets):
-        raise WireError("one number is expected")
+        raise WireError("expected one number")
     return value - (value >> 63 << 64)
 
 
 class Steps:
-    r"""Reads feature lists of one number or text a step, whose steps repeat: each distinct one is read once.
+    r"""Reader of feature lists with one number or text per step; it decodes each distinct step only once.
 
     >>> Steps("int64", None).read(b"\n\x05\x1a\x03\n\x01\x07" * 2, 0, 14)
     [7, 7]
 
     Args:
         kind: `int64` or `bytes`.
-        decode: what makes a text of bytes; None leaves them.
+        decode: function that converts the value of a step; None for no conversion.
     """
 
     def __init__(self, kind: str, decode: Callable[[bytes], Any] | None) -> None:
@@ -560,7 +560,7 @@ class Steps:
         self._known: dict[bytes, Any] = {}
 
     def read(self, data: bytes, start: int, stop: int) -> list[Any]:
-        """Return the values of the steps; raises `WireError` where one holds not one value."""
+        """Read the values of the steps; raise `WireError` if a step does not have exactly one value."""
         known, values, offset = self._known, [], start
         while offset < stop - 1:
             after = offset + 2 + data[offset + 1]
@@ -571,14 +571,14 @@ class Steps:
             values.append(value)
             offset = after
         if offset != stop:
-            raise WireError("a step that does not end")
+            raise WireError("a truncated step")
         return values
 
     def _learn(self, data: bytes, offset: int, stop: int) -> tuple[Any, int]:
         first, after = _span(data, offset + 1, stop)
         payload, end = feature_values(data, first, after, self._kind)
         if data[offset] != _ONE or end != after or after > stop or (self._kind == "bytes" and len(payload) != 1):
-            raise WireError("one value a step is expected")
+            raise WireError("expected one value per step")
         value: Any = one_int64(payload) if self._kind == "int64" else payload[0]
         if self._decode is not None:
             value = self._decode(value)
@@ -596,12 +596,12 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
     b'\n\t\n\x07\n\x01a\x12\x02\x1a\x00'
 
     Args:
-        data: the message.
-        context: by name, the kind of list of the context features that are wanted.
-        lists: likewise of the feature lists.
+        data: serialized message.
+        context: mapping of the context features to rewrite to their kind of list.
+        lists: mapping of the feature lists to rewrite to their kind of list.
 
     Raises:
-        WireError: TensorFlow's parser refuses it.
+        WireError: TensorFlow's parser would not accept the message.
     """
     out = b""
     for tag, spans, kinds in zip((_ONE, _TWO), message_spans(data), (context, lists), strict=True):
@@ -625,7 +625,7 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
 
 def feature_of(values: Any, kind: str) -> bytes:
-    """Write a feature of what `feature_values` gives."""
+    """Encode a feature from values in the form of `feature_values`."""
     items = values if kind == "bytes" else [values] if values else []
     return _delimited(FEATURE_TAG[kind], b"".join(_delimited(_ONE, item) for item in items))
 
@@ -634,16 +634,16 @@ def _delimited(tag: int, body: bytes) -> bytes:
     return bytes([tag]) + varint(len(body)) + body
 
 
-# Of any schema --------------------------------------------------------------------------------------------------------
+# Any schema -----------------------------------------------------------------------------------------------------------
 
 
 @attrs.frozen(eq=False)
 class Feature:
-    """A `tf.train.Feature`.
+    """Contents of a `tf.train.Feature`.
 
     Attributes:
-        kind: of its list: `bytes`, `float` or `int64`; None where it holds none.
-        values: bytes in a list, or an array.
+        kind: kind of its list, `bytes`, `float` or `int64`; None if the feature is empty.
+        values: list of bytes, or array of numbers.
     """
 
     kind: str | None
@@ -652,20 +652,20 @@ class Feature:
 
 @attrs.frozen(eq=False)
 class Message:
-    """A `tf.train.SequenceExample`; of a `tf.train.Example`, the features are its context."""
+    """Contents of a `tf.train.SequenceExample`, or of a `tf.train.Example`, whose features are the context."""
 
     context: dict[str, Feature]
     lists: dict[str, list[Feature]]
 
 
 def read_message(data: bytes) -> Message:
-    r"""Read all features of a message, of whatever kind they are.
+    r"""Read all features of a message, of any kind.
 
     >>> read_message(b"\n\x0c\n\x0a\n\x01a\x12\x05\x1a\x03\n\x01\x07").context["a"].values
     array([7])
 
     Raises:
-        WireError: the bytes are no message.
+        WireError: `data` is not a message.
     """
     context, lists = message_spans(data)
     return Message(
@@ -679,7 +679,7 @@ def _any_feature(data: bytes, offset: int, end: int, _: str = "") -> tuple[Featu
         return Feature(None, []), offset
     kind = next((kind for kind, tag in FEATURE_TAG.items() if tag == data[offset]), "")
     if not kind:
-        raise WireError("a feature of no kind")
+        raise WireError("a feature of unknown kind")
     values, offset = feature_values(data, offset, end, kind)
     if kind == "int64":
         values = packed_int64([values])[0]

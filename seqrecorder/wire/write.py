@@ -1,4 +1,4 @@
-"""Columns of values to serialized `tf.train.SequenceExample`s, many records at once, in numpy.
+"""Serialize columns of values to `tf.train.SequenceExample`s, many records at once, in numpy.
 
 The messages (tensorflow/core/example/example.proto and feature.proto) are
 
@@ -9,13 +9,13 @@ The messages (tensorflow/core/example/example.proto and feature.proto) are
     Feature         { oneof { BytesList = 1; FloatList = 2; Int64List = 3; } }     each with `repeated value = 1`
 
 and their encoding is https://protobuf.dev/programming-guides/encoding. Map entries are written in declaration order,
-so equal records give equal bytes (protobuf's own serializer orders them at random).
+so equal records have equal bytes (protobuf's own serializer writes them in random order).
 
-Everything is made of `Blob`s (`seqrecorder.wire.byte_rows`). A step of fixed width is a constant header and a payload,
-so a whole chunk is one uint8 matrix, or a list of buffers if it is wide; an int64 step is a row of 16 bytes, which are
-its tags, lengths and varint (`seqrecorder.wire.byte_rows`); distinct texts are encoded once and joined.
+Rows of bytes are `Blob`s (`seqrecorder.wire.byte_rows`). A step of fixed width is a constant header and a payload, so
+a whole chunk is one uint8 matrix, or a list of buffers if rows are wide. An int64 step is a row of 16 bytes with its
+tags, lengths and varint. Each distinct text is encoded once.
 
-Callers pass some thousands of records at a time: numpy for each single record would be slower than protobuf's objects.
+Callers pass thousands of records at a time; for single records, numpy would be slower than protobuf's objects.
 """
 
 from __future__ import annotations
@@ -55,46 +55,46 @@ if TYPE_CHECKING:
 
 
 LARGE = 1 << 14
-"""Bytes of a buffer of a record from which it is copied once, to where it ends up."""
+"""Size in bytes from which the buffer of a record is copied only once, into the serialized record."""
 
-_ROOM = {False: 4, True: 6}  # bytes of a header before a short text
+_ROOM = {False: 4, True: 6}  # size of the header before a short text, by `wrapped`
 
 _INT_HEADS = {
-    # All lengths are single bytes, and grow with the varint's.
+    # All lengths are single bytes, and grow with the length of the varint.
     False: Head(4, 0x00_0A_02_1A, 0x01_00_01_00),
     True: Head(6, 0x00_0A_02_1A_04_0A, 0x01_00_01_00_01_00),
 }
 
 
 def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
-    r"""Return the features of one int64 each.
+    r"""Encode one feature per int64.
 
     >>> bytes(int_features(np.array([1, 300]), wrapped=False).data)
     b'\x1a\x03\n\x01\x01\x1a\x04\n\x02\xac\x02'
 
     Args:
-        values: int64, of shape `(N,)`.
-        wrapped: as for `feature_header`.
+        values: numbers, int64 `(N,)`.
+        wrapped: the same as for `feature_header`.
     """
     return varints(values, _INT_HEADS[wrapped])
 
 
 def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: bool) -> Blob | None:
-    r"""Encode the features of texts; None unless nearly all are short, and none holds a NUL.
+    r"""Encode one feature per text; return None if too many texts are long, or if a text contains NUL.
 
     >>> bytes(text_features(["a", "bc"], str, wrapped=False).data)
     b'\n\x03\n\x01a\n\x04\n\x02bc'
 
     Args:
-        texts: what should be texts.
-        kind: whether that is str or bytes.
-        wrapped: as for `feature_header`.
+        texts: values to encode, which should all be of type `kind`.
+        kind: `str` or `bytes`.
+        wrapped: the same as for `feature_header`.
 
     Raises:
-        TypeError: one of them is not of that kind.
-        UnicodeEncodeError: one holds a lone surrogate.
+        TypeError: a value cannot be joined with texts of `kind`.
+        UnicodeEncodeError: a text contains a lone surrogate.
     """
-    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # then the others are long too, as a rule
+    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # the others are then usually long, too
         return None
     room = _ROOM[wrapped]
     if kind is str:
@@ -117,7 +117,7 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
 
 
 def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - as above
-    """Insert longer headers before the texts that are too long for a short one."""
+    """Insert longer headers before the texts that are too long for a short header."""
     room = _ROOM[wrapped]
     lengths = rows.lengths.copy()
     pieces, done = [], 0
@@ -131,30 +131,31 @@ def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np
 
 @functools.cache
 def _short_headers(room: int) -> NDArray[np.uint8]:
-    """Return the short headers of text features by the size of the feature, with single bytes for all lengths."""
+    """Build the headers of short text features, indexed by the size of the feature; all lengths are single bytes."""
     sizes = np.maximum(np.arange(LARGEST_IN_A_BYTE + 3)[:, None] - np.arange(2, room + 1, 2), 0)
     return np.stack([np.full_like(sizes, FEATURE_TAG["bytes"]), sizes], 2).astype(np.uint8).reshape(-1, room)
 
 
 MESSAGE_LIMIT = 2**31 - 1
-"""protobuf refuses larger messages (its lengths are 31 bits), so no reader could take them in."""
+"""Size limit of protobuf, whose lengths have 31 bits; no reader accepts larger messages."""
 
-_FEW = 16  # rows up to which encoding headers one by one is faster
+_FEW = 16  # up to this many rows, encoding headers one by one is faster
 
 
 @attrs.frozen(eq=False)
 class Leaf:
-    """The values of one wire feature over N records.
+    """Values of one wire feature over N records.
 
     Attributes:
         name: name of the feature.
-        kind: the list that holds the values.
+        kind: kind of the list that stores the values.
         layout: `context`; `steps`, one feature per step; or `packed`, one feature for all steps of a record.
-        values: flat: int64, float32, a list of bytes, of views of bytes (one a record) or of str (written as UTF-8), or
-            a uint8 matrix with one bytes value per row; or the features themselves (`seqrecorder.wire.write`).
-        counts: values per feature, an int where all features have as many.
-        steps: features per record (for `steps`), int64 of shape (N,).
-        present: which records have the feature at all; None means all. Values are those of present records only.
+        values: flat values: int64 or float32; a list of bytes, of views of bytes (one per record) or of str (written as
+            UTF-8); a uint8 matrix with one bytes value per row; or encoded features, as a `Blob` or `Unjoined`.
+        counts: number of values per feature; an int if it is the same for all features.
+        steps: number of features per present record, int64; only for layout `steps`.
+        present: mask of the records that have the feature, bool `(N,)`; None for all. `values`, `counts` and `steps`
+            cover only those records.
     """
 
     name: str
@@ -167,7 +168,7 @@ class Leaf:
 
 
 def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
-    """Return `size` serialized SequenceExamples.
+    """Serialize `size` SequenceExamples.
 
     >>> lengths = np.array([2, 1])
     >>> leaf = Leaf("ids", "int64", "steps", np.array([7, 8, 9]), steps=lengths)
@@ -175,11 +176,11 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
     [25, 18]
 
     Args:
-        leaves: the features, in the order in which they are written.
-        size: how many records there are.
+        leaves: features, in the order in which they are written.
+        size: number of records.
 
     Raises:
-        LimitExceededError: a record is over 2 GiB; `position` says which.
+        LimitExceededError: a record is over 2 GiB; its position is in `position`.
     """
     if size == 0:
         return of_list([])
@@ -199,7 +200,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
 
 
 def check_limit(total: NDArray[np.int64]) -> None:
-    """Raise `LimitExceededError`, with the position of the first, if a record is larger than the limit."""
+    """Raise `LimitExceededError`, with the position of the first such record, if a record exceeds the limit."""
     over = np.flatnonzero(total > MESSAGE_LIMIT)
     if over.size:
         position = int(over[0])
@@ -210,7 +211,7 @@ def check_limit(total: NDArray[np.int64]) -> None:
 
 
 def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
-    """Encode header and body of one map entry per record; both are empty if the feature is absent."""
+    """Encode the header and body of one map entry per record; both are empty if the feature is absent."""
     present = size if leaf.present is None else int(leaf.present.sum())
     body = _features(leaf, present)
     if leaf.steps is not None and isinstance(body, Blob) and leaf.layout == "steps":
@@ -228,7 +229,7 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
-    """Encode one Feature per record or per step, each step with the tag and length that FeatureList wants."""
+    """Encode one Feature per record or per step; a step has the tag and length for a FeatureList."""
     wrapped = leaf.layout != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
@@ -247,7 +248,7 @@ def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
 
 
 def _counts(leaf: Leaf, present: int) -> NDArray[np.int64]:
-    """Return the values of each feature."""
+    """Return the number of values of each feature."""
     return np.full(_how_many(leaf, present), leaf.counts) if isinstance(leaf.counts, int) else leaf.counts
 
 
@@ -279,7 +280,7 @@ def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> B
 
 
 def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoined:
-    if isinstance(leaf.values, np.ndarray):  # equally long buffers, one to a feature
+    if isinstance(leaf.values, np.ndarray):  # buffers of one length, one per feature
         return _fixed(leaf, leaf.values.reshape(-1), leaf.values.shape[1], present)
     if isinstance(leaf.counts, int) and leaf.counts == 1:
         if leaf.layout != "steps" and isinstance(next(iter(leaf.values), None), memoryview):
@@ -296,7 +297,7 @@ def _bytes_features(leaf: Leaf, present: int, *, wrapped: bool) -> Blob | Unjoin
 
 def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
     """Encode Features of one bytes value each."""
-    # Tokens repeat, so each distinct one is encoded once.
+    # Tokens repeat, so encode each distinct one only once.
     encoded = {value: _as_bytes(value) for value in set(values)}
     headers = {size: feature_header(size, "bytes", wrapped=wrapped) for size in set(map(len, encoded.values()))}
     features = {value: headers[len(data)] + data for value, data in encoded.items()}
@@ -304,7 +305,7 @@ def _single_bytes(values: Sequence[bytes | str], *, wrapped: bool) -> Blob:
 
 
 def _buffer_features(values: Sequence[memoryview], *, wrapped: bool) -> Unjoined:
-    """Encode Features of one bytes value each, one per record."""
+    """Encode Features of one large bytes value each, one per record, without joining them."""
     rows = [(feature_header(len(value), "bytes", wrapped=wrapped), value) for value in values]
     return Unjoined(rows, np.array([len(header) + len(value) for header, value in rows], np.int64))
 
@@ -314,7 +315,7 @@ def _as_bytes(value: bytes | str) -> bytes:
 
 
 def _header(cells: Sequence[bytes | NDArray[np.int64]]) -> Blob:
-    """Encode rows of constant bytes and of varints, one per row."""
+    """Encode rows that consist of cells of constant bytes and of varints; numbers have one varint per row."""
     rows = next(cell.size for cell in cells if isinstance(cell, np.ndarray))
     if rows <= _FEW:
         columns = [map(varint, cell.tolist()) if isinstance(cell, np.ndarray) else [cell] * rows for cell in cells]

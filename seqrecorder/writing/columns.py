@@ -1,4 +1,7 @@
-"""Columns on their way in: those that a caller gives, those of tables and dictionaries, and snapshots of records."""
+"""Input columns: check columns of callers, tables and dictionaries, and take snapshots of records.
+
+Encoding of the columns is in `codec.encode`.
+"""
 
 from __future__ import annotations
 
@@ -48,23 +51,23 @@ if TYPE_CHECKING:
 
 _LENGTHS = {
     (False, False): "values of shape (N, ...)",
-    (False, True): "(values, lengths), the values of all records flat",
-    (True, False): "(values, steps), the values of all steps flat, and the steps of each record",
-    (True, True): "(values, lengths, steps): the values flat, how many each step has, and the steps of each record",
+    (False, True): "(values, lengths), with the concatenated values of all records",
+    (True, False): "(values, steps), with the concatenated values of all steps, and the number of steps of each record",
+    (True, True): "(values, lengths, steps), with concatenated values, sizes of steps, and numbers of steps per record",
 }
 
 
 def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[dict[str, Column], int]:
-    """Return columns as `gather` makes them of records, and the number of records.
+    """Check columns and convert them to the form that `gather` returns; return them and the number of records.
 
     Args:
-        schema: what the records are.
-        batch: a mapping of field to column, or a table; see `Writer.write_batch`.
-        cast: whether numbers of arrays become the declared type as `cast_values` says.
+        schema: schema of the records.
+        batch: mapping of field name to column, or a table; see `Writer.write_batch`.
+        cast: whether to cast numbers of arrays to the declared type, by the rules of `cast_values`.
 
     Raises:
-        OptionError: the columns are not of the form that their fields ask for, or of different sizes.
-        RecordError: values do not fit their fields; of the first record with such, all bad fields are named.
+        OptionError: a column has the wrong form for its field, or the columns differ in size.
+        RecordError: values do not fit their fields; the error names all bad fields of the first bad record.
     """
     if is_arrow(batch):
         batch = columns_of_table(batch)
@@ -75,7 +78,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
     for name in batch:
         if name not in names:
             raise OptionError(
-                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; give no column but "
+                f"columns: {schema.name} has no field {name!r}{did_you_mean(str(name), names)}; its fields are "
                 f"{', '.join(names)}"
             )
     problems: dict[int, list[FieldProblem]] = {}
@@ -85,7 +88,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
         if batch.get(field.name) is not None:
             try:
                 column = _column(field, batch[field.name], problems, cast=cast)
-            except Mismatch as mismatch:  # a null inside of a record
+            except Mismatch as mismatch:  # a null inside a record
                 column = None
                 _add(field, mismatch, mismatch.index, problems)
             broken |= column is None
@@ -102,14 +105,14 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
 
 
 def _at(column: Column, position: int) -> Any:
-    """Return the value of a record in a column of scalars, None where it has none."""
+    """Return the value of a record in a column of scalars; None if it is absent."""
     if column.present is None:
         return column.values[position]
     return column.values[int(np.sum(column.present[:position]))] if column.present[position] else None
 
 
 def _advice(batch: Any) -> str:
-    if hasattr(batch, "with_format"):  # of the Hugging Face Hub's library
+    if hasattr(batch, "with_format"):  # a data set of Hugging Face
         return "; write and write_all take it as it is; here, give its Arrow tables: with_format('arrow').iter(10_000)"
     return "; records go to `write` and `write_all`" if isinstance(batch, (list, tuple)) else ""
 
@@ -118,7 +121,7 @@ def _advice(batch: Any) -> str:
 
 
 def _paired(schema: Schema, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return columns of which those of the indices and the values of sparse fields are pairs."""
+    """Replace the `/indices` and `/values` columns of each sparse field by one pair of columns."""
     pairs = {field.name: (f"{field.name}/indices", f"{field.name}/values") for field in schema.fields if field.sparse}
     pairs = {name: parts for name, parts in pairs.items() if all(part in batch for part in parts)}
     if not pairs:
@@ -147,7 +150,7 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
     except Mismatch as mismatch:
         _report(field, mismatch, checked, column.present, problems)
         return None
-    except (TypeError, ValueError, OverflowError) as error:  # what numpy cannot take at all
+    except (TypeError, ValueError, OverflowError) as error:  # numpy cannot convert the values
         raise OptionError(f"columns: field {field.name!r}: expected {field.element.name}, got {error}") from error
     got = exact.values.shape
     if not got or (got[1:] != field.rest and not (field.is_image and exact.values.dtype == object)):
@@ -165,17 +168,17 @@ def _column(field: Field, source: Any, problems: dict[int, list[FieldProblem]], 
 
 
 def _exact(field: Field, values: Any) -> Column:
-    """Return a column of the values alone, as the field declares them.
+    """Convert values to the declared type of the field; return a column without lengths.
 
     Raises:
-        Mismatch: one does not fit.
+        Mismatch: a value does not fit.
     """
     if field.is_image:
         images = field.exact_images(values)
         return Column(objects(images) if isinstance(images, list) else images)
     if not field.element.is_text:
         return Column(exact_array(values, field.element))
-    # What makes features of texts checks them as well.
+    # `with_texts` encodes the features of texts, and checks the texts on the way.
     are_objects = isinstance(values, np.ndarray) and values.dtype == object
     column = with_texts(field, Column(values if are_objects else exact_array(values, field.element)))
     if column is not None:
@@ -194,7 +197,7 @@ def _check_sizes(
     problems: dict[int, list[FieldProblem]],
 ) -> None:
     inner = values
-    for part in lengths:  # from the values outwards
+    for part in lengths:  # innermost lengths first
         if int(part.sum()) != inner:
             raise OptionError(
                 f"columns: field {field.name!r}: expected lengths that add up to {inner}, got {int(part.sum())}"
@@ -234,7 +237,7 @@ def _values_and_lengths(field: Field, value: Any) -> tuple[Any, list[Any]]:
 def _lengths(field: Field, value: Any) -> NDArray[np.int64]:
     lengths = np.asarray(value)
     if np.ma.is_masked(value):
-        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got masked ones")
+        raise OptionError(f"columns: field {field.name!r}: expected a vector of lengths, got a masked array")
     if lengths.ndim != 1 or (lengths.size and lengths.dtype.kind not in "iu"):
         raise OptionError(
             f"columns: field {field.name!r}: expected a vector of lengths, got {lengths.dtype} of shape {lengths.shape}"
@@ -251,7 +254,7 @@ def _report(
     present: NDArray[np.bool_] | None,
     problems: dict[int, list[FieldProblem]],
 ) -> None:
-    """Name the record of the value that does not fit, and where in the record it is."""
+    """Add a mismatch to the problems, under the record of the bad value and with the index in that record."""
     if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
         raise OptionError(f"columns: field {field.name!r}: {mismatch}")
     _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
@@ -273,7 +276,7 @@ def _size(columns: Mapping[str, Column]) -> int:
 
 
 def _absent(field: Field, size: int) -> Column:
-    """Return the column of a field that is not given: of defaults, or of no values."""
+    """Fill a missing column with the default of its field, or mark all its values as absent."""
     if field.has_default:
         column = collect(field, [field.exact(copy.deepcopy(field.default))] * size)
         if column is not None:
@@ -295,12 +298,12 @@ _FIXED = (dt.date, dt.time, dt.timedelta, dt.tzinfo, enum.Enum, pathlib.PurePath
 _copy_of_array = np.ndarray.copy
 
 
-class CannotWait(Exception):  # noqa: N818 - asks for something, and is no failure
-    """Raised for a record of which no snapshot can be taken: it is to be encoded before the program goes on."""
+class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a failure
+    """Raised for a record that cannot be copied; it must be encoded before code of the caller runs again."""
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
-    """Return the function that takes a snapshot of a record.
+    """Build the function that takes a snapshot of a record.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -312,19 +315,20 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     >>> taken.ids
     array([1, 2])
 
-    It raises `CannotWait` where there can be none, as of what is no record: encoding refuses that.
+    The function raises `CannotWait` if an object cannot be copied. An object that is not a record cannot, and encoding
+    rejects it.
 
     Args:
-        schema: what the records are.
-        whole: whether attributes that are not stored count too. They may be large and common to all records, so they
-            are not copied: where one of them can change, there is no snapshot.
+        schema: schema of the records.
+        whole: whether the snapshot must also fix attributes that are not stored. These may be large and shared by all
+            records, so they are not copied: if one of them is mutable, there is no snapshot.
     """
     record_class: Any = schema.record_class
     stored = {field.name: field.element.name for field in schema.fields}
     names = [attribute.name for attribute in attrs.fields(record_class)]
     places = [getattr(record_class, name, None) for name in names]
     slots = {name for cls in record_class.__mro__ for name in getattr(cls, "__slots__", ())} - {"__weakref__"}
-    # An array of str cannot be changed through its elements, which are not looked at then.
+    # Elements of an array of str are immutable, so there is no need to visit them.
     ways = [
         (slot.__get__, slot.__set__, stored.get(name) == "str", _copier(name in stored, whole=whole))
         for name, slot in zip(names, places, strict=True)
@@ -345,7 +349,7 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
                     fast = kind is np.ndarray and copier is copied and (is_text or value.dtype is not of_objects)
                     value = _copy_of_array(value) if fast else copier(value)
                 put(taken, value)
-        except AttributeError:  # one is not set
+        except AttributeError:  # a slot is not set
             return _of_any_class(record, stored, whole=whole)
         return taken
 
@@ -359,7 +363,7 @@ def _copier(is_stored: bool, *, whole: bool) -> Callable[[Any], Any]:  # noqa: F
 
 
 def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
-    """Return the snapshot of a record whose class is not made of slots alone."""
+    """Take a snapshot of a record whose class has attributes outside of its slots."""
     if type(record) is dict:
         return {name: copied(value) for name, value in record.items()}
     if not attrs.has(type(record)):
@@ -373,7 +377,7 @@ def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Return a value that no change of this one reaches.
+    """Copy a value so that later changes of the original do not reach the copy.
 
     >>> steps = [np.array([1]), [2, 3]]
     >>> taken = copied(steps)
@@ -383,7 +387,7 @@ def copied(value: Any) -> Any:
     [array([1]), [2, 3]]
 
     Raises:
-        CannotWait: it cannot be copied.
+        CannotWait: the value cannot be copied.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -393,7 +397,7 @@ def copied(value: Any) -> Any:
     if kind in (list, tuple):
         try:
             return kind(map(copied, value) if set(map(type, value)) - _SCALARS else value)
-        except RecursionError:  # encoding refuses so many dimensions
+        except RecursionError:  # encoding rejects values nested this deeply
             raise CannotWait from None
     if kind is SparseVector:
         vector = copy.copy(value)
@@ -414,7 +418,7 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _copied_deeply(value: Any) -> Any:
-    """Return a copy of a buffer, an array of another library, or a mapping; nothing else that can change has one."""
+    """Copy a buffer, an array of another library, or a mapping; raise `CannotWait` for other mutable values."""
     if type(value) is memoryview:
         return value.tobytes()
     if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
@@ -432,7 +436,7 @@ def _required_fixed(value: Any) -> Any:
 
 
 def _is_fixed(value: Any) -> bool:
-    """Check whether nothing can change a value."""
+    """Check whether a value is immutable."""
     if type(value) in (tuple, frozenset):
         return all(map(_is_fixed, value))
     return type(value) in _SCALARS or isinstance(value, _FIXED)
@@ -442,58 +446,58 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
-    """Raise `OptionError` where an option is neither of two texts."""
+    """Raise `OptionError` if the value of an option is neither of two strings."""
     if value not in choices:
         raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
 
 
 class SkippingSource:
-    """A source that leaves some of its rows out.
+    """Base of sources that can skip rows.
 
     Attributes:
-        skipped: how many, the last time that it was gone through to its end.
-        reasons: the first texts of what says why.
+        skipped: number of rows skipped in the last complete iteration.
+        reasons: the first few reasons why rows were skipped.
     """
 
     skipped: int = 0
     reasons: tuple[str, ...] = ()
 
     def begin(self) -> None:
-        """Forget what was left out before."""
+        """Reset the count and the reasons, for a new iteration."""
         self.skipped, self.reasons = 0, ()
 
     def skip(self, reason: object) -> None:
-        """Count a row that is left out."""
+        """Count a skipped row."""
         self.skipped += 1
         self.reasons = first_reasons(self.reasons, [str(reason)])
 
     def leave_out(self, reason: object) -> None:
-        """Count a row that `on_error="skip"` leaves out, and log the first one."""
+        """Count a row skipped by `on_error="skip"`, and log the first one."""
         self.skip(reason)
         if self.skipped == 1:
             _LOG.warning("on_error='skip': the first record that is left out: %s", reason)
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Records that `write` takes in columns, many at a time, and that an iteration makes one by one.
+    """Base of sources that yield records in columns, many at a time; iteration yields them one by one.
 
     Attributes:
-        schema: what the records are.
+        schema: schema of the records.
     """
 
     schema: Schema
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """The fields that have columns: all but those that `load` is still to fill."""
+        """Schema of the fields with columns: all fields except those that `load` fills later."""
         return self.schema
 
     @abc.abstractmethod
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield columns that fit the fields of `given`, and of how many records they are.
+        """Yield columns of the fields of `in_columns`, with the number of records.
 
         Raises:
-            RecordError: a record does not fit; its position is that among all that were given.
+            RecordError: a record does not fit; its position counts from the beginning of the source.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -503,16 +507,16 @@ class ColumnSource(SkippingSource, abc.ABC):
 
 
 class TableSource(ColumnSource):
-    """Records whose columns are those of tables.
+    """Base of sources whose columns come from tables.
 
     Args:
-        table: gives the rows.
-        schema: what the records are.
-        cast: whether values may lose precision: see `from_table`.
-        on_error: what is done with a record that does not fit: `raise`, or `skip` and count it.
+        table: table with the rows.
+        schema: schema of the records.
+        cast: whether values may lose precision; see `from_table`.
+        on_error: how to treat a record that does not fit: `raise`, or `skip` and count it.
 
     Attributes:
-        skipped: how many records were left out, the last time that it was gone through.
+        skipped: number of records skipped in the last iteration.
     """
 
     def __init__(
@@ -524,17 +528,17 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """The fields that have columns, or values where there is none."""
+        """Schema of the fields that have a column, or a value without one."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
 
     @abc.abstractmethod
     def tables(self) -> Iterator[Any]:
-        """Yield tables of pyarrow, whose columns are the fields."""
+        """Yield pyarrow tables with one column per field."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of each table; without the records that do not fit, if these are skipped."""
+        """Yield the columns of each table; with `on_error="skip"`, without the records that do not fit."""
         self.begin()
         rows = 0
         self.table.left_out.clear()
@@ -550,7 +554,7 @@ class TableSource(ColumnSource):
                     error.message = f"{error.message} (in {self.table.name})"
                     if self.on_error == "raise":
                         raise
-                    if part.num_rows > 1:  # it is found by halving
+                    if part.num_rows > 1:  # halve the table until the bad record stands alone
                         middle = part.num_rows // 2
                         ahead += [(first + middle, part.slice(middle)), (first, part.slice(0, middle))]
                         continue
@@ -559,15 +563,15 @@ class TableSource(ColumnSource):
                     yield columns, size
             while self.table.left_out:
                 self.leave_out(self.table.left_out.pop(0))
-        while self.table.left_out:  # behind the last table
+        while self.table.left_out:  # rows skipped after the last table
             self.leave_out(self.table.left_out.pop(0))
 
 
 class TableRecords(TableSource):
-    """The rows of a table as records; made by `from_table`.
+    """Source of one record per row of a table; `from_table` returns it.
 
     Attributes:
-        ignored: the columns that are no field, where `extra="ignore"` lets them be.
+        ignored: names of the columns without a field, if `extra="ignore"`.
     """
 
     def __init__(
@@ -589,7 +593,7 @@ class TableRecords(TableSource):
         return f"<{self.schema.name} records, a row each, of {self.table.name}{ignored}>"
 
     def tables(self) -> Iterator[Any]:
-        """Yield tables whose columns are named as the fields."""
+        """Yield pyarrow tables with the columns renamed to the fields."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(self.column_of.values()))
@@ -601,11 +605,11 @@ class TableRecords(TableSource):
 def check_columns(
     schema: Schema, columns: Mapping[str, Any] | None, *, several: bool = True
 ) -> Mapping[str, str | Sequence[str]]:
-    """Return the columns of fields, none where it is None.
+    """Check a mapping of field to column name; return an empty mapping for None.
 
     Raises:
-        OptionError: it is no mapping of fields of the schema to names, or to lists of names for fields with several
-            values, where `several` lets it.
+        OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
+            fields with several values, and only if `several`.
     """
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
@@ -623,15 +627,16 @@ def check_columns(
 
 
 def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the column of each part of each field: `<field>` is one, of sparse fields `/indices` and `/values`.
+    """Map each field to its column in a table; sparse fields map `<field>/indices` and `<field>/values`.
 
     Args:
-        schema: what the records are.
-        table: has the columns.
-        columns: the column of a field, where that has another name; of several together, it has the field's name.
+        schema: schema of the records.
+        table: table with the columns.
+        columns: mapping of field to column name, if the names differ. Several columns of a field are already combined
+            under the name of the field.
 
     Raises:
-        OptionError: there is no such field or column, or none for a field that is required.
+        OptionError: a field or column of `columns` does not exist, or a required field has no column.
     """
     there = collections.Counter(table.names)
     columns = check_columns(schema, columns)
@@ -657,16 +662,16 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Check whether a field needs no column, since the class's `load` fills it."""
+    """Check whether a field needs no column because `load` of the class fills it."""
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 
 
 def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple[str, ...]:
-    """Return the columns that nothing uses.
+    """List the columns of a table that no field uses.
 
     Raises:
-        OptionError: there are some, and they are not to be ignored.
+        OptionError: there are such columns, and `extra` is `"error"`.
     """
     check_choice("extra", extra, ("error", "ignore"))
     used = set(used)
@@ -682,11 +687,11 @@ def unused_columns(schema: Schema, table: Table, used: Any, extra: str) -> tuple
 
 
 def check_types(types: Any, column_of: Mapping[str, str]) -> None:
-    """Raise `OptionError` for a column of a type that no field holds.
+    """Raise `OptionError` for a column whose type no field can store.
 
     Args:
-        types: schema of pyarrow's.
-        column_of: the column of each field.
+        types: pyarrow schema of the table.
+        column_of: mapping of field to column name.
     """
     import pyarrow as pa
 
@@ -694,7 +699,7 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
         kind = types.field(name).type
         while True:
             inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of whatever layout
+            is_list = pa.types.is_nested(inner) and hasattr(inner, "value_type")  # of any list layout
             inner = inner.value_type if pa.types.is_dictionary(inner) or is_list else inner
             if inner == kind:
                 break
@@ -707,12 +712,12 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
             )
 
 
-_ROWS = 8192
-_BYTES = 4 << 20
+_ROWS = 8192  # maximum rows of a chunk
+_BYTES = 4 << 20  # a chunk ends at this size
 
 
 class Dictionaries(ColumnSource):
-    """Dictionaries of field to value.
+    """Source of records as dictionaries of field name to value.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -722,19 +727,20 @@ class Dictionaries(ColumnSource):
     [3]
 
     Args:
-        rows: an iterable of them. What each holds is taken before the next one is asked for, unless they are a list.
-        schema: what the records are.
+        rows: iterable of dictionaries. Unless it is a list or tuple, the values of each one are copied before the next
+            one is requested.
+        schema: schema of the records.
     """
 
     def __init__(self, rows: Iterable[Any], schema: Schema) -> None:
         self.rows, self.schema = rows, schema
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of as many as are held at once."""
+        """Yield the columns of each chunk of dictionaries."""
         make, done = maker_from_mapping(self.schema), 0
         for rows in self._chunks():
             columns = columns_of_dictionaries(self.schema, rows)
-            if columns is None:  # the class says what does not fit, if anything
+            if columns is None:  # creating the records raises the exact error, if a value is wrong
                 records = list(map(make, rows, itertools.count(done)))
                 try:
                     columns = gather(self.schema, records)
@@ -745,7 +751,7 @@ class Dictionaries(ColumnSource):
             done += len(rows)
 
     def _chunks(self) -> Iterator[list[Any]]:
-        """Yield some rows at a time, which nothing changes meanwhile."""
+        """Yield chunks of rows; rows that the caller may change are copied."""
         in_memory = type(self.rows) in (list, tuple)
         chunk: list[Any] = []
         size = 0
@@ -774,14 +780,15 @@ def _no_splits(sources: Sources) -> NDArray[np.int64]:
 
 @attrs.frozen(eq=False)
 class Sources:
-    """Source records, whose hooks have not run.
+    """Source records whose hooks have not run.
 
     Attributes:
-        positions: int64, ascending.
-        records: as many.
-        splits: int64, the number of each one's split; 0 until they have one.
-        columns: what they are, where they are given in columns; then the records are what is looked at of them.
-        kept: the indices of those that are written, of all in columns; None is all.
+        positions: positions in the source, ascending, int64 `(N,)`.
+        records: the N records.
+        splits: number of the split of each record, int64 `(N,)`; 0 before splits are assigned.
+        columns: columns of the records, if the source has columns; `records` then holds only the fields that splits and
+            keys need.
+        kept: indices of the records to write, counted in `columns`; None for all.
     """
 
     positions: NDArray[np.int64]
@@ -791,7 +798,7 @@ class Sources:
     kept: Sequence[int] | None = None
 
     def only(self, kept: Sequence[int]) -> Sources:
-        """Return some of them, by their indices."""
+        """Select sources by index."""
         return Sources(self.positions[kept], [self.records[i] for i in kept], self.splits[kept])
 
     def become(self, origins: Sequence[int], records: Sequence[Any]) -> Sources:
@@ -800,24 +807,24 @@ class Sources:
         return Sources(self.positions[indices], records, self.splits[indices])
 
     def between(self, start: int, stop: int | None) -> Sources:
-        """Return some that stand together; None is the end."""
+        """Select a range of sources; a `stop` of None is the end."""
         return Sources(self.positions[start:stop], self.records[start:stop], self.splits[start:stop])
 
 
 @attrs.frozen(eq=False)
 class Block:
-    """Encoded records.
+    """Block of encoded records.
 
     Attributes:
         data: serialized SequenceExamples.
-        lengths: int64 (records, groups).
-        sources: int64, position of the source that each came from.
-        splits: int64, the number of each one's split, which is that of its source.
-        columns: columns of the CSV, or None.
-        rows: a line for the CSV of each record, or None.
-        skipped: positions of sources that a hook left out.
-        reasons: the first texts of `SkipRecord`.
-        done: how many of the sources that were given are through; 0 where that is not known, as inside of one.
+        lengths: lengths in each alignment group, int64 `(records, groups)`.
+        sources: position of the source of each record, int64 `(records,)`.
+        splits: number of the split of each record, int64 `(records,)`.
+        columns: names of the CSV columns; None without a CSV.
+        rows: CSV line of each record; None without a CSV.
+        skipped: positions of the sources that a hook skipped.
+        reasons: the first few messages of `SkipRecord`.
+        done: number of input sources that are complete after this block; 0 if unknown, as between chunks of a source.
     """
 
     data: Sequence[bytes]
@@ -831,7 +838,7 @@ class Block:
     done: int
 
     def only(self, kept: Sequence[int] | None) -> Block:
-        """Return some of the records, by their indices; None is all."""
+        """Select records by index; None selects all."""
         if kept is None:
             return self
         return attrs.evolve(
@@ -845,6 +852,6 @@ class Block:
 
 
 def chosen(items: Sequence[T], indices: Sequence[int]) -> list[T]:
-    """Return some items by their indices."""
+    """Select items by index."""
     every = list(items)
     return [every[i] for i in indices]

@@ -1,4 +1,4 @@
-"""`commit`: the parts that many processes wrote become one dataset, at once."""
+"""`commit`: publish the parts that many processes wrote as one dataset. Writing a part is in `part`."""
 
 from __future__ import annotations
 
@@ -77,20 +77,20 @@ if TYPE_CHECKING:
 
 
 def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDArray[np.uint64] | None:
-    """Raise `DuplicateKeyError` where a key is in two parts.
+    """Raise `DuplicateKeyError` if two parts share a key.
 
     Args:
-        parts: what each wrote.
-        old: the dataset that they are added to, if any.
-        scratch: a directory for temporary files, on the file system of the dataset; the caller removes them.
+        parts: last completed attempt at each part.
+        old: dataset that the parts are added to; `NOTHING` for a new one.
+        scratch: directory for temporary files, on the file system of the dataset; the caller removes them.
 
     Returns:
-        The hashes of all keys, ascending; None where there are none or too many to index, or hooks may have changed
-        those that are stored.
+        The hashes of all keys, ascending; None if the records have no keys, or too many to index, or if hooks may have
+        changed the stored keys.
 
     Raises:
         ShardReadError: a file is damaged.
-        ShardWriteError: the disk is full, or failed.
+        ShardWriteError: the disk is full or failed.
     """
     first = parts[0].manifest
     keys = UniqueKeys(first.schema, "error", needs=first.metadata[IDENTITY])
@@ -125,13 +125,13 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` unless the keys that have one hash are several."""
+    """Raise `DuplicateKeyError` if two holders of a hash store the same key; different keys may share a hash."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
         for identities in unique.stored(manifest, manifest.splits):
             keys.update(identities[at] for at in np.flatnonzero(key_hashes(identities) == np.uint64(value)).tolist())
-        # Hooks may have left out, or changed, the record that the hash is of: one process refuses it as well.
+        # A hook may have dropped or changed the hashed record. A single process would refuse this as well.
         twice = next((key for key in keys if key in known), None)
         other = known[twice] if twice is not None else next(iter(holders))
         if twice is not None or (not keys and len(holders) > 1):
@@ -144,7 +144,7 @@ def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest])
 
 
 _LOG = logging.getLogger("seqrecorder")
-_TRIES = 9  # beside other appenders at a URL, where nobody can be kept out
+_TRIES = 9  # a URL has no locks, so other appenders can win several times in a row
 
 
 def commit(
@@ -156,7 +156,7 @@ def commit(
     metadata: Any = None,
     assets: Mapping[str, str | bytes | os.PathLike[str]] | None = None,
 ) -> Manifest:
-    """Make the parts that `write_part` wrote one dataset, at once.
+    """Publish the parts that `write_part` wrote as one dataset, in one step.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -167,34 +167,34 @@ def commit(
     >>> sr.commit(destination, expected=1).records
     2
 
-    Records stand in the order of their parts. Of several attempts at one part, the one that was completed last counts.
-    What attempts have left goes, also where they are still going on: these end with an error. One that is completed
-    while this runs, too late to be committed, waits for the next call, and a warning tells. It may be killed at any
-    time and run again; then, and where the dataset was committed before, what stands there is returned. With `append`,
-    it begins again where somebody else has appended meanwhile: in a directory once, since it keeps others out then; at
-    a URL up to nine times.
+    Records keep the order of their parts. If there are several attempts at a part, the last completed one counts.
+    The files of all attempts are removed. Attempts that are still running end with an error. An attempt that completes
+    during the commit, too late to be included, waits for the next call, and a warning is logged. A commit may be killed
+    at any time and run again. If the dataset is already committed, its manifest is returned. With `append`, the commit
+    restarts if another process has appended in the meantime: once in a directory, where the restart locks others out,
+    and up to nine times at a URL.
 
     Args:
-        destination: as for `write_part`.
-        expected: how many parts there are, or their numbers and names: with one that is missing nothing is done.
-            None takes those that are there.
-        overwrite: whether a dataset at the destination is replaced.
-        append: whether the parts are added to the dataset at the destination, as a new generation of it.
-        metadata: as for `write`.
-        assets: as for `write`.
+        destination: the same as for `write_part`.
+        expected: number of parts, or their numbers and names; nothing is published if one is missing. None commits the
+            parts that are complete.
+        overwrite: whether to replace a dataset at the destination.
+        append: whether to add the parts to the dataset at the destination, as a new generation.
+        metadata: the same as for `write`.
+        assets: the same as for `write`.
 
     Returns:
-        What the dataset contains.
+        The manifest of the dataset.
 
     Raises:
-        DatasetNotFoundError: a part is missing, or there is none, and no dataset.
-        DatasetExistsError: there is a dataset at the destination, that is not made of these parts.
-        DatasetError: there are more parts than expected; or the dataset that is replaced or appended to was changed.
-        DuplicateKeyError: a key is in two parts, or in the dataset that is appended to.
-        SchemaMismatchError: parts were written with other fields.
-        OptionError: parts were written with other options; or those of this call make no sense.
-        ShardReadError: a file of a part is missing, or not as it was written.
-        ShardWriteError: the disk is full, or failed.
+        DatasetNotFoundError: a part is missing, or there are neither parts nor a dataset.
+        DatasetExistsError: the dataset at the destination does not consist of these parts.
+        DatasetError: there are more parts than expected, or the dataset to replace or append to was changed.
+        DuplicateKeyError: a key is in two parts, or in a part and the dataset that is appended to.
+        SchemaMismatchError: the parts were written with different fields.
+        OptionError: the parts were written with different options, or an option of this call is invalid.
+        ShardReadError: a file of a part is missing or was changed.
+        ShardWriteError: the disk is full or failed.
     """
     options = WriteOptions.of({"overwrite": overwrite, "append": append, "metadata": metadata, "assets": assets})
     wanted = _wanted(expected)
@@ -218,7 +218,7 @@ def _commit_in_directory(
                 except ChangedError:
                     if not options.append:
                         raise
-                    with exclusive(source.destination) as lock:  # so that nobody is faster a second time
+                    with exclusive(source.destination) as lock:  # no other writer can win the second time
                         _commit(source, wanted, options, lock)
             source.remove()
     except DatasetNotFoundError:
@@ -238,8 +238,8 @@ def _no_parts(source: PartsDirectory | UrlParts, *, late: bool) -> DatasetNotFou
 def _commit(
     source: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions, lock: Held | None = None
 ) -> None:
-    """Publish the parts; they stay as they are. `lock` is the destination, where it is locked already."""
-    if lock is None:  # else publishing does it
+    """Publish the parts and keep their files; `lock` is the lock on the destination if the caller holds it."""
+    if lock is None:  # otherwise `publish` cleans under the lock
         clean_destination(source.destination)
     parts, old = _fitting_parts(source, expected, options, functools.partial(standing, source.destination))
     for part in parts:
@@ -254,12 +254,12 @@ def _commit(
         try:
             names, text = parts[0].manifest.metadata[IDENTITY], published.to_json().encode()
             write_key_index(published.path, text, names, index, lock)
-        except DatasetError as error:  # what is there, is: the next append reads the keys again
+        except DatasetError as error:  # the dataset is complete without it: the next append reads the keys again
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
 def _commit_at_url(source: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
-    """Publish the parts at a URL, whose shards stay where they are."""
+    """Publish the parts at a URL; their shards stay in place."""
     late = not (options.append or options.overwrite)
     if not source.attempts and not (late and source.whole.text is not None):
         raise _no_parts(source, late=late)
@@ -284,16 +284,16 @@ def _fitting_parts(
     options: WriteOptions,
     stands: Callable[..., Standing],
 ) -> tuple[list[Attempt], Standing]:
-    """Return the parts, in their order, and what stands at the destination, which fit each other.
+    """Read the parts in order and the dataset at the destination, and check that they fit each other.
 
     Args:
-        source: the parts.
-        expected: as for `commit`.
-        options: of `commit`.
-        stands: `standing` of the destination.
+        source: directory or URL of the parts.
+        expected: the same as for `commit`.
+        options: options of `commit`.
+        stands: function that reads the dataset at the destination, as `standing` does.
 
     Raises:
-        DatasetError: parts replace the dataset that their records are of, and that was changed since.
+        DatasetError: the parts replace the dataset from which their records were copied, and it was changed since.
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)
@@ -308,28 +308,28 @@ def _fitting_parts(
 def _whole(
     parts: Sequence[Attempt], old: Standing, options: WriteOptions, directory: Path, *, stay: bool = False
 ) -> Manifest:
-    """Return the manifest of the dataset that the parts make, whose files come into a directory, unless they stay."""
+    """Combine the parts into one manifest and link their files into `directory`, unless the files stay in place."""
     earlier = old.manifest if options.append else None
     generation = 0 if stay or earlier is None else old.generation
     manifest = attrs.evolve(
         _joined(parts, old, earlier, None if stay else directory),
         path=directory,
-        metadata=json.loads(json.dumps(options.metadata)),  # as it will be read
+        metadata=json.loads(json.dumps(options.metadata)),  # as a reader gets it, tuples as lists
         asset_infos=write_assets(options.assets, directory, generation),
     )
     return manifest if earlier is None else combine(earlier, manifest)
 
 
 def _taken(source: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
-    """Check of each attempt whether a dataset has its shards, or those of a later attempt at its part.
+    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at its part.
 
-    An attempt without shards counts where the dataset has those of others.
+    An attempt without shards counts as contained if the shards of any other attempt are.
 
     Args:
-        source: the attempts.
-        there: what the dataset contains.
-        late: whether shards are told by their digests, so that attempts with the same contents count, too; else by
-            their names, which each attempt at a URL has of its own.
+        source: directory or URL of the parts.
+        there: manifest of the dataset.
+        late: whether to compare shards by digest, so that attempts with the same contents count as well. If False,
+            shards are compared by name, which is unique to each attempt at a URL.
     """
 
     def marks(manifest: Manifest) -> set[tuple[str, str]]:
@@ -347,12 +347,12 @@ def _taken(source: PartsDirectory | UrlParts, there: Manifest, *, late: bool) ->
 
 
 def _read_parts(source: PartsDirectory | UrlParts) -> list[Attempt]:
-    """Return the parts in their order, each as the last attempt at it left it."""
+    """Read the last completed attempt at each part, in the order of the parts."""
     attempts: dict[int | str, list[Attempt]] = {}
     for part in sorted(read_attempts(source), key=operator.attrgetter("completed", "manifest.path")):
         attempts.setdefault(part.name, []).append(part)
     if not attempts:
-        raise DatasetNotFoundError(f"{source.path} holds no part that is complete", path=source.path)
+        raise DatasetNotFoundError(f"{source.path} has no completed part; write the parts first", path=source.path)
     parts = []
     for name in sorted(attempts, key=lambda name: (isinstance(name, str), name)):
         *others, last = attempts[name]
@@ -384,7 +384,7 @@ def _check_expected(
     if expected is None or expected == len(there):
         return
     if isinstance(expected, int):
-        # Jobs count from 0 or from 1; where parts have names, only their number is known.
+        # Jobs count from 0 or from 1. If parts have names, only their number can be checked.
         first = 0 if 0 in there else 1
         every = list[int | str](range(first, first + expected))
         if any(isinstance(name, str) for name in there):
@@ -394,7 +394,7 @@ def _check_expected(
         every, count, is_short = expected, len(expected), not set(expected) <= set(there)
     wanted = set(every)
     lacking = [str(name) for name in every if name not in there]
-    if isinstance(expected, int) and lacking[-1:] == [str(expected)]:  # where jobs count from 0, it is the first one
+    if isinstance(expected, int) and lacking[-1:] == [str(expected)]:  # a job that counts from 0 lacks part 0 instead
         lacking[-1] = f"0 or {expected}"
     missing = join(lacking, 20)
     more = join([str(name) for name in there if name not in wanted], 20)
@@ -405,13 +405,13 @@ def _check_expected(
         )
     if more:
         raise DatasetError(
-            f"{text}, with {more} as well; remove from {source.path} what an earlier job has left, and commit again",
+            f"{text}, with {more} as well; remove from {source.path} the parts of earlier jobs, and commit again",
             path=source.path,
         )
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
-    """Raise unless all parts, and what they are added to, have one schema and one rule of splits."""
+    """Raise if the parts, or the dataset that they are added to, differ in schema or in the rule of the splits."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest
@@ -435,7 +435,7 @@ def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
 
 
 def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, staging: Path | None) -> Manifest:
-    """Return the manifest of all parts, whose files are in a staging directory, too, now; without one, they stay."""
+    """Join the manifests of all parts and link their files into `staging`; without `staging`, the files stay."""
     splits = {}
     for name in dict.fromkeys(name for part in parts for name in part.manifest.splits) or [DEFAULT_SPLIT]:
         directory = None if staging is None else staging / name
@@ -459,7 +459,7 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
         splits[name] = SplitInfo(name, tuple(infos))
     first = parts[0].manifest
     sources = sum(part.manifest.splitting.sources for part in parts)
-    if earlier is not None:  # where each part has begun to count
+    if earlier is not None:  # each part has counted the sources of the earlier dataset
         sources -= (len(parts) - 1) * earlier.splitting.sources
     return Manifest(
         path=first.path if staging is None else staging,
@@ -474,23 +474,23 @@ def _joined(parts: Sequence[Attempt], old: Standing, earlier: Manifest | None, s
 
 
 def _identity(manifest: Manifest, generation: int) -> str:
-    """Return a text that tells what a generation brought to a dataset, whatever came after it."""
+    """Digest the shards that a generation added to a dataset; later generations do not change the text."""
     shards = [(split, shard.name, shard.sha256) for split, shard in shards_of(manifest)]
     ours = [shard for shard in shards if generation_of(*shard[:2]) == generation]
     return f"{generation} {hashlib.sha256(json.dumps(ours).encode()).hexdigest()}"
 
 
 def _digests(manifest: Manifest) -> dict[str, list[str]]:
-    """Return the SHA-256 of the shards of each split."""
+    """Map each split to the SHA-256 digests of its shards."""
     return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
 
 
 def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:
-    """Check whether what stands at the destination is made of the parts, which is noted then.
+    """Check whether the dataset at the destination consists of the parts; if so, note that beside the parts.
 
     Args:
-        source: the parts.
-        late: whether there may be attempts, too, that were going on when it was made, and have the same contents.
+        source: directory or URL of the parts.
+        late: whether attempts that were running during the commit count as well if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)
@@ -513,10 +513,10 @@ def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:
 def commit_pieces(
     numbers: Sequence[int], destination: str | os.PathLike[str], schema: object, options: WriteOptions
 ) -> Manifest:
-    """Commit the parts that `write_pieces` wrote; of no records there is a dataset, too.
+    """Commit the parts that `write_pieces` wrote; without records, write an empty dataset.
 
     Raises:
-        DuplicateKeyError: two parts have one key.
+        DuplicateKeyError: two parts share a key.
     """
     if not numbers:
         write_pieces([], destination, schema, 0, options)

@@ -1,4 +1,4 @@
-"""Edits of existing datasets: rewrite in place, compact, merge. Encoded records are copied where possible."""
+"""Edit existing datasets: rewrite in place, compact and merge. Encoded records are copied where possible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rewrite(
     schema: object = None,
     **options: Unpack[WriteKeywords],
 ) -> Manifest:
-    """Rewrite a dataset in its directory, without a selection of its records, or as another class.
+    """Rewrite a dataset in place, to drop records or to change the record class.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -50,25 +50,25 @@ def rewrite(
     >>> [record.text for record in sr.read_records(path)]
     ['to', 'or']
 
-    Records stay in their splits and in their written order, and keep their bytes. The old dataset stays until the new
-    one is complete; then its files are removed, so that no byte of a dropped record is left at the path. (Blocks of the
-    disk, snapshots and backups are beyond the reach of a program.) The rule of the splits, metadata and assets stay.
+    Records keep their splits, their written order and their bytes. The old dataset stays until the new one is complete.
+    Then its files are removed, so that no byte of a dropped record is left at the path. (Disk blocks, snapshots and
+    backups are out of reach.) The rule of the splits, the metadata and the assets stay.
 
     Args:
-        path: the dataset's directory.
-        drop: the records to drop.
-        keep: the records to keep; all others are dropped.
-        schema: the record class to write them as; records are encoded again then.
+        path: directory or URL of the dataset.
+        drop: selection of the records to drop.
+        keep: selection of the records to keep; all others are dropped.
+        schema: record class of the new dataset, if it changes; records are then encoded again.
         **options: the fields of `WriteOptions`, except for those of splits, `append` and `overwrite`.
 
     Returns:
         The manifest of the new dataset.
 
     Raises:
-        OptionError: an option is invalid, or a selection is of another dataset.
-        DatasetError: the dataset was changed since the selection was made, or while it was rewritten.
+        OptionError: an option is invalid, or the selection belongs to another dataset.
+        DatasetError: the dataset was changed after the selection was made, or during the rewrite.
         DatasetNotFoundError: there is no dataset.
-        ShardReadError: a record that stays is damaged; the dataset is unchanged.
+        ShardReadError: a record to keep is damaged; the dataset is unchanged.
     """
     if drop is not None and keep is not None:
         raise OptionError("rewrite: pass drop= or keep=, not both")
@@ -102,7 +102,7 @@ def rewrite(
 
 
 def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> Manifest:
-    """Rewrite a dataset in its directory with few shards, after many appends have left many small ones.
+    """Rewrite a dataset in place with few shards, to join the small shards of many appends.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -115,11 +115,11 @@ def compact(path: str | os.PathLike[str], **options: Unpack[WriteKeywords]) -> M
     1
 
     Args:
-        path: the dataset's directory.
+        path: directory or URL of the dataset.
         **options: the same as for `rewrite`; `shards` or `shard_bytes` set the number of shards.
 
     Raises:
-        DatasetError: the dataset was changed meanwhile.
+        DatasetError: the dataset was changed during the rewrite.
         DatasetNotFoundError: there is no dataset.
         ShardReadError: a record is damaged; the dataset is unchanged.
     """
@@ -147,9 +147,9 @@ def merge(
     2
 
     Args:
-        paths: directories of datasets, or selections, in the order of their records.
+        paths: directories of datasets, or selections; their records are written in this order.
         destination: the same as for `write`.
-        schema: the record class to write them as; by default that of the first.
+        schema: record class of the new dataset (default: the class of the first dataset).
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
             `splits`, records are assigned to new splits. Without, the new dataset takes over the rule that all datasets
             share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
@@ -157,7 +157,7 @@ def merge(
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.
         SchemaMismatchError: a dataset cannot be read as the class.
-        DuplicateKeyError: two records have one key.
+        DuplicateKeyError: two records share a key.
         DatasetExistsError: the destination exists and is not empty.
     """
     if isinstance(paths, (str, bytes)) or not hasattr(paths, "__len__") or not len(paths):
@@ -183,7 +183,7 @@ def merge(
 
 
 def _common_rule(inputs: Sequence[Rows]) -> Splitting | None:
-    """Combine the rules of the splits if all datasets have the same; return None if they differ."""
+    """Combine the split rules of all datasets; return None if they differ."""
     rules = list({rows.store.digest: rows.store.manifest.splitting for rows in inputs}.values())
     plain = [attrs.evolve(rule, sources=0, strata=None, groups=rule.groups and {}) for rule in rules]
     groups, strata = dict[str, set[int]](), dict[int, Stratum]()

@@ -1,4 +1,4 @@
-"""The `examples.csv` of a split: for each record its shard, index and steps, and the cells of its row."""
+"""Write the `examples.csv` of a split: the shard, index and steps of each record, and the cells of its row."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ SURROGATES = "surrogatepass"
 
 
 def csv_line(values: Iterable[Any]) -> str:
-    r"""Format a line without its end; None becomes an empty text.
+    r"""Format a CSV line without its line end; None becomes an empty cell.
 
     >>> csv_line(["a", 1, None, "b,c", "two\nlines"])
     'a,1,,"b,c","two\nlines"'
 
     Args:
-        values: texts, or objects that `str` converts.
+        values: strings, or objects that `str` converts.
 
     Raises:
-        ValueError: a text holds a NUL, which Python 3.10 neither writes nor reads.
+        ValueError: a string contains NUL, which Python 3.10 can neither write nor read.
     """
     text = io.StringIO()
     try:
-        csv.writer(text).writerow(values)  # up to Python 3.12 it quotes only line breaks of its own line end, "\r\n"
+        csv.writer(text).writerow(values)  # before Python 3.13, `csv` quotes only its own line end, "\r\n"
     except csv.Error as error:
         raise ValueError(f"it cannot stand in a CSV: {error} (Python 3.11 and later write NULs)") from error
     return text.getvalue().removesuffix("\r\n")
 
 
 class ExamplesCsv:
-    """Writer of an `examples.csv`. The file is open only while lines are written, since there may be many splits.
+    """Writer of an `examples.csv`; the file is open only while lines are written, because there may be many splits.
 
     Args:
         path: path of the file.
@@ -71,7 +71,7 @@ class ExamplesCsv:
         self._append([header + "\n"])
 
     def add(self, shard: int, first: int, steps: Iterable[int], rows: Sequence[str]) -> None:
-        """Add the lines of records of one shard, whose indices start at `first`."""
+        """Add the lines of consecutive records of a shard; `first` is the index of the first record."""
         located = enumerate(zip(steps, rows, strict=True), first)
         self._append(f"{shard},{index},{length},{row}\n" for index, (length, row) in located)
 

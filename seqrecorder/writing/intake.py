@@ -1,4 +1,7 @@
-"""Record sources, the hooks `load` and `split`, and the buffer that groups records into chunks for encoding."""
+"""Take records from their sources, run the hooks `load` and `split`, and group records into chunks for encoding.
+
+Shards are written by `splits`.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ HOOKS = ("from_csv_row", "load", "split")
 
 
 def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[str] = HOOKS) -> None:
-    """Raise `OptionError` for a parameter that no hook of the class takes."""
+    """Raise `OptionError` for a parameter that no hook of the class accepts."""
     taken: set[str] = set()
     for name in hooks:
         names = _parameters(record_class, name)
@@ -72,15 +75,15 @@ def check_params(record_class: type, params: Mapping[str, Any], hooks: Sequence[
 
 
 def hook_params(record_class: type, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the parameters that a hook takes."""
+    """Select the parameters that a hook accepts."""
     names = _parameters(record_class, name)
     return {key: value for key, value in params.items() if names is None or key in names}
 
 
 def _parameters(record_class: type, name: str) -> set[str] | None:
-    """List the names of a hook's parameters; None if it takes any name."""
+    """List the parameter names of a hook; return None if it accepts any name."""
     hook = getattr(record_class, name, None)
-    if not callable(hook):  # the class has no such hook, or a field of that name
+    if not callable(hook):  # the class has no such hook, or has a field of that name
         return set()
     # The first argument is the record or the row, not a parameter.
     parameters = list(inspect.signature(hook).parameters.values())[1:]
@@ -90,12 +93,12 @@ def _parameters(record_class: type, name: str) -> set[str] | None:
 
 
 class LifeCycle:
-    """Hooks and encoding of source records, in this process; `PoolEncoder` runs them in worker processes.
+    """Hooks and encoding of source records in this process; `PoolEncoder` runs them in worker processes.
 
     Args:
         schema: the schema to write.
         params: keyword arguments of the hooks.
-        rows: whether to produce a CSV line for each record.
+        rows: whether to format a CSV line for each record.
 
     Attributes:
         has_hooks: whether the class has `load` or `split`.
@@ -118,7 +121,7 @@ class LifeCycle:
     def encode(self, sources: Sources) -> Iterator[Block]:
         """Yield blocks of encoded records, in order.
 
-        A source is written with all of its chunks. If a hook raises `SkipRecord` between them, none is written.
+        A source is written with all of its chunks, or with none if a hook raises `SkipRecord` between them.
 
         Args:
             sources: records whose hooks have not run.
@@ -159,7 +162,7 @@ class LifeCycle:
         return [record for position, source in enumerate(sources) for record in self._chunks(position, source)]
 
     def _chunks(self, position: int, source: Any) -> collections.deque[Any]:
-        """Run the hooks of one source; return its records, none if a hook skips it."""
+        """Run the hooks of one source; return its records, or an empty list if a hook skips it."""
         record = source
         try:
             if self._loads:
@@ -172,10 +175,10 @@ class LifeCycle:
             return collections.deque()
 
     def _take_snapshot(self, record: Any) -> Any:
-        """Take a snapshot of a record, before code of the class runs again."""
+        """Take a snapshot of a record before code of the class runs again."""
         try:
             return self._snapshot(record)
-        except CannotWait:  # its values do not fit their fields: encoding raises the error
+        except CannotWait:  # a value does not fit its field: encoding raises the error
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
@@ -210,14 +213,14 @@ class LifeCycle:
         )
 
     def _block(self, sources: Sources, skipped: Sequence[int] = (), done: int = 0) -> Block:
-        """Encode records whose hooks have run, or columns, which have no hooks."""
+        """Encode records whose hooks have run, or columns, for which no hooks run."""
         reasons, self._reasons = first_reasons(self._reasons), []
         encoder, count, positions = self._encoder, len(sources.records), sources.positions
         try:
             batch = sources.columns
             encoded = encoder.encode(sources.records) if batch is None else encoder.encode_columns(batch, count)
         except RecordError as error:
-            if error.position is not None:  # from the index in this block to the position of the source
+            if error.position is not None:  # map the index in this block to the position of the source
                 error.position = int(positions[error.position])
             raise
         columns = rows = None
@@ -230,13 +233,13 @@ class LifeCycle:
     # Lines of the CSV ---------------------------------------------------------------------------------------
 
     def _lines(self, records: Sequence[Any], positions: Sequence[int]) -> tuple[list[str], list[str]]:
-        """Format a CSV line of each record: its `to_csv_row`, or its scalars and plain fields.
+        """Format the CSV line of each record, from `to_csv_row` or from its scalars and plain fields.
 
         Returns:
             The names of the columns, and the lines.
 
         Raises:
-            RecordError: `to_csv_row` failed, or records have different columns.
+            RecordError: `to_csv_row` failed, or records differ in their columns.
         """
         columns: list[str] = []
         lines = []
@@ -268,7 +271,7 @@ class LifeCycle:
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
-    """Raise `RecordError` if a record's CSV line has other columns than the first record's."""
+    """Raise `RecordError` if the CSV columns of a record differ from those of the first record."""
     if list(got) != list(expected):
         raise RecordError(
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
@@ -276,12 +279,12 @@ def check_columns(name: str, expected: Sequence[str], got: Sequence[str], positi
         )
 
 
-# Hooks may make records much larger. Chunks for workers begin with one source there, and grow while their results stay
-# small.
+# Hooks may make records much larger. With hooks, chunks for workers begin with one source, and grow while their
+# results stay small, up to this number of sources.
 _HOOK_RECORDS = 256
 _CHUNK_BYTES = PIECE_BYTES * 2 // 3  # the record that fills a chunk usually fits into the same piece
 
-# A block is taken from a source at once. Records of an iterator exist only once they are taken: their blocks are small.
+# Records taken from a source at once. Taking a record from an iterator creates it, so those blocks are small.
 _BLOCK, _BLOCK_OF_LIST = 32, 1024
 _BLOCKS_OF_CHUNK = 16
 
@@ -289,25 +292,26 @@ _ENOUGH = 1024  # a remainder of at least this many records is encoded at once; 
 
 
 class RecordStream:
-    """Source records in blocks, each with the name of its split; None if the source names none.
+    """Stream of source records in blocks, each with its split name; None if the source names no splits.
 
     >>> stream = RecordStream({"train": "abc", "eval": "d"})
     >>> stream.take(2), stream.take(2), stream.take(2), stream.take(2)
     (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
 
     Args:
-        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping from the name of
-            each split to one of these.
-        schema: the schema of the records; needed for dictionaries and tables.
+        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping of split name to one
+            of these.
+        schema: schema of the records; needed for dictionaries and tables.
 
     Attributes:
-        splits: the names of the splits, if the source has them.
-        columns: sources of columns and selections, each with the name of its split; `take` returns all other records.
-        turn: a split and its dictionaries, which must be written before more is taken; None if there are none.
-        size: number of records; None if the source does not know.
-        skipped: number of rows that `from_csv` skipped, in the sources that have ended.
+        splits: names of the splits, if the source names them.
+        columns: pairs of split name and source, for sources of columns and selections; `take` returns all other
+            records.
+        turn: pair of split name and dictionaries to write before the next `take`; None if there are none.
+        size: number of records; None if the source does not know it.
+        skipped: number of rows that `from_csv` skipped, in the exhausted sources.
         reasons: the first few reasons why rows were skipped.
-        cannot_wait: whether the last record that was taken could not be copied.
+        cannot_wait: whether the last record taken could not be copied.
     """
 
     def __init__(self, records: Any, schema: Schema | None = None) -> None:
@@ -328,8 +332,8 @@ class RecordStream:
                 self.columns.append((split, TableRecords(table_of(source), schema)))
             elif not isinstance(source, Iterable) or isinstance(source, (type, Mapping)):
                 raise OptionError(
-                    "records: expected an iterable of records or dictionaries, a table, or a mapping of names of splits"
-                    f" to such, got {type(source).__name__}"
+                    "records: expected an iterable of records or dictionaries, a table, or a mapping of split names to "
+                    f"these, got {type(source).__name__}"
                 )
             else:
                 rows.append((split, source))
@@ -343,29 +347,29 @@ class RecordStream:
         self._sources = iter(rows)
         self._source: Any = None
         self._split: str | None = None
-        self._records: Iterator[Any] | None = None  # of the current source
+        self._records: Iterator[Any] | None = None  # iterator over the current source
         self._left = 0  # remaining records of the current source, if it is a list
         self._failure: Exception | None = None
         self._first: tuple[str | None, list[Any]] | None = None
 
     def peek(self) -> Any:
-        """Return the first record without taking it; None if there is none."""
+        """Return the first record without taking it; return None if there is none."""
         if self._first is None:
             self._first = self.take(1)
         return next(iter(self._first[1]), None)
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records come from a list, so that taking them runs no code of the caller."""
+        """Check whether the next records come from a list; taking those runs no code of the caller."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Take the next records of a split; return its name and an empty list at the end.
+        """Take the next records of one split; return its name and the records, an empty list at the end.
 
         Args:
-            most: the largest number of records to take.
-            snapshot: copies each record before the next one is taken. If it raises `CannotWait`, the block ends with
-                the record itself.
+            most: maximum number of records to take.
+            snapshot: function that copies each record before the next one is taken. If it raises `CannotWait`, the
+                original record ends the block.
 
         Raises:
             SourceError: the source failed; the message names the number of the record.
@@ -398,7 +402,7 @@ class RecordStream:
         return self._split, block
 
     def _begin_source(self) -> Iterator[Any] | None:
-        """Begin the next source; return None if there is none, or it has dictionaries."""
+        """Begin the next source; return None if there is none, or if it consists of dictionaries."""
         self._split, self._source = next(self._sources, (None, None))
         return None if self._source is None else self._iterate(self._source)
 
@@ -420,7 +424,7 @@ class RecordStream:
         return records
 
     def _iterate_rows(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Yield rows and count them, so that an error of their source names the row."""
+        """Yield rows and count them, so that an error of the source can name the row."""
         try:
             for row in rows:
                 yield row
@@ -442,7 +446,7 @@ class RecordStream:
 
     def _end_source(self) -> None:
         self._records, self._left = None, 0
-        # `from_csv` knows the number of rows it skipped only at its end.
+        # `from_csv` knows its number of skipped rows only at the end.
         if isinstance(self._source, SkippingSource):
             self.skipped += self._source.skipped
             self.reasons = first_reasons(self.reasons, self._source.reasons)
@@ -459,7 +463,7 @@ class RecordStream:
 
 
 class Waiting:
-    """Buffer that groups records into chunks, with the split that the caller named for each.
+    """Buffer that groups records into chunks, with the split that the caller named for each record.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -471,9 +475,9 @@ class Waiting:
     (False, ([Point(name='origin')], ['train']))
 
     Args:
-        schema: the schema of the records.
+        schema: schema of the records.
         hooks: whether the class has hooks, which may make records larger.
-        workers: number of processes that may encode them, or `"auto"`.
+        workers: number of processes that may encode the records, or `"auto"`.
         whole: whether snapshots need the attributes that are not stored.
     """
 
@@ -485,16 +489,16 @@ class Waiting:
         self._records: list[Any] = []
         self._splits: list[str | None] = []
         self._bytes = 0
-        self._settled = 0  # the number of leading records that are snapshots
-        self._hastens = False  # whether a record cannot be copied, so that it must not wait
+        self._settled = 0  # number of leading records that are snapshots
+        self._hastens = False  # whether a record could not be copied, and must be encoded now
 
     @property
     def is_full(self) -> bool:
-        """Check whether the records must be encoded before others are added."""
+        """Check whether the buffered records must be encoded before another is added."""
         return len(self._records) >= self._most or self._bytes >= _CHUNK_BYTES or self._hastens
 
     def add(self, record: Any, split: str | None) -> None:
-        """Add a record, with the split that the caller names for it, if any."""
+        """Add a record, with the split name from the caller, if any."""
         self._records.append(record)
         self._splits.append(split)
         self._bytes += self._size([record])
@@ -502,7 +506,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records by snapshots, before code of the caller runs; the buffer is full if one cannot be copied."""
+        """Replace records by snapshots before code of the caller runs; if one cannot be copied, the buffer is full."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -511,9 +515,9 @@ class Waiting:
             self._hastens = True
 
     def fill(self, stream: RecordStream) -> Iterator[None]:
-        """Add all records of a source; yield whenever the buffer must be emptied before more is added."""
-        # A block stays small beside a chunk, by the size of the records before it: records of an iterator exist only
-        # once they are taken.
+        """Add all records of a source; yield whenever the caller must empty the buffer first."""
+        # A block stays small beside a chunk, by the size of the earlier records: records of an iterator exist only
+        # after they are taken.
         most = 1
         while True:
             is_in_memory = stream.is_in_memory
@@ -523,7 +527,7 @@ class Waiting:
                 if self._settled < len(self._records):
                     yield
             count = min(most, self._most - len(self._records))
-            # A block of one record may fill the chunk, and then needs no copy; else the loop above copies it.
+            # A single record may fill the chunk, and then needs no copy; otherwise the loop above copies it.
             takes_snapshots = not is_in_memory and count > 1
             split, block = stream.take(count, self._snapshot if takes_snapshots else None)
             if not block:
@@ -541,13 +545,13 @@ class Waiting:
                 yield
 
     def take(self) -> tuple[list[Any], list[str | None]]:
-        """Empty the buffer; return its records and the splits that were named for them."""
+        """Empty the buffer; return its records and their split names from the caller."""
         records, splits = self._records, self._splits
         self._records, self._splits, self._bytes, self._settled, self._hastens = [], [], 0, 0, False
         return records, splits
 
     def adapt(self, block: Block) -> None:
-        """Let chunks grow while the bytes of a source stay small, if hooks run in workers."""
+        """Let chunks grow while the encoded bytes per source stay small, if hooks run in workers."""
         if self._adapts and block.data:
             each = int(sizes(block.data).sum()) // int(np.unique(block.sources).size)
             self._most = max(1, min(_HOOK_RECORDS, 2 * self._most, _CHUNK_BYTES // max(1, each)))
@@ -557,7 +561,7 @@ class Encoder(Protocol):
     """Interface of encoders: the life cycle in this process, or a pool of workers."""
 
     def encode(self, sources: Sources) -> Iterable[Block]:
-        """Take sources, and yield the blocks that are encoded by now, in order."""
+        """Accept sources, and yield the blocks encoded so far, in order."""
         ...
 
     def drain(self) -> Iterable[Block]:
@@ -566,23 +570,23 @@ class Encoder(Protocol):
 
 
 class RecordIntake:
-    """Entry of a writer: takes records of every form, encodes them, and places them in order.
+    """Entry of a writer: accepts records in every form, encodes them, and passes them on in order.
 
-    After an error it takes no more: records that waited with the bad one are lost, so nothing may be published.
+    After an error it accepts nothing more: records buffered with the bad one are lost, so nothing may be published.
 
     Args:
-        schema: the schema of the records.
-        csv: whether each record has a line in a CSV file.
+        schema: schema of the records.
+        csv: whether to write a CSV line for each record.
         workers: number of processes that encode, or `"auto"`.
-        life_cycle: the hooks and the encoding.
-        encoder: runs the life cycle, here or in workers.
-        placement: writes encoded records to their splits.
-        progress: the progress bar.
-        lock: held while files are written, so that the end of the interpreter waits.
+        life_cycle: hooks and encoding.
+        encoder: encoder that runs the life cycle, in this process or in workers.
+        placement: writer of the encoded records to their splits.
+        progress: progress bar.
+        lock: lock to hold while files are written, so that the exit of the interpreter waits.
 
     Attributes:
-        placement: as above.
-        position: number of records taken so far.
+        placement: the argument of that name.
+        position: number of records accepted so far.
     """
 
     def __init__(
@@ -603,7 +607,7 @@ class RecordIntake:
         self._router = router = placement.router
         needs, stored = router.needs, {field.name for field in schema.fields}
         self._lines = csv
-        # Whether splits or CSV lines need more than the stored fields.
+        # whether splits or CSV lines need attributes that are not stored
         self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
         names = [*(needs or ()), *placement.keys.needs]
         self._viewed = schema if self._whole else schema.select(names) if names else None
@@ -611,7 +615,7 @@ class RecordIntake:
         self.position = 0
 
     def add(self, record: Any, split: str | None) -> None:
-        """Take a record, with the split that the caller names for it, if any."""
+        """Accept a record, with the split name from the caller, if any."""
         if self._failure is not None:
             raise self._failure
         self.placement.check_split(split)
@@ -620,12 +624,12 @@ class RecordIntake:
             self._flush()
 
     def add_columns(self, columns: Any, split: str | None) -> None:
-        """Take many records as columns."""
+        """Accept many records as columns."""
         self.placement.check_split(split)
         self._add_batches(lambda: iter([given_columns(self._schema, columns)]), split)
 
     def add_all(self, stream: RecordStream) -> None:
-        """Take all records of a source, one by one, or in batches if it has columns."""
+        """Accept all records of a source: one by one, or in batches if the source has columns."""
         for name in stream.splits:
             self.placement.check_split(name)
             self.placement.open(name)
@@ -646,7 +650,7 @@ class RecordIntake:
                 self._add_source(source, split)
 
     def add_encoded(self, data: Sequence[bytes], lengths: NDArray[np.int64], splits: Sequence[str]) -> None:
-        """Take encoded records with the split of each; the caller has checked their keys."""
+        """Accept encoded records with the split of each; the caller has checked their keys."""
 
         def write_rows(data: Sequence[bytes]) -> None:
             sources = self._number([None] * len(data))
@@ -656,7 +660,7 @@ class RecordIntake:
         self._go_through([data], write_rows)
 
     def finish(self) -> None:
-        """Write all records that still wait; raise the error if one has failed."""
+        """Write all buffered records; raise the error of the first record that failed."""
         if self._failure is not None:
             raise self._failure
         self._flush()
@@ -682,7 +686,7 @@ class RecordIntake:
 
     @contextlib.contextmanager
     def _keeping_failure(self) -> Iterator[None]:
-        """Keep an error, after which nothing more is taken."""
+        """Keep the first error; nothing is accepted after it."""
         try:
             yield
         except BaseException as error:
@@ -694,7 +698,7 @@ class RecordIntake:
         kept = placement.keep(sources)
         if kept is not None:
             sources, named = sources.only(kept), [named[i] for i in kept]
-        if self._router.cuts:  # the caller names no splits then
+        if self._router.cuts:  # such calls name no splits
             sources = self._router.cut(sources)
             named = [None] * len(sources.records)
         if sources.records:
@@ -713,7 +717,7 @@ class RecordIntake:
     # Many at once ---------------------------------------------------------------------------------------------------
 
     def _go_through(self, batches: Iterable[Any], encode: Callable[[Any], None]) -> None:
-        """Encode batches of a source behind all earlier records."""
+        """Encode the batches of a source after all earlier records."""
         self._flush()
         with self._keeping_failure():
             with self._lock:
@@ -723,7 +727,7 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Take the records of a source of columns; one by one if the class has hooks, which need records."""
+        """Accept the records of a source of columns; one by one if the class has hooks, which need records."""
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:
@@ -731,7 +735,7 @@ class RecordIntake:
         self.placement.skip(source.skipped, source.reasons)
 
     def _add_selection(self, selection: Selection, split: str | None) -> None:
-        """Take selected records; copy their bytes if encoding them again would give the same."""
+        """Accept selected records; copy their bytes if encoding would produce the same bytes."""
         rows = rows_of(selection)
         if self._lines or self._router.cuts or rows.store.manifest.schema.fields != self._schema.fields:
             schema = self._schema if self._lines else self._schema.with_encoded_images
@@ -743,7 +747,7 @@ class RecordIntake:
         self._go_through(rows.chunks(), lambda positions: self._copy(store, positions, split))
 
     def _add_batches(self, batches: Callable[[], Iterator[tuple[dict[str, Column], int]]], split: str | None) -> None:
-        """Take batches of columns; the position in an error becomes that among all records."""
+        """Accept batches of columns; convert positions in errors to positions among all records."""
 
         def numbered() -> Iterator[tuple[dict[str, Column], int]]:
             first = self.position
@@ -762,7 +766,7 @@ class RecordIntake:
             if self._router.cuts:
                 self._encode(sources, [split] * count)
                 continue
-            # CSV lines need the records, which stay in this process.
+            # CSV lines need the records, so encoding stays in this process.
             encoder = self._life_cycle if self._lines else self._encoder
             self._write_kept(attrs.evolve(sources, columns=part), split, encoder.encode)
 
@@ -784,7 +788,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, except for those with a duplicate key."""
+        """Encode and write sources, except those with a duplicate key or outside of all splits."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
@@ -796,21 +800,21 @@ class RecordIntake:
 
 
 class Placement:
-    """Writers of all splits, and the choice between them.
+    """Writers of all splits, and the choice of the split of each record.
 
     `route` chooses the splits of sources before they are encoded; `write` writes the blocks of encoded records.
 
     Args:
-        schema: the schema of the records.
-        router: chooses the split of each record.
-        keys: finds duplicate keys.
+        schema: schema of the records.
+        router: rule that chooses the split of each record.
+        keys: index that finds duplicate keys.
         options: options of the shards.
-        directory: the staging directory of the dataset.
-        old: the splits of the dataset that is appended to.
-        uploads: takes shards that are full; None for a directory.
+        directory: staging directory of the dataset.
+        old: splits of the dataset that is appended to.
+        uploads: uploader of full shards; None for a directory.
 
     Attributes:
-        skipped: number of sources that were skipped, here or by a hook.
+        skipped: number of sources skipped by a hook or by this object.
         reasons: the first few reasons why sources were skipped.
     """
 
@@ -834,17 +838,17 @@ class Placement:
         self._is_abandoned = False
 
     def require_open(self) -> Placement:
-        """Check that the files are still open, and return this placement.
+        """Return this placement, if its files are still open.
 
         Raises:
             OptionError: the files were closed.
         """
         if self._is_abandoned:
-            raise OptionError("this Writer was closed, since the interpreter ends: nothing is published")
+            raise OptionError("this Writer was closed because the interpreter exits; nothing is published")
         return self
 
     def open(self, name: str) -> SplitWriter:
-        """Open the writer of a split; from now on the split exists even without a record."""
+        """Open the writer of a split; the split then exists even without records."""
         if name not in self._writers:
             start = self._old[name].records if name in self._old else 0
             check_names(dict.fromkeys([*self._old, *self._writers, name]), "split")
@@ -861,19 +865,19 @@ class Placement:
 
     @property
     def is_empty(self) -> bool:
-        """Check whether there is no split yet."""
+        """Check whether no split is open yet."""
         return not self._writers
 
     def check_split(self, split: str | None) -> None:
-        """Raise `OptionError` if the caller cannot name this split for a record."""
+        """Raise `OptionError` if a caller may not name this split for a record."""
         if split is not None and (self.router.is_in_time or split not in self._writers):
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Find the records with new keys that lie in one split in time; return their indices, None for all.
+        """Select the records that have new keys and lie within one split in time; return their indices, None for all.
 
         Raises:
-            DuplicateKeyError: a key is there already, and `on_duplicate` is `"error"`.
+            DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.
             RecordError: a record has no time.
         """
         kept = self.keys.keep(sources.records, sources.positions)
@@ -888,11 +892,11 @@ class Placement:
         """Choose the split of each record.
 
         Args:
-            sources: records that are not encoded yet, at least one.
-            named: the split that the caller named for each, if any.
+            sources: at least one source record.
+            named: split name from the caller for each record, None without one.
 
         Raises:
-            RecordError: a record does not say its split.
+            RecordError: the rule cannot decide the split of a record.
         """
         names = self.router.assign(sources, named)
         for name in [names] if isinstance(names, str) else dict.fromkeys(names):
@@ -913,8 +917,8 @@ class Placement:
         """Write the records of a block into the files of their splits.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
-            RecordError: CSV lines have different columns.
+            ShardWriteError: the disk is full or failed.
+            RecordError: the CSV columns of records differ.
         """
         self.skip(len(block.skipped), block.reasons)
         if not block.data:
@@ -935,12 +939,12 @@ class Placement:
         """Close all files, and describe the splits for the manifest.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
+            ShardWriteError: the disk is full or failed.
         """
         return {name: writer.finish() for name, writer in self._writers.items()}
 
     def abandon(self) -> None:
-        """Close all files; their contents are of no use any more."""
+        """Close all files without finishing them."""
         self._is_abandoned = True
         for writer in self._writers.values():
             writer.abandon()

@@ -1,4 +1,7 @@
-"""`write_part`, one process's share of a dataset; and what Beam and Spark write and read record by record."""
+"""`write_part`: write one part of a dataset per process, and encode single records for Beam and Spark.
+
+Publishing the parts is in `commit`.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ _LONG_AGO = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
 
 
 def attempt_at(url: str, part: int | str) -> Destination:
-    """Return a destination of its own for another attempt at a part."""
+    """Create a destination with unique names for another attempt at a part."""
     token = secrets.token_hex(4)
     label = f"p{part:05d}" if isinstance(part, int) else "p" + part.encode().hex()[:16]
     return Destination(Place.of(url), name=f"{PARTS}{part}-{token}.json", label=f"-{label}-{token}")
@@ -66,12 +69,12 @@ def attempt_at(url: str, part: int | str) -> Destination:
 
 @attrs.frozen
 class UrlParts:
-    """The parts of one dataset; what `PartsDirectory` is for a directory.
+    """Parts of a dataset at a URL, with the interface of `PartsDirectory`.
 
     Attributes:
-        whole: where the dataset shall be, and what stood there.
-        known: the attempts that are complete by the names of their manifests: their directories in the cache, and when
-            each was, in nanoseconds.
+        whole: destination of the dataset, with the manifest that was there.
+        known: mapping of manifest name to the directory in the cache and the time of completion in nanoseconds, for
+            each completed attempt.
     """
 
     whole: Destination
@@ -79,7 +82,7 @@ class UrlParts:
 
     @classmethod
     def of(cls, url: str, part: int | str | None = None) -> UrlParts:
-        """Return those at a URL; of one part, and those whose names begin like its, if it is named."""
+        """List the parts at a URL; with `part`, only that part and parts with the same prefix."""
         whole, known = Destination.of(url), dict[str, tuple[Path, int]]()
         begin = PARTS if part is None else f"{PARTS}{part}-"
         names = {name: item for name, item in whole.place.items().items() if name.startswith(begin)}
@@ -88,7 +91,7 @@ class UrlParts:
             text = whole.place.read(name)
             if text is not None:
                 path = cached(whole.place, text)
-                _ = parse_manifest(text, path).assets  # the hashes of its keys
+                _ = parse_manifest(text, path).assets  # downloads the hashes of its keys
                 known[name] = path, int((names[name].modified or _LONG_AGO).timestamp() * 1e9)
 
         in_threads(bring, list(names))
@@ -96,24 +99,25 @@ class UrlParts:
 
     @property
     def destination(self) -> str:
-        """The URL of the dataset."""
+        """URL of the dataset."""
         return self.whole.place.url
 
     @property
     def path(self) -> str:
-        """The URL under which the manifests of parts are."""
+        """URL prefix of the manifests of the parts."""
         return f"{self.destination}/{PARTS}"
 
     @property
     def attempts(self) -> list[tuple[Path, int]]:
-        """The attempts that are complete, as directories in the cache, and when each was."""
+        """Directory in the cache and time of completion in nanoseconds of each completed attempt."""
         return list(self.known.values())
 
     def check_files(self, parts: Sequence[Manifest]) -> None:
-        """Raise `DatasetNotFoundError` where a shard of a part is missing or has another size; else see `require_fit`.
+        """Check that all files of the parts are there, with the sizes and lengths of their manifests.
 
         Raises:
-            ShardReadError: lengths are not what the manifest of a part says.
+            DatasetNotFoundError: a file is missing or has another size.
+            ShardReadError: the stored lengths do not match the manifest of a part.
         """
         remote = self.whole.place
         listed, sizes = remote.items(), dict[str, int]()
@@ -131,23 +135,23 @@ class UrlParts:
             part.fetch(shards_of(part), lengths_only=True)
             require_fit(part, sizes)
 
-        in_threads(check_lengths, parts)  # each waits for the place
+        in_threads(check_lengths, parts)  # each part waits for the network
 
     def remove(self, taken: Sequence[bool], published: Manifest) -> None:
-        """Remove the manifests of attempts that are committed, and their files that are not of the dataset.
+        """Remove the manifests of committed attempts, and their files that the dataset does not use.
 
         Args:
-            taken: of each attempt, whether it is.
-            published: what the dataset contains.
+            taken: flag of each attempt, True if it is committed.
+            published: manifest of the dataset.
 
         Raises:
-            DatasetError: there are other attempts, that came since an earlier commit was killed.
+            DatasetError: other attempts were completed after an earlier commit was killed.
         """
         ours, files, names = named(published), set[str](), list[str]()
         for name, (path, _) in itertools.compress(self.known.items(), taken):
             shards = named(read_manifest(path))
             files |= shards - ours
-            # What proves that the others are committed goes last.
+            # A killed removal must be able to continue: the manifests that prove the commit are removed last.
             names.insert(len(names) if shards & ours else 0, name)
         self.whole.place.remove([*sorted(files), *names])
         others = sorted(self.known.keys() - set(names))
@@ -160,32 +164,32 @@ class UrlParts:
             )
 
 
-_TOGETHER = 1024
+_TOGETHER = 1024  # encoded records per call of the writer
 
 PART = "part"
-"""Key of a part's metadata: its number or name."""
+"""Metadata key of a part: its number or name."""
 
 IDENTITY = "identified_by"
-"""Key of a part's metadata: the fields that identify a source; of chunks that the class makes, not their number."""
+"""Metadata key of a part: names of the fields that identify a source, without the chunk number of `split` hooks."""
 
 HOOKS = "hooks"
-"""Key of a part's metadata: whether hooks or times decided, so that other keys may be stored than came."""
+"""Metadata key of a part: whether hooks or splits in time may have changed or dropped keys."""
 
 OPENED = "opened"
-"""Key of a part's metadata: digests of the manifests whose records the part holds."""
+"""Metadata key of a part: digests of the manifests from which its records were copied."""
 
 _WHOLE = ("metadata", "assets")
 
 
 @attrs.frozen
 class Attempt:
-    """An attempt at a part that is complete.
+    """A completed attempt at a part.
 
     Attributes:
-        name: its number or name.
-        manifest: of what the attempt wrote.
-        completed: when, in nanoseconds.
-        opened: the digest of what stood at the destination, for each selection of its records that is in the part.
+        name: number or name of the part.
+        manifest: manifest of the attempt.
+        completed: time of completion in nanoseconds.
+        opened: digests of the manifests of the destination from which the part copied selections.
     """
 
     name: int | str
@@ -195,7 +199,7 @@ class Attempt:
 
 
 def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
-    """Read the manifests of all attempts that are complete."""
+    """Read the manifests of all completed attempts."""
     attempts = []
     for path, completed in source.attempts:
         manifest = read_manifest(path)
@@ -211,7 +215,7 @@ def read_attempts(source: PartsDirectory | UrlParts) -> list[Attempt]:
 
 
 def parts(destination: str | os.PathLike[str]) -> list[int | str]:
-    """List the parts of a dataset that are complete and wait for `commit`: numbers first, then names.
+    """List the completed parts of a dataset that wait for `commit`: numbers first, then names.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -223,16 +227,16 @@ def parts(destination: str | os.PathLike[str]) -> list[int | str]:
     [7]
 
     Args:
-        destination: as for `write_part`, a directory or a URL.
+        destination: directory or URL of the dataset, the same as for `write_part`.
 
     Raises:
-        ManifestError: something else than parts lies where they do.
+        ManifestError: the directory of the parts contains something else.
     """
     return sorted(_finished(destination), key=lambda name: (isinstance(name, str), name))
 
 
 def _finished(destination: str | os.PathLike[str], part: int | str | None = None) -> dict[int | str, Manifest]:
-    """Return by part what its last complete attempt contains; of one part if that is named."""
+    """Map each part, or only `part`, to the manifest of its last completed attempt."""
     source = UrlParts.of(str(destination), part) if is_url(destination) else PartsDirectory.of(destination, part)
     attempts = sorted(read_attempts(source), key=attrgetter("completed", "manifest.path"))
     return {attempt.name: attempt.manifest for attempt in attempts}
@@ -248,7 +252,7 @@ def write_part(
     skip_finished: bool = False,
     **options: Unpack[WriteKeywords],
 ) -> Manifest:
-    """Write one part of a dataset, which other processes, on other machines too, write the other parts of.
+    """Write one part of a dataset; other processes or machines write the other parts.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -260,34 +264,34 @@ def write_part(
     >>> sr.commit(destination, expected=2).records
     4
 
-    Nothing is at the destination before `commit`. Parts wait beside it, those of `corpus` in `corpus.parts`, which all
-    processes must see and may remove if the work is given up (at a URL, where their shards stay, by
-    `clean(url, parts=True)`). A part may be written again, also by two processes at
-    once: each attempt has files of its own, and of those that were completed the last one counts.
+    No dataset appears at the destination before `commit`. Parts are stored beside it: the parts of `corpus` in
+    `corpus.parts`, which all processes must share. Remove that directory to give up the work. At a URL, shards are
+    written in place; `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once:
+    each attempt has its own files, and the last completed attempt counts.
 
-    Splits by shares depend on the key, or on what `split_by` names, alone, and so not on the parts. For a class without
-    a key, and without `split_by`, they depend on the part and the position in it.
+    Splits by shares depend only on the key, or on `split_by`, and not on the parts. Without a key and without
+    `split_by`, they depend on the part and the position in it.
 
     Args:
-        records: of this part, as for `write`.
-        destination: as for `write`; the same for all parts.
-        part: its number, or its name; a text of digits is the number.
-        schema: as for `write`; needed where a part may have no record.
-        skip_finished: whether a part that is complete stays as it is, and no record is drawn: for a job that is started
-            again. One of another schema than `schema` is written again.
-        **options: the fields of `WriteOptions`, the same for all parts. `metadata` and `assets` are given to `commit`;
-            there is no `csv`, `stratify` nor `Balanced`, which take all records in one process. With `append` or
-            `overwrite`, there may be a dataset already; `commit` needs the same. `shards` is their number in
-            each part.
+        records: records of this part, in any form that `write` takes.
+        destination: directory or URL of the dataset, as for `write`; the same for all parts.
+        part: number or name of the part; a string of digits is a number.
+        schema: the record class, as for `write`; needed if a part may have no records.
+        skip_finished: whether to keep a completed part and read no records, for a restarted job. A part with a schema
+            other than `schema` is written again.
+        **options: the fields of `WriteOptions`, the same for all parts. Pass `metadata` and `assets` to `commit`.
+            `csv`, `stats`, `stratify` and `Balanced` are not supported: they need all records in one process. With
+            `append` or `overwrite`, the destination may contain a dataset; pass the same to `commit`. `shards` is the
+            number of shards of each part.
 
     Returns:
-        What this part contains, which lies at its `path` until it is committed.
+        The manifest of this part; its `path` is valid until the commit.
 
     Raises:
-        DatasetExistsError: there is a dataset at the destination already, committed perhaps.
-        RecordError: a record cannot be encoded; nothing is left of this attempt.
-        SourceError: the iterable raised; nothing is left of this attempt.
-        OptionError: options make no sense.
+        DatasetExistsError: there is a dataset at the destination, perhaps a committed one.
+        RecordError: a record cannot be encoded; the files of this attempt are removed.
+        SourceError: the iterable raised; the files of this attempt are removed.
+        OptionError: an option is invalid or not supported for parts.
     """
     part = checked_part(part)
     done = _finished(destination, part).get(part) if skip_finished else None
@@ -301,13 +305,13 @@ def write_part(
 
 
 class PartWriter(Writer[Any]):
-    """Writes one part of a dataset record by record: a dataset of its own, with the hashes of its keys beside.
+    """Writer of one part of a dataset, record by record; the hashes of its keys are stored with it.
 
     Args:
-        destination: of the whole dataset.
+        destination: destination of the whole dataset.
         schema: the record class, or its schema.
-        part: its number or name.
-        **options: as for `write_part`.
+        part: number or name of the part.
+        **options: the same as for `write_part`.
 
     Raises:
         DatasetExistsError: see `write_part`.
@@ -329,9 +333,8 @@ class PartWriter(Writer[Any]):
         append, overwrite = bool(options.pop("append", False)), bool(options.pop("overwrite", False))
         if not (append or overwrite) and _is_dataset(target):
             raise DatasetExistsError(
-                f"there is a dataset at {target}, so that no part is written for it; if it was committed "
-                "already, all is done; else choose another destination, or pass append=True or overwrite=True here "
-                "and to commit",
+                f"there is a dataset at {target}; if it was committed already, nothing is left to do; otherwise "
+                "choose another destination, or pass append=True or overwrite=True here and to commit",
                 path=target,
             )
         whole = read_manifest(target) if append else None
@@ -339,12 +342,12 @@ class PartWriter(Writer[Any]):
             raise OptionError("write_part: Balanced needs all records in one process; split by hash, without it")
         if options.get("stratify") is not None or (whole is not None and whole.splitting.stratify):
             raise OptionError(
-                "write_part: stratify counts what all records are; commit parts without splits, and write what "
-                "seqrecorder.open(path).all().split(shares, stratify=...) gives, whose records are copied"
+                "write_part: stratify needs all records in one process; commit parts without splits, and write what "
+                "seqrecorder.open(path).all().split(shares, stratify=...) returns, which copies the records"
             )
         record_schema = Schema.of(schema)
         hooks = [callable(getattr(record_schema.record_class, name, None)) for name in ("load", "split")]
-        # Splits in time may leave records out, too.
+        # Splits in time may drop records as well.
         timed = options.get("time") is not None or (whole is not None and whole.splitting.time is not None)
         opened = list[str]()
         options["metadata"] = {
@@ -358,11 +361,11 @@ class PartWriter(Writer[Any]):
         self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
-        """Add records that are encoded already, and know their splits.
+        """Add encoded records, whose splits are decided.
 
         Raises:
-            DuplicateKeyError: a key came before.
-            ShardWriteError: the disk is full, or failed.
+            DuplicateKeyError: a key was added before.
+            ShardWriteError: the disk is full or failed.
         """
         size = len(pieces)
         doubled = self._keys.add(np.frombuffer(b"".join(piece.key for piece in pieces), "<u8").astype(np.uint64))
@@ -371,7 +374,7 @@ class PartWriter(Writer[Any]):
             key = self.schema.key_field
             name = "" if key is None else key.name
             record = RecordDecoder(self.schema.select([name])).decode_batch([piece.data])[0]
-            raise DuplicateKeyError("has the key of another record; make keys unique", key=getattr(record, name))
+            raise DuplicateKeyError("has the same key as another record; make keys unique", key=getattr(record, name))
         lengths = np.frombuffer(b"".join(piece.lengths for piece in pieces), "<i8").reshape(size, -1)
         self._intake.add_encoded([piece.data for piece in pieces], lengths, [piece.split for piece in pieces])
 
@@ -387,7 +390,7 @@ def write_pieces(
     part: int | str,
     options: WriteOptions,
 ) -> Manifest:
-    """Write one part of records that are encoded already; takes and raises what `write_part` does."""
+    """Write encoded records as one part; arguments and errors are those of `write_part`."""
     kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
     keywords: Any = {name: getattr(options, name) for name in kept}
     writer = PartWriter(destination, schema, part, **keywords)
@@ -399,13 +402,13 @@ def write_pieces(
 
 
 def checked_part(part: object) -> int | str:
-    """Return the number or the name of a part.
+    """Check the number or name of a part, and convert a string of digits to a number.
 
     >>> checked_part("00017"), checked_part("a-m")
     (17, 'a-m')
 
     Raises:
-        OptionError: it is neither.
+        OptionError: `part` is neither a number of 0 or more nor a valid name.
     """
     if isinstance(part, str) and part.isascii() and part.isdecimal():
         part = int(part)
@@ -420,14 +423,14 @@ def checked_part(part: object) -> int | str:
 
 
 class EncodedPiece(NamedTuple):
-    """A record that is encoded, with what decides its place.
+    """An encoded record, with the values that decide its shard and its position there.
 
     Attributes:
-        tag: 64 bits of a hash of the bytes, by which records are dealt to shards and sorted: they come in no order.
+        tag: 64-bit hash of `data`; records arrive in no order, and are assigned to shards and sorted by it.
         split: name of its split.
-        key: the hash of its source's key, 8 bytes; empty for a source without one, and for its later chunks.
-        lengths: int64 (groups), little-endian.
-        data: the serialized SequenceExample.
+        key: hash of the key of its source, 8 bytes; empty if the source has no key, and for its later chunks.
+        lengths: length in each alignment group, little-endian int64, `(groups,)`.
+        data: serialized SequenceExample.
     """
 
     tag: int
@@ -438,34 +441,34 @@ class EncodedPiece(NamedTuple):
 
 
 def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
-    """Return the options of a write whose records come in no order.
+    """Check the options of a write whose records arrive in no order.
 
     Raises:
-        OptionError: one makes no sense there.
+        OptionError: an option is invalid, or needs an order or a single process.
     """
     checked = WriteOptions.of(options)
     for name in options:
         if name not in _UNSORTED:
-            raise OptionError(f"{name}: not where many processes write records in any order; leave it out")
+            raise OptionError(f"{name} is not supported if many processes write records in no order; leave it out")
     if isinstance(checked.split_by, Balanced):
         raise OptionError("split_by: Balanced needs all records in one process; split by hash, without it")
     router = Router(schema, checked.splits, checked.split_by, checked.seed)
     if router.by_position:
-        raise OptionError("records come in no order, so that positions cannot decide splits: name split_by=, or a key")
+        raise OptionError("records have no order, so positions cannot decide splits: pass split_by= or declare a key")
     check_params(schema.record_class, checked.params)
     return checked
 
 
 @attrs.define
 class PieceEncoder:
-    """Encodes records, dictionaries and tables, in any process; pickles as what it was made of.
+    """Encoder of records, dictionaries and tables, for any process; it pickles as its schema and options.
 
     Args:
-        schema: what the records are.
-        options: the splits and their rule, the seed, and parameters of hooks.
+        schema: schema of the records.
+        options: options of the write; those of splits, seed and hooks are used.
 
     Attributes:
-        skipped: sources that a hook has left out by now.
+        skipped: number of sources that hooks have skipped so far.
     """
 
     schema: Schema
@@ -480,12 +483,12 @@ class PieceEncoder:
         """Encode records, one by one.
 
         Args:
-            rows: records or dictionaries; or one table, whose rows are records; or one source that gives columns.
-            split: the name of their split, where no rule decides.
+            rows: records or dictionaries; or a single table with one record per row; or a single `ColumnSource`.
+            split: name of the split of all rows; None if `splits` decides.
 
         Raises:
             RecordError: a record cannot be encoded.
-            OptionError: the columns of a table are not the fields.
+            OptionError: the columns of a table do not match the fields.
         """
         if self._tools is None:
             options = self.options
@@ -504,7 +507,7 @@ class PieceEncoder:
                 records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(rows)]
                 yield from self._of_records(records, split, self._tools)
         except RecordError as error:
-            error.position = None  # which is that among records that came together by chance
+            error.position = None  # the position in an arbitrary batch would mislead
             raise
 
     def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
@@ -532,7 +535,7 @@ class PieceEncoder:
         block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int
     ) -> Iterator[EncodedPiece]:
         hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
-        # The first chunk of a source answers for its key; the last source of the block before may go on.
+        # Only the first chunk of a source carries its key. The last source of the previous block may continue here.
         usable &= np.diff(block.sources, prepend=last) != 0
         rows = zip(block.data, block.splits.tolist(), hashes.tolist(), usable.tolist(), block.lengths, strict=True)
         for data, number, key, is_first, lengths in rows:
@@ -541,11 +544,11 @@ class PieceEncoder:
             yield EncodedPiece(tag, names[int(number)], packed, lengths.astype("<i8").tobytes(), bytes(data))
 
 
-_MOST_OF_PIECE = 16_384
+_MOST_OF_PIECE = 16_384  # records that one task reads
 
 
 def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
-    """Yield start, stop and step of the positions of some records of one shard, which a task reads together."""
+    """Yield the start, stop and step of the positions that one task reads; a task stays within one shard."""
     for shard in shards:
         stop = shard.start + shard.step * shard.records
         for start in range(shard.start, stop, shard.step * _MOST_OF_PIECE):
@@ -553,16 +556,16 @@ def pieces_of(shards: Iterable[ShardInfo]) -> Iterator[tuple[int, int, int]]:
 
 
 def same_everywhere(destination: str | os.PathLike[str]) -> str:
-    """Return a URL, or a path that is absolute: workers have other working directories.
+    """Return a URL unchanged and make a path absolute, because workers have other working directories.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: `destination` is neither a URL nor a path.
     """
     return str(destination if is_url(destination) else local_path(destination))
 
 
 _UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")
-"""The options that make sense where records come in no order, and in many processes."""
+"""Names of the options that are supported if many processes write records in no order."""
 
 
 Tools = tuple[LifeCycle, Router, UniqueKeys]

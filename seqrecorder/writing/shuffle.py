@@ -1,4 +1,4 @@
-"""External sort of items by tag, or shuffle by random tags, in bounded memory and one or two passes over the disk."""
+"""Sort or shuffle items on disk by 64-bit tags, in bounded memory and one or two passes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 _MASK = (1 << 64) - 1
 _FAN_OUT_BITS = 8  # 256 files: 64 GiB at 256 MiB of memory before a bucket must be split again
-_BUFFER = 1 << 18
+_BUFFER = 1 << 18  # bytes buffered by an open file
 
-_HEAD = struct.Struct("<QI")  # tag, number of values; then the length of each value, then the values
-# Memory that CPython takes for a tuple with its tag and order, and for each bytes object in it.
+_HEAD = struct.Struct("<QI")  # header: tag and number of values; the length of each value and the values follow
+# CPython's overhead in bytes: a tuple with its tag and order, and each bytes object in it.
 _ITEM_BYTES, _VALUE_BYTES = 112, 48
 
 
 def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
     """Compute tags that sort items into a random order: numbers of the splitmix64 sequence of a seed.
 
-    The sequence (Steele, Lea, Flood 2014) has no number twice. The seed is mixed first, since the sequences of plain
-    seeds overlap. So the order depends on the seed and the positions alone.
+    The sequence (Steele, Lea, Flood 2014) never repeats a number. The seed is mixed first, because the sequences of
+    plain seeds overlap. The order depends only on the seed and the positions.
 
     >>> np.argsort(shuffle_tags(0, 0, 4)).tolist()
     [2, 1, 0, 3]
@@ -56,8 +56,8 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
 class SortedSpill:
     """Stable external sort of items by ascending tags.
 
-    Items stay in memory while they fit. Beyond that they go to 256 files by the top bits of their tags. Then one file
-    after the other is read, sorted and removed; a file that does not fit into memory is split by the next bits.
+    Items stay in memory while they fit. Beyond that, they are written to 256 files by the top bits of their tags. Each
+    file is then read, sorted and removed in turn; a file that does not fit into memory is split by the next bits.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -69,10 +69,10 @@ class SortedSpill:
     [(b'c',), (b'a',), (b'b',)]
 
     Args:
-        directory: a directory for the files; created when needed, and removed at the end.
-        memory_bytes: limit of the memory of all items, with the overhead of Python. A single item may be larger, and
-            so may the items of one tag.
-        bits: number of low bits of the tags that are sorted by; the others are equal.
+        directory: directory for the files; created on demand, and removed at the end.
+        memory_bytes: memory limit for all items, including the overhead of Python. A single item may exceed it, and so
+            may the items of one tag.
+        bits: number of low bits of the tags to sort by; all higher bits are equal.
     """
 
     def __init__(self, directory: Path, *, memory_bytes: int = 256 << 20, bits: int = 64) -> None:
@@ -85,11 +85,11 @@ class SortedSpill:
         """Add an item.
 
         Args:
-            tag: 64 bits; files are of equal sizes if tags are evenly distributed.
-            item: any number of bytes objects, of any length.
+            tag: 64-bit tag; evenly distributed tags give files of equal size.
+            item: tuple of bytes objects, of any number and length.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
+            ShardWriteError: the disk is full or failed.
         """
         memory = _memory(item)
         if self._memory + memory > self._memory_bytes and self._items:
@@ -99,14 +99,14 @@ class SortedSpill:
         self._memory += memory
 
     def drain(self) -> Iterator[tuple[bytes, ...]]:
-        """Yield all items in the order of their tags, once; each file is removed after reading.
+        """Yield all items once, in the order of their tags; each file is removed after reading.
 
         Yields:
             The items.
 
         Raises:
-            ShardReadError: a file could not be read, or has changed since it was written.
-            ShardWriteError: the disk is full, or failed, while a file was split.
+            ShardReadError: a file cannot be read, or was changed.
+            ShardWriteError: the disk is full or failed while a file was split.
         """
         try:
             if self._buckets:
@@ -129,7 +129,7 @@ class SortedSpill:
         yield from inner.drain()
 
     def close(self) -> None:
-        """Drop the remaining items and remove the files; may be called more than once."""
+        """Drop the remaining items and remove the files; repeated calls do nothing."""
         self._tags, self._items, self._buckets = array("Q"), [], {}
         if self._directory.exists():
             with writing("remove", self._directory):
@@ -172,7 +172,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """A file of items, and the memory that they will take."""
+    """File of items, with the memory that the items need."""
 
     path: Path
     items: int = 0

@@ -1,4 +1,7 @@
-"""Choose the split of each record, and write the shards of one split."""
+"""Choose the split of each record, and write the shards of each split.
+
+Records are encoded by `intake`.
+"""
 
 from __future__ import annotations
 
@@ -59,30 +62,30 @@ if TYPE_CHECKING:
 
 DEFAULT_SPLIT = "train"
 _LOG = logging.getLogger("seqrecorder")
-_OF_ALL = key_hash(None)  # the single stratum of balanced splits without `stratify`
+_OF_ALL = key_hash(None)  # the only stratum of balanced splits without `stratify`
 
 
 class Router:
     """Rule that chooses the split of each record.
 
     Args:
-        schema: the schema of the records.
-        splits: a share for each split; or the name of an attribute, or a function of the record, that gives the split's
-            name; or None for one split.
-        split_by: the name of an attribute, or a function of the record, that gives the key to hash; None takes the key
+        schema: schema of the records.
+        splits: mapping of split name to share; or the name of an attribute, or a function of the record, that returns
+            the split name; or None for one split.
+        split_by: name of an attribute, or a function of the record that returns the key to hash; None for the key
             field, else the position.
         seed: seed of the hash.
-        old: the dataset that is appended to, whose rules hold; None for a new one.
-        part: number or name of the part that is written, within which positions count; None for a whole dataset.
-        stratify: the name of an attribute, or a function of the record, that gives its stratum; None for no strata.
+        old: manifest of the dataset that is appended to, which sets the rules; None for a new one.
+        part: number or name of the part to write, within which positions count; None for a whole dataset.
+        stratify: name of an attribute, or a function of the record that returns its stratum; None for no strata.
         time: rule of the splits in time; None for other splits.
 
     Attributes:
-        ratios: the shares; None if splits are named record by record.
+        ratios: shares of the splits; None if splits are named record by record.
         seed: seed of the hash.
 
     Raises:
-        OptionError: an option is invalid, alone or for the old dataset.
+        OptionError: an option is invalid, or contradicts the old dataset.
     """
 
     def __init__(
@@ -119,7 +122,7 @@ class Router:
         self._dealer: StratifiedDealer | None = None
         if stratify is not None and self.ratios is None:
             raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
-        # Chunks of one source share its key, and stay together.
+        # Chunks of a source share its key, so they stay together.
         self._is_grouped = balanced or split_by is not None or any(field.chunk for field in schema.fields)
         self._stratify = stratify
         self._stratum_of = None if stratify is None else _getter(stratify, "stratify", "its stratum", schema)
@@ -132,7 +135,7 @@ class Router:
 
     @property
     def needs(self) -> list[str] | None:
-        """Names of the attributes that decide splits; None if a function does, which may read any of them."""
+        """Names of the attributes that decide splits; None if a function decides, which may read any attribute."""
         if any(map(callable, (self._splits_option, self._by_option, self._stratify))):
             return None
         if self._in_time is not None:
@@ -176,7 +179,7 @@ class Router:
         return Splitting(self.seed, shares, self._by, self._first + count, groups, stratify, self._dealer.strata)
 
     def check_split(self, split: Any) -> None:
-        """Raise `OptionError` if the caller cannot name this split for a record."""
+        """Raise `OptionError` if a caller may not name this split for a record."""
         if self.ratios is not None and split not in self.ratios.shares:
             raise OptionError(f"split {split!r} is not one of {', '.join(self.ratios.shares)}")
         if self._in_time is not None:
@@ -199,7 +202,7 @@ class Router:
         return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Find the records that belong to a split; return their indices, None for all.
+        """Select the records that belong to a split; return their indices, None for all.
 
         Raises:
             RecordError: a record has no time.
@@ -213,12 +216,12 @@ class Router:
         """Choose the split of each record; return the names, or a single one if all are equal.
 
         Args:
-            sources: the records, at least one.
-            named: the split that the caller named for each, if any.
+            sources: at least one source record.
+            named: split name from the caller for each record, None without one.
 
         Raises:
-            RecordError: a record lacks the attribute, or its value is no name.
-            OptionError: no rule says which split of the old dataset a record belongs to.
+            RecordError: a record lacks the attribute, or its value is not a valid split name.
+            OptionError: no rule decides which split of the old dataset a record belongs to.
         """
         first = named[0]
         distinct = {first} if named.count(first) == len(named) else set(named)  # counting takes a fifth of the time
@@ -239,8 +242,8 @@ class Router:
             return [split or _name_of(self._name_of, record, position) for record, position, split in rows]
         if self._old_splits not in ((), (DEFAULT_SPLIT,)) and None in distinct:
             raise OptionError(
-                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, so "
-                "that no rule is known; say where new records belong: give a mapping of split names to records, "
+                f"append=True: the dataset has the splits {', '.join(self._old_splits)}, named record by record, "
+                "without a rule; say where new records belong: pass a mapping of split names to records, "
                 "splits= with the name of an attribute or a function of the record, or write(record, split=...)"
             )
         return DEFAULT_SPLIT if distinct == {None} else [split or DEFAULT_SPLIT for split in named]
@@ -260,7 +263,7 @@ class Router:
         return names
 
     def _keys(self, sources: Sources, named: Sequence[str | None]) -> list[Any]:
-        """List the keys of the records for which the caller named no split."""
+        """List the keys of the records without a split name from the caller."""
         rows = zip(sources.positions.tolist(), sources.records, named, strict=True)
         if self._key_of is None:
             positions = [self._first + position for position, _, split in rows if split is None]
@@ -271,7 +274,7 @@ class Router:
 def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Take the rules of the splits from the old dataset; raise if the append asks for others."""
+    """Take over the rules of the splits from the old dataset; raise `OptionError` if an option contradicts them."""
     was = old.splitting
     _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:
@@ -292,7 +295,7 @@ def _continue(
 
 
 def _keep_option(option: str, value: Any, known: Any) -> Any:
-    """Take an option from the dataset; a function is stored only as a mark, and must be passed again."""
+    """Take over an option from the dataset; a function is stored only as a mark and must be passed again."""
     if value is None and known == BY_FUNCTION:
         raise OptionError(f"append=True: the dataset was written with a function; pass the same as {option}=")
     if value is not None and (BY_FUNCTION if callable(value) else value) != known:
@@ -308,7 +311,7 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Make a function of a record and its position that reads an attribute, or calls a function of the record.
+    """Build a function of record and position that reads an attribute or calls a function of the record.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute.
@@ -329,22 +332,22 @@ def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[An
     return ask
 
 
-_AT_ONCE = 4  # shards that are sent at a time; each takes space on this disk until then
+_AT_ONCE = 4  # shards uploaded at a time; each takes space on the local disk until it is sent
 
 
 def _facts(name: str, path: Path, sha256: str, lengths_sha256: str) -> dict[str, Any]:
-    """Collect the attributes of `ShardInfo` that are known once a shard is complete."""
+    """Collect the attributes of `ShardInfo` that are known after a shard is complete."""
     return {"name": name, "bytes": path.stat().st_size, "sha256": sha256, "lengths_sha256": lengths_sha256}
 
 
 class EarlyUploads:
-    """Background uploads of shards, which are then removed from this disk.
+    """Background uploads of shards; sent shards are removed from the local disk.
 
     Args:
-        destination: the URL, and the label in the names of its shards.
+        destination: destination with the URL and the label for the names of its shards.
 
     Attributes:
-        sent: the names of the files at the URL, relative to the dataset.
+        sent: names of the uploaded files, relative to the dataset.
     """
 
     def __init__(self, destination: Destination) -> None:
@@ -353,15 +356,15 @@ class EarlyUploads:
         self._running: deque[Future[dict[str, Any]]] = deque()
 
     def send(self, split: str, name: str, shard: ShardWriter) -> Future[dict[str, Any]]:
-        """Begin to send a closed shard; wait for the oldest one if too many are being sent.
+        """Start the upload of a closed shard; wait for the oldest upload if too many are running.
 
         Args:
-            split: name of its split.
+            split: name of the split.
             name: name of the shard, without its digest.
-            shard: the files.
+            shard: files of the shard.
 
         Raises:
-            ShardWriteError: an earlier shard could not be sent.
+            ShardWriteError: the upload of an earlier shard failed.
         """
         while self._running and (len(self._running) >= _AT_ONCE or self._running[0].done()):
             self._running.popleft().result()
@@ -380,29 +383,29 @@ class EarlyUploads:
         return files
 
     def close(self) -> None:
-        """Wait for the uploads that have begun; cancel the others."""
+        """Wait for the running uploads; cancel the others."""
         self._pool.shutdown(cancel_futures=True)
 
 
 DEFAULT_SHARD_BYTES = 128 << 20
 """Default size at which a shard ends, if neither `shards` nor `shard_bytes` is set."""
 
-_FRAME = 16  # bytes around each record
-_SPILL_BATCH = 1024  # records that are written at once
-_SPILL_BYTES = 64 << 20  # for each split
+_FRAME = 16  # bytes of the TFRecord frame around each record
+_SPILL_BATCH = 1024  # records written at a time
+_SPILL_BYTES = 64 << 20  # bytes in memory for each split
 
 
 class SplitWriter:
-    """Writer of the files of one split into its directory.
+    """Writer of the files of one split.
 
     Args:
         name: name of the split.
         directory: directory of the split; created if it does not exist.
         options: options of the shards.
-        scratch: a directory for temporary files.
-        start: number of records that the split has already, in earlier generations.
-        open_shards: the open files of all splits that are written together; None if this is the only one.
-        uploads: takes the shards that are full; None keeps them in the directory.
+        scratch: directory for temporary files.
+        start: number of records of the split in earlier generations.
+        open_shards: open files of all splits that are written together; None if this is the only one.
+        uploads: uploader of full shards; None to keep them in the directory.
     """
 
     def __init__(
@@ -419,17 +422,17 @@ class SplitWriter:
         self.name, self.directory, self.options, self.start = name, directory, options, start
         self._open_shards = open_shards or OpenShards()
         self._uploads = uploads
-        self._sent: list[Future[dict[str, Any]]] = []  # of the first shards
+        self._sent: list[Future[dict[str, Any]]] = []  # uploads of the first shards
         self.records = 0
         self._shards: list[ShardWriter] = []
-        self._closed: list[ShardInfo] = []  # the first shards, still without names, sizes and digests
+        self._closed: list[ShardInfo] = []  # the first shards, without names, sizes and digests yet
         self._filled = 0
         self._csv: ExamplesCsv | None = None
         with writing("create the directory of split", directory), faults_around("mkdir", directory):
             directory.mkdir(exist_ok=True)
         self._spill = None
         if options.shuffle_seed is not None:
-            # The name of a split never begins with a dot.
+            # Names of splits never begin with a dot, so this directory clashes with none.
             self._spill = SortedSpill(scratch / f".shuffle-{name}", memory_bytes=_SPILL_BYTES)
         self._spilled = 0
 
@@ -443,8 +446,8 @@ class SplitWriter:
         """Add encoded records, their lengths (records, groups), and their CSV lines.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
-            OptionError: the CSV would have two columns of one name.
+            ShardWriteError: the disk is full or failed.
+            OptionError: the CSV would have two columns with the same name.
         """
         if columns is not None and self._csv is None:
             self._csv = ExamplesCsv(self.directory / examples_name(self.options.csv_generation), columns)
@@ -484,7 +487,7 @@ class SplitWriter:
             done = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, limit - self._filled + done, side="right"))
             if stop <= start:
-                if self._filled:  # the shard is full; only an empty one takes a record over the limit
+                if self._filled:  # the shard is full; a record over the limit gets a shard of its own
                     self._close_first()
                     if self._uploads is not None:
                         name = shard_name(self.name, len(self._sent), None, self.options.generation)
@@ -499,7 +502,7 @@ class SplitWriter:
             start = stop
 
     def _new_shard(self) -> ShardWriter:
-        # The names of shards contain their number, which is known only at the end: they are renamed then.
+        # Names of shards contain the number of shards, which is known only at the end, so shards are renamed.
         path = self.directory / f"{len(self._shards):05d}.part"
         return ShardWriter(path, path.with_suffix(".lengths"), self.options.compression, self._open_shards)
 
@@ -510,7 +513,7 @@ class SplitWriter:
         writer.write(data, lengths)
 
     def _close_first(self) -> None:
-        """Close the first open shard, so that only files that are being written stay open."""
+        """Close the first open shard; only files that are being written stay open."""
         steps = self._shards[len(self._closed)].close(self.options.groups)[:, 0]
         self._closed.append(ShardInfo("", steps.size, int(steps.sum()), 0, "", "", bins_text(histogram(steps)), 0, 1))
 
@@ -518,7 +521,7 @@ class SplitWriter:
         """Close all files, and describe the split for the manifest.
 
         Raises:
-            ShardWriteError: the disk is full, or failed.
+            ShardWriteError: the disk is full or failed.
         """
         if self._spill is not None:
             items = self._spill.drain()
@@ -536,7 +539,7 @@ class SplitWriter:
         return SplitInfo(self.name, tuple(infos))
 
     def _finish_files(self) -> list[dict[str, Any]]:
-        """Name all shards, and wait for the uploads."""
+        """Name all shards and wait for the uploads."""
         left = self._shards[len(self._sent) :]
         digests = in_threads(lambda shard: shard.digest.finish(), left)
         lengths_digests = in_threads(sha256, [shard.lengths_path for shard in left])
@@ -563,7 +566,7 @@ class SplitWriter:
         self._write_rows(data, lengths, rows)
 
     def abandon(self) -> None:
-        """Close all files; their contents are of no use any more."""
+        """Close all files without finishing them."""
         for shard in self._shards:
             shard.abandon()
         if self._spill is not None:
@@ -576,9 +579,9 @@ class ShardOptions:
 
     Attributes:
         shards: number of shards; record i goes to shard i mod n.
-        shard_bytes: size of a shard; records fill one shard after the other.
+        shard_bytes: size of a shard in bytes; records fill the shards in turn.
         compression: None or `GZIP`.
-        shuffle_seed: seed of the order on disk; None keeps the order of arrival.
+        shuffle_seed: seed of the order on disk; None for the order of arrival.
         generation: generation in the names of shards.
         csv_generation: generation in the name of the CSV.
         groups: number of alignment groups of the schema.
@@ -594,7 +597,7 @@ class ShardOptions:
 
 
 def warn_of_missed_shares(manifest: Manifest) -> None:
-    """Log a warning for each split that misses its share because of groups, and one for strata."""
+    """Log a warning for each split that misses its share because of groups, and one warning for strata."""
     for name, (share, got) in manifest.missed_shares.items():
         _LOG.warning(
             "%s: split %r has %.1f %% of the records for a share of %.1f %%: groups of split_by= stay whole, and few or"

@@ -1,4 +1,4 @@
-"""Worker processes that encode records, with the same bytes in the same order as one process alone."""
+"""Encode records in worker processes, with the bytes and the order of a single process."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from seqrecorder.writing.columns import Sources
 
 
-_RESULT_BYTES = 32 << 20  # a worker returns its results at this size, and encodes the rest of the chunk later
+_RESULT_BYTES = 32 << 20  # a worker returns results of this many bytes, and encodes the rest of the chunk later
 
-_state: dict[str, Any] = {"starts": False}  # of a worker, and its `LifeCycle`
+_state: dict[str, Any] = {"starts": False}  # state of a worker, with its `LifeCycle`
 
 
 def is_starting() -> bool:
-    """Check whether this is a worker that runs the main script to import its classes."""
+    """Check whether this process is a worker that is importing the main script for its classes."""
     return bool(_state["starts"])
 
 
@@ -49,11 +49,11 @@ def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -
 
     Args:
         record_class: class of the records, which the worker imports by name.
-        params: keyword arguments of its hooks.
-        rows: whether to produce a CSV line for each record.
+        params: keyword arguments of the hooks of the class.
+        rows: whether to format a CSV line for each record.
     """
     preparation = spawn.get_preparation_data("seqrecorder-worker")
-    del preparation["authkey"]  # needed only for connections of multiprocessing
+    del preparation["authkey"]  # only connections of multiprocessing need it
     return pickle.dumps(preparation), pickle.dumps((record_class, dict(params), rows))
 
 
@@ -75,7 +75,7 @@ def _begin(data: bytes) -> None:
 
 
 def _encode(task: tuple[bytes, int]) -> _Result:
-    """Encode a chunk from a source on, up to a limit of memory; return its blocks and the next source."""
+    """Encode a chunk from source `first` up to a memory limit; return the blocks and the next source."""
     pickled, start = task
     sources: Sources = pickle.loads(pickled)  # noqa: S301 - from the parent
     blocks, size = list[Block](), 0
@@ -93,7 +93,7 @@ class _Tensorflow(ModuleType):
     _importing = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
-        # Python itself reads other names of this form from every module; these must not import TensorFlow.
+        # Python reads other dunder names from every module, and these must not import TensorFlow.
         if name.startswith("__") and name not in ("__path__", "__all__") and not name.endswith("version__"):
             raise AttributeError(name)
         with self._importing:
@@ -115,14 +115,14 @@ _LOG = logging.getLogger("seqrecorder")
 
 _Result = tuple[list[Block], int]
 _AHEAD = 2  # chunks in flight for each worker
-_JUDGED_SECONDS = 0.5  # workers are judged after this much encoding, and must save as much: starting one takes less
-_SAMPLE = 32  # records that are pickled to estimate the cost of a copy
-_BOTH_SIDES = 2  # only half of a copy can be timed here: the pipes and the worker take the other half
+_JUDGED_SECONDS = 0.5  # least encoding before the verdict, and least saving; a worker starts in less
+_SAMPLE = 32  # records pickled to estimate the cost of a copy
+_BOTH_SIDES = 2  # this process can time only half of a copy; the pipes and the worker take the other half
 
 
 @attrs.frozen
 class _Chunk:
-    """A chunk in a worker: its pickled sources, their positions, and the first one to encode."""
+    """Chunk for a worker: its pickled sources, their positions, and the first source to encode."""
 
     pickled: bytes
     positions: NDArray[np.int64]
@@ -135,7 +135,7 @@ class _Pool:
 
     def __init__(self, begin: tuple[bytes, bytes], workers: int) -> None:
         self.workers = workers
-        self.problem = ""  # why a worker cannot start
+        self.problem = ""  # reason why a worker cannot start
         self._tasks: queue.SimpleQueue[_Chunk | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._closed, self._ready = False, 0
@@ -157,7 +157,7 @@ class _Pool:
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """End the workers: at once, or after their current chunks."""
+        """Stop the workers, at once or after their current chunks."""
         with self._lock:
             self._closed = True
         for process in self._processes:
@@ -192,15 +192,15 @@ class _Pool:
 
 
 class _Costs:
-    """Time of encoding here, and of copying records to a worker and bytes back.
+    """Measured time of encoding in this process, and of copying records to a worker and bytes back.
 
-    Every chunk is timed; the copy is tried for fewer and fewer of them. The first chunk does not count there: its time
-    includes imports of the hooks and files that they open once.
+    Encoding is timed for every chunk, the copy for fewer and fewer of them. The first chunk is left
+    out of `ratio`, because the hooks import modules and open files in that time.
     """
 
     def __init__(self) -> None:
-        self._encoding = self._copying = 0.0  # of the chunks whose copy was tried
-        self._seconds, self._chunks = 0.0, 0  # of all chunks
+        self._encoding = self._copying = 0.0  # seconds, of the chunks whose copy was timed
+        self._seconds, self._chunks = 0.0, 0  # seconds, of all chunks
         # With one core, a worker saves only the time in which this process waits for files or a network.
         self._clock = time.perf_counter if cores() > 1 else lambda: time.perf_counter() - time.thread_time()
 
@@ -211,12 +211,12 @@ class _Costs:
 
     @property
     def ratio(self) -> float:
-        """Ratio of the time of encoding to that of the copy; 0 before the first trial."""
+        """Ratio of encoding time to copy time; 0 before the first measurement."""
         return self._encoding / max(self._copying, 1e-9)
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers pay, if as much again is still to come; None until that is known."""
+        """Check whether workers save time if as much work again is to come; return None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         if self.ratio <= 1:
@@ -224,7 +224,7 @@ class _Costs:
         return self._seconds * (1 - 1 / self.ratio) >= _JUDGED_SECONDS or None
 
     def measure(self, blocks: Iterator[Block], pickling: float | None) -> Iterator[Block]:
-        """Time the encoding of a chunk, and its copy if `pickling` is the time that its sources took to be pickled."""
+        """Time the encoding of a chunk; also time its copy if `pickling` is the time of pickling its sources."""
         encoding, copying, start = 0.0, 0.0, self._clock()
         for block in blocks:
             encoding += self._clock() - start
@@ -242,17 +242,17 @@ class _Costs:
 
 
 class PoolEncoder:
-    """Encoder that runs the life cycle in worker processes, with prefetching, if that is faster.
+    """Encoder that runs the life cycle in worker processes if that is faster, with prefetching.
 
-    The first chunks are encoded in this process and timed. If that takes longer than to copy records to a worker and
-    bytes back, workers start in the background and take over. Else this process encodes alone, and logs the reason.
+    The first chunks are encoded in this process and timed. If that takes longer than copying records to a worker and
+    bytes back, workers start in the background and take over. Otherwise this process encodes alone and logs the reason.
 
     Args:
-        schema: schema of the records, whose class workers import by name.
-        life_cycle: the hooks and the encoding, for records that are encoded here.
+        schema: schema of the records; workers import its class by name.
+        life_cycle: hooks and encoding of the records that this process encodes.
         params: keyword arguments of the hooks.
-        rows: whether to produce a CSV line for each record.
-        workers: number of processes; `"auto"` starts as many as pay, at most one per core.
+        rows: whether to format a CSV line for each record.
+        workers: number of processes; `"auto"` chooses it, at most one per core.
 
     Raises:
         OptionError: the class or `params` cannot be pickled.
@@ -287,7 +287,7 @@ class PoolEncoder:
             self._go_on_alone(f"{reason}: {error}")
 
     def encode(self, sources: Sources) -> Iterator[Block]:
-        """Encode a chunk here, or queue it for a worker and yield the oldest blocks once enough are in flight."""
+        """Encode a chunk here, or queue it for a worker and yield the oldest blocks if enough are in flight."""
         if self._pool is not None and self._pool.problem:
             self._go_on_alone(f"workers cannot start: {self._pool.problem}")
         pool, pickling = self._pool, None
@@ -295,11 +295,11 @@ class PoolEncoder:
             yield from self._life_cycle.encode(sources)
             return
         try:
-            # Pickle now, and not in a thread: the caller may change the records afterwards.
+            # Pickle now, not in a thread: the caller may change the records after this call.
             if pool is not None:
                 self._hand_over(self._pickle(sources), sources.positions, 0)
             elif self._costs.wants_sample:
-                # A chunk of a list may be large here: a sample of it suffices.
+                # A chunk of a list may be large: time a sample of it.
                 sample = sources if sources.columns is not None else sources.between(0, _SAMPLE)
                 start = time.perf_counter()
                 self._pickle(sample)
@@ -318,7 +318,7 @@ class PoolEncoder:
 
     def _pickle(self, sources: Sources) -> bytes:
         if sources.columns is not None:
-            # Leave out the values of columns that are encoded already, except for the key, which errors name.
+            # Drop the values of encoded columns, except for the key, which errors name.
             columns = {
                 name: column if column.features is None or name == self._key else attrs.evolve(column, values=None)
                 for name, column in sources.columns.items()
@@ -376,5 +376,5 @@ class PoolEncoder:
     def close(self) -> None:
         """Stop the workers and drop outstanding chunks."""
         if self._pool is not None:
-            # Outstanding chunks mean an error or the end of the process: do not wait for `load`, which may be slow.
+            # With outstanding chunks, this is an error or the exit of the process: do not wait for a slow `load`.
             self._pool.close(kill=bool(self._pending))

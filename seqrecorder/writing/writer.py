@@ -1,7 +1,7 @@
-"""Writing a dataset: records in, complete and published files out, or nothing.
+"""`write`, `Writer` and their options: write records as a dataset that is published complete or not at all.
 
-Records are grouped into chunks and assigned to splits. Their hooks and the encoding run here or in worker processes.
-Shards are written to a staging directory beside the destination, which one rename publishes.
+Shards are written to a staging directory beside the destination; one rename publishes it. Grouping and encoding of
+records are in `intake`, worker processes in `workers`, shard files in `splits`.
 """
 
 from __future__ import annotations
@@ -105,47 +105,49 @@ class WriteOptions:
     4
 
     Args:
-        splits: a share for each split, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an attribute, or
-            a function of the record, that gives the split's name; or None for one split, `train`. With `time`, the
-            time from which on each split is, `...` for the first: `{"train": ..., "eval": "2026-01-01"}`.
-        split_by: the name of a field, or a function of the record, that gives the key to hash. Records with equal keys
-            never straddle splits. Without it the key field decides, else the position. It is evaluated before `load`.
+        splits: mapping of split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
+            attribute, or a function of the record, that returns the split name; or None for one split, `train`. With
+            `time`, a mapping of split name to start time, `...` for the first:
+            `{"train": ..., "eval": "2026-01-01"}`.
+        split_by: name of a field, or a function of the record that returns the key to hash. Records with equal keys
+            never straddle splits. The default is the key field, else the position. It is evaluated before `load`.
             Few or large groups can miss the shares widely, which is logged as a warning and listed in
-            `manifest.missed_shares`; `Balanced(...)` around it deals groups to the splits that lack most.
-        stratify: the name of a field, or a function of the record, that gives its stratum: each split gets its share of
+            `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group to the split that lacks most.
+        stratify: name of a field, or a function of the record that returns its stratum. Each split gets its share of
             every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
-            splits that lack most. With `split_by`, a group goes where its first record is dealt. Strata of few or large
-            groups can miss their shares then, which is logged as a warning: `selection.split` counts all records first,
+            splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
+            groups can then miss their shares, which is logged as a warning; `selection.split` counts all records first
             and comes nearer. `manifest.shares` reports the result.
-        time: name of the field with a record's time, for splits in time; of a feature list, its first step counts.
-        end: name of the field with the time at which a record ends; the default is the last step of `time`.
+        time: name of the field with a record's time, for splits in time; the first step of a feature list counts.
+        end: name of the field with a record's end time (default: the last step of `time`).
         straddling: how to treat records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
-            or `"cut"` them at that time, for which `time` must be a feature list. The pieces share their key, and are
-            numbered by a field that is declared with `chunk=True`.
+            or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
+            numbered by a field declared with `chunk=True`.
         seed: seed of the hash that decides splits, and of the order on disk.
         shards: number of shards of each split; record i of a split goes to shard i mod n.
-        shard_bytes: size in bytes at which shards end; 128 MiB if neither is set.
-        compression: None or `"GZIP"` (level 1), which takes several times as long.
+        shard_bytes: size in bytes at which shards end; 128 MiB if neither `shards` nor `shard_bytes` is set.
+        compression: None or `"GZIP"` (level 1); writing with GZIP takes several times as long.
         shuffle: whether to write records in a random, seeded order; memory stays bounded.
-        workers: number of processes that run `load`, `split` and the encoding; `"auto"` starts as many as pay, at most
-            one per core. The bytes do not depend on it. They start once the first chunks have shown that it pays; if it
-            does not, this process writes alone and logs the reason once, as a warning (for `"auto"` as information).
+        workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the
+            number, at most one per core. The bytes do not depend on it. Processes start once the first chunks have
+            shown that they save time; otherwise this process writes alone and logs the reason once, as a warning (for
+            `"auto"` as information).
         params: keyword arguments of the hooks of the class.
-        csv: whether to write an `examples.csv` for each split, which lists the shard and index of each record.
+        csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data; `info` returns it.
-        assets: files to keep with the data: name to text, bytes, or the `Path` of a file.
+        assets: files to store with the data: mapping of name to text, bytes, or the `Path` of a file.
         on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
-            A directory with a damaged manifest is refused: which files are its own is unknown.
+            A directory with a damaged manifest is refused, because the files of the dataset are unknown.
         append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
-            were named record by record, new records must name theirs as well.
+            were set record by record, new records must set theirs as well.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
-        stats: whether to store statistics with the dataset (costs one more pass over the records). An append keeps them
-            if the dataset has them.
+        stats: whether to store statistics with the dataset (costs one more pass over the records). An append keeps the
+            statistics that the dataset has.
 
     Raises:
-        OptionError: an option is invalid, alone or beside another.
+        OptionError: an option is invalid, or two options contradict each other.
     """
 
     splits: Mapping[str, Any] | str | Callable[[Any], str] | None = None
@@ -269,7 +271,7 @@ def shows_options(target: T) -> T:
 _LOG = logging.getLogger("seqrecorder")
 
 KEYS = "keys"
-"""The asset of a part that holds the hashes of its keys."""
+"""Name of the asset of a part with the hashes of its keys."""
 
 
 @attrs.frozen
@@ -278,9 +280,9 @@ class Part:
 
     Attributes:
         number: number or name of the part.
-        whole: the dataset that is appended to, whose rules of splits hold; None for a new one.
+        whole: manifest of the dataset that is appended to, which sets the rule of the splits; None for a new one.
         destination: destination of the whole dataset.
-        opened: list that collects the digests of the manifests from which the part copies records.
+        opened: digests of the manifests from which the part copies records; the writer extends the list.
     """
 
     number: int | str
@@ -304,24 +306,24 @@ class Writer(Generic[R]):
     >>> writer.manifest.splits["train"].records
     2
 
-    The dataset appears at the destination as a whole when the `with` block ends without an error, and not before.
+    The complete dataset appears at the destination when the `with` block ends without an error, not before.
 
     Args:
-        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`: shards are written to
-            the directory of temporary files, and sent when they are full. It must not exist yet, or be empty, unless
-            `overwrite` or `append` is set; an existing directory keeps its mode and owner.
+        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`. For a URL, shards are
+            written to the directory of temporary files and uploaded when they are full. The destination must not exist
+            or be empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
     Attributes:
-        manifest: the manifest of the dataset; set when the `with` block has ended.
+        manifest: manifest of the dataset; set at the end of the `with` block.
 
     Raises:
-        DatasetExistsError: the destination exists and is no dataset to overwrite, or appeared meanwhile.
-        DatasetError: at the end of the block: another process has changed the dataset that was to be overwritten or
-            appended to; it stays as it is. In `write_all`: the dataset to be overwritten was changed since a selection
-            of it was made.
-        OptionError: an option is invalid, or the destination is no path.
+        DatasetExistsError: the destination exists and is not a dataset to overwrite, or appeared during the write.
+        DatasetError: at the end of the block, another process has changed the dataset to be overwritten or appended to;
+            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection of it was
+            made.
+        OptionError: an option is invalid, or the destination is not a path.
     """
 
     manifest: Manifest
@@ -342,7 +344,7 @@ class Writer(Generic[R]):
         schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
-        # A dataset for a URL is written to this disk first.
+        # A dataset for a URL is first written to the local disk.
         self.destination = local_path(destination) if self._remote is None else scratch() / "dataset"
         self._target = self.destination if self._remote is None else self._remote.place
         self._target = self._target if part is None else part.destination
@@ -376,7 +378,7 @@ class Writer(Generic[R]):
         self._open_intake: RecordIntake | None = None
         self._entered = False
         self._process = os.getpid()
-        self._lock = threading.RLock()  # against the end of the interpreter
+        self._lock = threading.RLock()  # keeps the interpreter's exit from closing files in use
 
     def _url_of(self, destination: Any) -> Destination | None:
         """Open the destination at a URL; return None for a directory."""
@@ -402,7 +404,7 @@ class Writer(Generic[R]):
             stack.enter_context(cleanup_when_terminated())
             self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
             encoder = self._new_encoder()
-            # Callbacks run in reverse order: files are removed before we wait for the workers.
+            # Callbacks run in reverse order: remove the files before waiting for the workers.
             stack.callback(encoder.close)
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
@@ -420,7 +422,7 @@ class Writer(Generic[R]):
             )
             stack.callback(placement.abandon)
             if self._uploads is not None:
-                stack.callback(self._uploads.close)  # before its files are removed
+                stack.callback(self._uploads.close)  # uploads read these files: end them before the removal
             progress = Progress(options.progress, f"writing {self.destination.name}")
             stack.callback(progress.close)
             if self._old is not None:
@@ -438,7 +440,7 @@ class Writer(Generic[R]):
                 lock=self._lock,
             )
             self._cleanup = stack.pop_all()
-        # For a `with` block that never ends: files still open at the end of the interpreter can crash it.
+        # A `with` block may never end, and files still open when the interpreter exits can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
 
@@ -483,7 +485,7 @@ class Writer(Generic[R]):
             _LOG.warning("%s is written, but the cleanup after that failed: %r", self.destination, failure)
         finally:
             self._finalizer.detach()
-            self._open_intake = None  # later records would be lost
+            self._open_intake = None  # a later write must raise, because its records would be lost
 
     # Records --------------------------------------------------------------------------------------------------------
 
@@ -491,18 +493,18 @@ class Writer(Generic[R]):
         """Add a record.
 
         Args:
-            record: an instance of the writer's class. Its values are taken now, so that the object, its arrays and its
-                lists may be reused for the next one; arrays of records that wait in the buffer are copied.
+            record: an instance of the writer's class. Its values are read now, so the object, its arrays and its lists
+                may be reused for the next record; arrays of buffered records are copied.
             split: name of its split, if `splits` does not decide.
 
         Raises:
-            RecordError: this or an earlier record cannot be encoded; the message names it. Nothing is published then.
-            ShardWriteError: the disk is full, or failed.
+            RecordError: this or an earlier record cannot be encoded; the message names it, and nothing is published.
+            ShardWriteError: the disk is full or failed.
         """
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records as columns: the same checks and the same bytes, without an object for each.
+        """Add many records as columns, without an object for each; the checks and bytes are those of `write`.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -515,21 +517,21 @@ class Writer(Generic[R]):
         [3]
 
         Args:
-            columns: a mapping of field to column. A context field takes values of shape `(N, *shape)`. A feature list
-                takes `(values, steps)`: the values of all steps of all records, concatenated, `(S, *shape)`, and the
-                number of steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
-                `(values, lengths)`, and for feature lists `(values, lengths, steps)`, with the number of values of each
-                step. Fields that have a default or are optional may be left out. Pass an `sr.Column` for a sparse
-                field, and for one that is None in some of the records. With pyarrow installed, a column may be an array
+            columns: mapping of field name to column. A context field takes values of shape `(N, *shape)`. A feature
+                list takes `(values, steps)`: the concatenated values of all steps of all records, `(S, *shape)`, and
+                the number of steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
+                `(values, lengths)`, for feature lists `(values, lengths, steps)`, with the number of values of each
+                step. Fields that are optional or have a default may be left out. Pass an `sr.Column` for a sparse
+                field, and for a field that is None in some records. With pyarrow installed, a column may be an array
                 of any library with the Arrow C interface, and the mapping a table: a list array holds both values and
                 lengths; a null is None, or NaN in a field that cannot be None.
-            split: name of their split, if `splits` does not decide.
+            split: name of the split of all these records, if `splits` does not decide.
 
         Raises:
-            OptionError: columns have another form, or the class has `load` or `split`, which take records.
-            RecordError: values do not fit their fields; the message names the position of the record. Nothing is
-                published then.
-            ShardWriteError: the disk is full, or failed.
+            OptionError: the columns have another form, or the class has `load` or `split` hooks, which need records.
+            RecordError: values do not fit their fields; the message names the position of the record, and nothing is
+                published.
+            ShardWriteError: the disk is full or failed.
         """
         intake = self._intake
         if self._life_cycle.has_hooks:
@@ -537,7 +539,7 @@ class Writer(Generic[R]):
         intake.add_columns(columns, split)
 
     def write_all(self, records: Iterable[R] | Mapping[str, Iterable[R]] | RecordStream) -> None:
-        """Add all records of a source, one by one, or in batches if it has columns.
+        """Add all records of a source: one by one, or in batches if the source has columns.
 
         Args:
             records: the same as for `write`.
@@ -554,11 +556,11 @@ class Writer(Generic[R]):
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Set the rule of the splits in the manifest to that of a dataset that is rewritten."""
+        """Store this rule of the splits in the manifest; a rewrite keeps the rule of the old dataset."""
         self._splitting = splitting
 
     def _check_opened(self, digest: str) -> None:
-        """Raise `DatasetError` if records replace their own dataset, which was changed since it was opened."""
+        """Raise `DatasetError` if copied records replace their own dataset and it was changed since it was opened."""
         if self._part is not None:  # `commit` checks it
             self._part.opened.append(digest)
         elif self.options.overwrite:
@@ -569,7 +571,7 @@ class Writer(Generic[R]):
     def _finish(self) -> None:
         intake, placement = self._intake, self._intake.placement
         intake.finish()
-        # Of a dataset in parts, only all parts together know whether there is a split.
+        # A part without records opens no default split: other parts may have records, and `commit` sees them all.
         if placement.is_empty and self._part is None and not self.options.append:
             placement.open(DEFAULT_SPLIT)
         added = placement.finish()
@@ -582,7 +584,7 @@ class Writer(Generic[R]):
             skipped=placement.skipped,
             skip_reasons=placement.reasons,
             splitting=self._splitting or self._router.splitting(intake.position),
-            metadata=json.loads(json.dumps(self.options.metadata)),  # the same as a reader gets
+            metadata=json.loads(json.dumps(self.options.metadata)),  # as a reader gets it, tuples as lists
             asset_infos=write_assets(
                 self.options.assets if self._part is None else _asset_of_keys(self._keys),
                 self._staging.path,
@@ -610,7 +612,7 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset that is appended to; None if it has none."""
+        """Read the statistics of the dataset that is appended to; return None if it has none."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -627,7 +629,7 @@ def _asset_of_keys(keys: UniqueKeys) -> dict[str, bytes]:
 
 
 def _abandon(cleanup: contextlib.ExitStack, lock: threading.RLock, process: int) -> None:
-    """Remove the files of a writer whose `with` block never ended."""
+    """Remove the files of a writer if its `with` block never ended."""
     if process == os.getpid():
         with lock:  # a thread may still write to the files
             cleanup.close()
@@ -652,16 +654,16 @@ def write(
     >>> manifest.records
     10
 
-    While it is written, a large record takes about three times its encoded size of memory, itself included.
+    Writing a large record needs about three times its encoded size in memory, including the record itself.
 
     Args:
-        records: any iterable of records of one class, or of dictionaries of field to value, which is taken one by one
-            and never held in memory as a whole; a table with a record in each row, from any library with the Arrow C
-            interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose encoded
-            records are copied if the schema is the same; or a mapping from the name of each split to one of these.
-            The values of a record are taken at once: the next one may reuse its arrays.
+        records: any iterable of records of one class, or of dictionaries of field name to value, which is consumed one
+            by one and never held in memory as a whole; a table with one record per row, from any library with the Arrow
+            C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
+            encoded records are copied if the schema is the same; or a mapping of split name to one of these. The values
+            of a record are read at once, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
-        schema: the record class; needed for dictionaries and tables, and if there may be no record at all.
+        schema: the record class; needed for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.
 
     Returns:
@@ -671,7 +673,7 @@ def write(
         DatasetExistsError: the destination exists and is not empty.
         RecordError: a record cannot be encoded; nothing is published.
         SourceError: the iterable raised; nothing is published.
-        OptionError: an option is invalid, or the columns of a table are not the fields.
+        OptionError: an option is invalid, or the columns of a table do not match the fields.
     """
     stream, wanted = stream_of(records, schema, options)
     writer = Writer[Any](destination, wanted, **options)
@@ -681,7 +683,7 @@ def write(
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Make a stream of the records to write, and find their schema; arguments and errors are those of `write`."""
+    """Open a stream of the records to write and infer their schema; arguments and errors are those of `write`."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):
