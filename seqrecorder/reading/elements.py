@@ -67,7 +67,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
     if of_steps.intersection(wanted) and not any(name in lists for name in names):
         names += lists[:1]  # lengths and masks need a feature list
     if not names:
-        raise OptionError(f"inputs: expected a field of {schema.name} or more, got {', '.join(wanted) or 'none'}")
+        raise OptionError(f"inputs: expected at least one field of {schema.name}, got {', '.join(wanted) or 'none'}")
     return chosen.select(names)
 
 
@@ -78,8 +78,8 @@ def _check_targets(schema: Schema, options: OutputOptions) -> None:
             is_text = name in _field_names(schema) and schema[name].element.is_text
             if is_text and name not in options.images:
                 raise OptionError(
-                    f"{option}: {name!r} is text, of which Keras makes no loss: pass vocabulary={{field: ...}} with a "
-                    "seqrecorder.Vocabulary, which makes ids of it; or store numbers"
+                    f"{option}: {name!r} is text, for which Keras has no loss: pass vocabulary={{field: ...}} with a "
+                    "seqrecorder.Vocabulary, which maps it to ids; or store numbers"
                 )
 
 
@@ -93,7 +93,7 @@ def _check_clashes(schema: Schema, options: OutputOptions) -> None:
             raise OptionError(f"{option}: expected a name, got {name!r}")
         if name in names:
             raise OptionError(
-                f"{schema.name} has a field {name!r}, as elements name what they carry: pass {option}= another name"
+                f"{schema.name} has a field {name!r}, a name that batches use themselves: pass {option}= another name"
             )
         if name is not None and [other for _, other in options_of_names].count(name) > 1:
             raise OptionError(f"{option}: another option has the name {name!r} already: pass another")

@@ -158,7 +158,7 @@ def _shares(count: int, weights: Sequence[float] | None, temperature: float | No
     """Return the relative frequency of each dataset, float64 `(count,)`."""
     if weights is None:
         if temperature is not None:
-            raise OptionError("temperature: evens weights out; give weights too, such as the number of records of each")
+            raise OptionError("temperature: needs weights, such as the number of records of each")
         return np.ones(count)
     if len(weights) != count:
         raise OptionError(f"mix: expected {count} weights, one for each dataset, got {len(weights)}")

@@ -337,7 +337,7 @@ def record_length(
         SchemaError: there is no field of that name.
     """
     if not schema.groups:
-        raise OptionError(f"{schema.name} has no feature list, so no lengths to go by; use Pad")
+        raise OptionError(f"{schema.name} has no feature list, so no lengths; use Pad")
     if length_field is None:
         return schema.groups[0]
     names = names_of_lists("length_field", length_field)

@@ -318,7 +318,7 @@ def _check_order(shuffle: Any, epochs: Any, epoch: Any, deterministic: Any) -> N
 
 def _with_cardinality(batches: Batches, epochs: int | None, where: str, *, known: bool) -> Any:
     if epochs is None and batches.count == 0:
-        raise OptionError(f"epochs=None: {where} gives nothing in an epoch, and would be looked through for ever")
+        raise OptionError(f"epochs=None: {where} has empty epochs, so an endless iteration would never yield a batch")
     if epochs is None:
         return counted(batches.dataset, -1)
     if batches.count < 0 or not known:

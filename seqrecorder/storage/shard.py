@@ -683,7 +683,7 @@ def damage_error(path: Path, compression: Compression, done: int, message: str) 
     verified = dataset if (dataset / MANIFEST).exists() else path
     return ShardReadError(
         f"{path}: damaged after {done} or more records: {_first_loss(path, compression) or message}; "
-        f"`seqrecorder verify {verified}` lists all damage, `seqrecorder salvage` saves what is whole",
+        f"`seqrecorder verify {verified}` lists the damage, `seqrecorder salvage` copies the intact records",
         path=path,
     )
 

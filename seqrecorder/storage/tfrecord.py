@@ -768,7 +768,7 @@ def damaged_one_by_one(data: NDArray[np.uint8], starts: Places, stops: Places) -
 
 def advice(path: Path | str) -> str:
     """Write advice on a damaged shard, for the end of an error message."""
-    return f"`seqrecorder verify {path}` lists what is damaged, `seqrecorder salvage` saves what is whole"
+    return f"`seqrecorder verify {path}` lists the damage, `seqrecorder salvage` copies the intact records"
 
 
 def check_size(path: Path, size: int, dataset: Path) -> None:

@@ -269,9 +269,9 @@ def _size(columns: Mapping[str, Column]) -> int:
     sizes = {name: column.records for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         counts = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise OptionError(f"columns: expected as many records in each, got {counts}")
+        raise OptionError(f"columns: expected the same number of records in each, got {counts}")
     if not sizes:
-        raise OptionError("columns: there is none to tell the number of records")
+        raise OptionError("columns: expected at least one column, got none")
     return next(iter(sizes.values()))
 
 

@@ -100,7 +100,9 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
     files = [manifest.assets[KEYS] for _, manifest in owners]
     for (_, part), path, digest in zip(owners, files, in_threads(sha256, files), strict=True):
         if digest != part.asset_infos[KEYS].sha256:
-            raise ShardReadError(f"{path}: not what was written; {advice(part.path)}", path=path)
+            raise ShardReadError(
+                f"{path}: damaged or replaced, its digest differs from the manifest; {advice(part.path)}", path=path
+            )
     readers = [*map(SortedHashes, files)]
     if old.manifest is not None and old.text is not None:
         known = open_key_index(old.manifest.path, old.text, keys.needs)

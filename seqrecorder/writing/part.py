@@ -157,9 +157,9 @@ class UrlParts:
         others = sorted(self.known.keys() - set(names))
         if others:
             raise DatasetError(
-                f"{self.destination} is committed, by a run that was killed behind that; {others[0]} and "
-                f"{len(others) - 1} more came since: commit again for new parts; late attempts at old ones go by "
-                "`seqrecorder clean --parts`",
+                f"{self.destination} is committed, by a run that was killed afterwards; {others[0]} and "
+                f"{len(others) - 1} more parts came since then. Commit again to add new parts; "
+                "`seqrecorder clean --parts` removes late attempts at old ones",
                 path=self.destination,
             )
 
@@ -416,7 +416,7 @@ def checked_part(part: object) -> int | str:
         return check_name(part, "part")
     number = part.item() if isinstance(part, np.integer) else part
     if not isinstance(number, int) or isinstance(number, bool):
-        raise OptionError(f"part: expected its number or its name, got {part!r}")
+        raise OptionError(f"part: expected a number or a name, got {part!r}")
     if number < 0:
         raise OptionError(f"part: expected 0 or more, got {number}")
     return number

@@ -151,7 +151,7 @@ def test_fit_weighs_the_classes_of_steps(data: Path) -> None:
         ({"class_weight": {"ab": 1}, "targets": "text", "vocabulary": WORDS}, "'ab' is no word of the vocabulary"),
         ({"class_weight": {0: 1}, "weights": False}, "class_weight: goes with targets, and with sample weights"),
         ({"class_weight": {0: 1}, "targets": None}, "class_weight: goes with targets"),
-        ({"class_weight": {0: 1}, "targets": "text"}, "is text, of which Keras makes no loss.*vocabulary"),
+        ({"class_weight": {0: 1}, "targets": "text"}, "is text, for which Keras has no loss.*vocabulary"),
     ],
     ids=lambda value: None if isinstance(value, str) else str(value)[:40],
 )

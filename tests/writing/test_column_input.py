@@ -150,7 +150,7 @@ def test_values_that_do_not_fit_name_their_record(tmp_path, change, message):
         ({"ids": ([1, 2, 3], [4, -1, 0])}, "'ids': a length is -1"),
         ({"ids": ([1, 2, 3], [1.0, 1.0, 1.0])}, "'ids': expected a vector of lengths, got float64"),
         ({"pair": np.zeros((3, 3), "f4")}, r"'pair': expected values of shape \(n, 2\), got \(3, 3\)"),
-        ({"label": np.zeros(2, int)}, "expected as many records in each, got .*label 2"),
+        ({"label": np.zeros(2, int)}, "expected the same number of records in each, got .*label 2"),
         ({"label": None}, "'label' is missing, and has no default"),
         ({"bag": [{1: 2.0}] * 3}, "'bag' is sparse: give a seqrecorder.Column"),
         (
@@ -200,7 +200,7 @@ def test_what_is_no_mapping_is_refused():
 
     with pytest.raises(sr.OptionError, match="with_format.'arrow'"):
         given_columns(Schema.of(Mixed), Dataset())
-    with pytest.raises(sr.OptionError, match="none to tell the number of records"):
+    with pytest.raises(sr.OptionError, match="at least one column, got none"):
         given_columns(Schema.of(Mixed), {})
 
 

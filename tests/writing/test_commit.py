@@ -233,8 +233,8 @@ def test_parts_that_do_not_fit(tmp_path: Path) -> None:
         ({"splits": {"a": 1.0}, "split_by": sr.Balanced("label")}, "Balanced needs all records"),
         ({"splits": {"a": 1.0}, "stratify": "label"}, r"write what seqrecorder.open\(path\).all\(\).split"),
         ({"part": -1}, "0 or more, got -1"),
-        ({"part": 1.5}, "its number or its name, got 1.5"),
-        ({"part": True}, "its number or its name, got True"),
+        ({"part": 1.5}, "a number or a name, got 1.5"),
+        ({"part": True}, "a number or a name, got True"),
         ({"part": "a/b"}, "part 'a/b': expected a plain file name"),
         ({"parts": 1}, "unknown options: parts"),
     ],
@@ -344,7 +344,7 @@ def test_hooks_that_leave_out_or_change_keys(tmp_path: Path) -> None:
 
 def test_damaged_parts(tmp_path: Path) -> None:
     """A file of a part that is missing, or not as it was written, is an error; the part is written again."""
-    for damage, message in (("*.tfrecord", "cannot be read"), (KEYS, "not what was written")):
+    for damage, message in (("*.tfrecord", "cannot be read"), (KEYS, "its digest differs from the manifest")):
         kept = [sr.write_part(WORDS[n : n + 1], tmp_path / "c", n).path for n in range(2)]
         file = next(kept[1].rglob(damage))
         file.write_bytes(b"") if damage == KEYS else file.unlink()
