@@ -1,3 +1,6 @@
-"""Sources of records: tables, rows, CSV, JSON lines, CoNLL, .ts, TFRecord files of others."""
+"""Record sources: tables, rows, CSV, JSON lines, CoNLL and .ts files, and schemas inferred from them.
+
+TFRecord files are not read here.
+"""
 
 __all__ = ["foreign", "infer", "rows", "tables", "text"]
