@@ -1,4 +1,7 @@
-"""`report`: description of a dataset and its remarkable facts, as one HTML file."""
+"""`report`: a dataset described on one HTML page, with its findings on top.
+
+The facts are collected in `seqrecorder.analysis.survey`, and judged in `seqrecorder.analysis.findings`.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +55,13 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 40
-"""Number of fields whose values a report shows."""
+"""Maximal number of fields whose values a report shows."""
 MOST_BARS = 10
 _MOST_SPLITS = 8
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
-    """Return a table, behind its summary if it has one; on a narrow page each row becomes a block: nothing is cut."""
+    """Render a table, folded under `summary` unless that is empty; on narrow pages each row becomes a block."""
     head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
     lines = "".join(
         '<tr role="row">'
@@ -77,12 +80,12 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 
 def figure(picture: str, caption: str, table: str) -> str:
-    """Render a figure with its caption, and a table as its text alternative."""
+    """Render a picture with its caption and a table as text alternative."""
     return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
 
 
 def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
-    """List the distances of splits."""
+    """Render the distances between splits as a list."""
     items = "".join(
         f"<li{' class=differs' if far.differs else ''}>{plain(one, 30)} and {plain(other, 30)}: {far.measure} "
         f"{far.value:.3f}{'' if far.channel is None else f' in channel {far.channel}'}, limit {far.threshold:.3f}"
@@ -93,7 +96,7 @@ def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
 
 
 def first_splits(stats: Stats) -> dict[str, Stats]:
-    """Return the splits that pictures have room for."""
+    """Select the first splits, up to the number that a picture can show."""
     return dict(list(stats.splits.items())[:_MOST_SPLITS])
 
 
@@ -104,7 +107,7 @@ _MOST_CHANNELS = 16
 
 
 def lengths_section(facts: Survey, stats: Stats) -> str:
-    """Render the lengths of the records by split, and the padding that strategies of batching need."""
+    """Render the record lengths by split, and the padding of each batching strategy."""
     if not stats.groups:
         return "<p>There is no feature list, so that records have no lengths.</p>"
     plans = facts.plans[1] if facts.plans else ()
@@ -149,7 +152,7 @@ def _plans(facts: Survey) -> str:
 
 
 def fields_section(stats: Stats, shown: Sequence[str]) -> str:
-    """Render the distribution of each field by split, and the distances of these."""
+    """Render the distribution of each field by split, and the distances between splits."""
     rule = (
         f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
         "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
@@ -248,7 +251,7 @@ _NOTE = (
 
 
 def records_section(facts: Survey) -> str:
-    """Render the longest, emptiest and least complete records, and the duplicates."""
+    """Render the longest and emptiest records, those with most missing values, and exact copies."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
@@ -335,7 +338,7 @@ _SECTIONS = {
 
 
 def page(facts: Survey, findings: Sequence[Finding]) -> str:
-    """Render the page of a survey, with as many fields as fit 2 MB."""
+    """Render the page of a survey; it shows fewer fields if it would exceed 2 MB."""
     worst = "" if facts.stats is None or facts.store is None else records_section(facts)
     sizes = (_page(facts, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
     fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
@@ -374,7 +377,7 @@ def _page(facts: Survey, findings: Sequence[Finding], worst: str, most: int) -> 
 
 
 def _shown_fields(stats: Stats, findings: Sequence[Finding], most: int) -> list[str]:
-    """Choose the fields that the report shows: if there are many, those with findings first."""
+    """Choose at most `most` fields to show, preferring fields with findings."""
     about = {finding.about.split(",")[0] for finding in findings}
     ranked = sorted(stats.fields, key=lambda name: name not in about)[:most]
     return [name for name in stats.fields if name in ranked]
@@ -515,13 +518,13 @@ def _damage(facts: Survey) -> str:
 
 @attrs.frozen(repr=False)
 class Report:
-    """Findings and page on a dataset: print it for the findings, save it for the page.
+    """Report on a dataset: print it for the findings, save it for the HTML page.
 
     Attributes:
-        path: of the dataset.
-        findings: what is remarkable, the gravest first.
-        html: the page: one file, that loads nothing and runs nothing.
-        stats: of all records that can be read; None where the manifest cannot be read.
+        path: path of the dataset.
+        findings: findings, the gravest first.
+        html: page as one self-contained file, without scripts.
+        stats: statistics of all readable records; None if the manifest is unreadable.
     """
 
     path: str
@@ -530,7 +533,7 @@ class Report:
     stats: Stats | None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file."""
+        """Write the HTML page to a file."""
         write_file(local_path(path), self.html.encode())
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
@@ -558,7 +561,7 @@ def report(
     batch_size: int = 64,
     progress: bool | None = None,
 ) -> Report:
-    """Describe a dataset on a page of HTML, with what is remarkable on top.
+    """Describe a dataset on an HTML page, with remarkable findings on top.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -572,23 +575,23 @@ def report(
     Report on '...': 1 finding: 1 to look at
     Look at it: exact copies: 1 record in train repeats an earlier one exactly (first: s9 = s0).
 
-    It shows lengths and what each strategy of batching wastes on them, the values of each field by split and where they
-    differ, missing values, labels, what splits share, the most extreme records, and damage, which is reported, not
-    raised. The page is under 2 MB, loads nothing and runs no script. Records are read some times; statistics, 16
-    bytes of each record, and its key are held.
+    The page shows record lengths and the padding of each batching strategy, the values of each field by split and the
+    differences between splits, missing values, labels, overlaps of splits, the most extreme records, and damaged files
+    (these do not raise). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory
+    holds the statistics, and 16 bytes and the key of each record.
 
     Args:
-        source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
-        destination: of the page; `Report.save` writes it, too.
-        by: name of a context field that no two splits should share a value of, as for `leakage`.
-        time: name of the field of a record's time, in which no two splits should overlap, as for `leakage`.
-        batch_size: of the strategies that are compared.
-        progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
+        source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
+        destination: path to write the page to; None to write nothing (`Report.save` does it later).
+        by: name of a context field of which splits should not share a value, as for `leakage`.
+        time: name of the field with the time of a record, in which splits should not overlap, as for `leakage`.
+        batch_size: batch size of the compared batching strategies.
+        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
-        OptionError: nothing is selected.
-        SchemaError: there is no field of a name.
+        DatasetNotFoundError: the dataset does not exist.
+        OptionError: there are no records.
+        SchemaError: the dataset has no field `by` or `time`.
     """
     facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(facts)
