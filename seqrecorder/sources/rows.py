@@ -41,11 +41,8 @@ MEMORY = 160 << 20
 _WORD = 64
 _NUMBER = "seqrecorder: number of the row"
 _LEAST_BATCH = 1 << 16
-_UNITS = (
-    10**9,
-    10**6,
-    10**3,
-)  # fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys
+# Fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys.
+_UNITS = (10**9, 10**6, 10**3)
 _SAMPLE = 1000
 
 
@@ -217,9 +214,8 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
 def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
     if not values.size:
         return np.empty(0, np.uint64)
-    unsigned: NDArray[np.uint64] = values.astype(
-        np.uint64
-    )  # negative values wrap around, and the difference wraps back
+    # Negative values wrap around, and the difference wraps back.
+    unsigned: NDArray[np.uint64] = values.astype(np.uint64)
     return np.asarray(unsigned - values.min().astype(np.uint64), np.uint64)
 
 
