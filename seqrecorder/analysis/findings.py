@@ -284,7 +284,7 @@ def _damage(facts: Survey) -> Iterator[Finding]:
     if lost:
         some_lost = " and ".join(number_of(count, f"{split} record") for split, count in lost.items())
         they = "it is" if sum(lost.values()) == 1 else "they are"
-        text = f"{some_lost} cannot be read; {they} left out of all other figures."
+        text = f"{some_lost} cannot be read; {they} excluded from all statistics."
         yield Finding("unreadable records", "error", "", text, "damage")
 
 
@@ -293,7 +293,7 @@ def _leaks(facts: Survey) -> Iterator[Finding]:
     keyed = {shared.splits for shared in every if shared.what == "keys"}
     for shared in every:
         one, other = shared.splits
-        are = "is" if shared.count == 1 else "are"
+        are, lie = ("is", "lies") if shared.count == 1 else ("are", "lie")
         such = cut(", ".join(map(str, shared.examples)), _WIDTH)
         if shared.what == "contents":
             apart = facts.leakage is not None and "keys" in facts.leakage.looked_for and shared.splits not in keyed
@@ -301,7 +301,7 @@ def _leaks(facts: Survey) -> Iterator[Finding]:
             text = f"{number_of(shared.count, 'record')} {has} identical contents in {one} and {other}"
             text += ", under different keys." if apart else "."
         elif shared.what == "times":
-            text = f"{number_of(shared.count, 'record')} of either split {are} within the time of the other: {such}."
+            text = f"{number_of(shared.count, 'record')} of one split {lie} within the time range of the other: {such}."
         else:
             text = f"{number_of(shared.count, shared.what[:-1])} {are} in both {one} and {other}, such as {such}."
         yield Finding(f"shared {shared.what}", "error", f"{one} and {other}", text, "leakage")
@@ -330,12 +330,12 @@ def _groups(stats: Stats) -> Iterator[Finding]:
             if common:
                 such = cut(join(list(map(str, common))), _WIDTH)
                 fewer, more = (other, one) if stats.splits[other].fields[name].distinct == least else (one, other)
-                text = f"{len(common):,} of {fewer}'s {number_of(least, 'value')} of {name} ({such}) are also in "
-                text += f"{more}. If splits should not share a {name}, this is leakage."
-                yield Finding("groups nearly apart", "warning", about, text, "leakage")
+                text = f"{len(common):,} of the {number_of(least, 'value')} of {name} in {fewer} ({such}) "
+                text += f"are also in {more}. If splits should not share a {name}, this is leakage."
+                yield Finding("groups nearly disjoint", "warning", about, text, "leakage")
             elif field.distinct <= LABEL_VALUES:
-                text = "no value is in both, which is right for a group, and wrong for a label."
-                yield Finding("values apart", "note", about, text, "fields")
+                text = "the splits have no common value. This is expected for a group, and a mistake for a label."
+                yield Finding("disjoint values", "note", about, text, "fields")
 
 
 def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
@@ -347,10 +347,10 @@ def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
     )
     if start <= stop and max(late, early) < _MOST_MISSING * 2:
         text = (
-            f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; but for "
-            f"{max(late, early):.1%} of the values they lie apart in time."
+            f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; the overlap holds at "
+            f"most {max(late, early):.1%} of the values of a split."
         )
-        yield Finding("times nearly apart", "warning", f"{name}, {one} and {other}", text, "leakage")
+        yield Finding("times nearly disjoint", "warning", f"{name}, {one} and {other}", text, "leakage")
 
 
 def _splits(stats: Stats) -> Iterator[Finding]:
@@ -365,7 +365,7 @@ def _lengths(facts: Survey, stats: Stats) -> Iterator[Finding]:
         lengths = Summary(numbers)
         empty = {split: int(part.groups[group].zeros[0]) for split, part in stats.splits.items()}
         if any(empty.values()):
-            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no step."
+            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no steps."
             yield Finding("empty records", "warning", group if len(stats.groups) > 1 else "", text, "worst")
         common = lengths.quantile(0.99) if lengths.count else 0.0
         if lengths.maximum is not None and lengths.maximum > max(_LONG * common, 20):
@@ -390,7 +390,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
             yield from _numbers(field)
             padded = facts.padded.get(name, 0)
             if padded > _PADDED * max(1, field.present):
-                text = f"{padded:,} of {number_of(field.present, 'record')} end in steps of zeros: is padding stored?"
+                text = f"{padded:,} of {number_of(field.present, 'record')} end in zeros: does the data hold padding?"
                 yield Finding("stored padding", "warning", name, text, "fields")
         constant = np.atleast_1d(field.constant)
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
@@ -402,10 +402,10 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
                 steps = number_of(field.backwards, "step")
                 first = cut(facts.name_of(next(iter(back.values()))[1]), _WIDTH)
                 records = _records_in({split: count for split, (count, _) in back.items()})
-                text = f"goes backwards at {steps}, of {records} (first: {first})."
+                text = f"goes backwards at {steps} in {records} (first: {first})."
                 yield Finding("time goes backwards", "error", name, text, "fields")
             if duplicates:
-                text = f"stands still at {number_of(duplicates, 'step')} of {field.gaps.count[0]:,}."
+                text = f"repeats the time of the step before at {duplicates:,} of {field.gaps.count[0]:,} steps."
                 yield Finding("duplicate times", "warning", name, text, "fields")
 
 
@@ -433,7 +433,8 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
             text += _where(facts, field.name, field.sizes)
         if max(shares) - min(shares) > _MOST_MISSING:
             level = "warning"
-            text += "; shares of the splits: " + ", ".join(f"{share:.1%}" for share in shares)
+            named = zip(fields, shares, strict=True)
+            text += "; as shares: " + ", ".join(f"{share:.1%} of {split}" for split, share in named)
         yield Finding(rule, level, field.name, f"{text}.", section)
 
 
@@ -458,7 +459,7 @@ def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
     if 2 * (last - first) > end - begin:
         return ""
     start, stop = first * facts.width, (last + 1) * facts.width - 1
-    return f", nine tenths of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
+    return f", 90% of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
 
 
 def _records_in(counts: Mapping[str, int]) -> str:
@@ -496,8 +497,8 @@ def _numbers(field: FieldStats) -> Iterator[Finding]:
         exact = None if part.values is None else part.counts[part.values.astype(np.float64) == ends[end, at]]
         times = "" if exact is None else f" ({number_of(int(exact.sum()), 'time')})"
         text = (
-            f"{('the least', 'the largest')[end]} value{where}, {ends[end, at]:.6g}"
-            f"{times}, is far from all others: 98% lie from {low[at]:.4g} to {high[at]:.4g}."
+            f"the {('minimum', 'maximum')[end]}{where}, {ends[end, at]:.6g}{times}, is far from other values: "
+            f"98% lie between {low[at]:.4g} and {high[at]:.4g}."
         )
         yield Finding("outliers", "warning", field.name, text, "fields")
 
@@ -509,16 +510,16 @@ def _labels(stats: Stats) -> Iterator[Finding]:
         counts = dict(field.top(LABEL_VALUES))
         value, most = next(iter(counts.items()))
         if most > _FREQUENT * field.count:
-            text = f"{cut(str(value), _WIDTH)} is the value of {most / field.count:.1%} of the records."
+            text = f"{most / field.count:.1%} of the records have the value {cut(str(value), _WIDTH)}."
             yield Finding("unbalanced labels", "warning", name, text, "labels")
         rare = [str(value) for value, times in counts.items() if times < _FEW]
         if rare and len(rare) < len(counts):
-            text = f"{join([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records."
+            text = f"{join([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records each."
             yield Finding("rare labels", "note", name, text, "labels")
         for split, part in stats.splits.items():
             absent = [str(value) for value in counts if value not in dict(part.fields[name].top(LABEL_VALUES))]
             if absent and part.records > len(counts):
-                text = f"{split} has no record of {join([cut(value, _WIDTH) for value in absent])}."
+                text = f"values without a record in {split}: {join([cut(value, _WIDTH) for value in absent])}."
                 yield Finding("labels not in every split", "warning", name, text, "labels")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 40
 _EXAMPLES = 5
-_HEADS = ("splits", "share", "how many", "such as")
+_HEADS = ("splits", "shared", "count", "examples")
 
 
 @attrs.frozen
@@ -74,7 +74,7 @@ class Leakage:
 
     def __str__(self) -> str:
         if self.is_clean:
-            return f"no {', no '.join(self.looked_for)} in several splits"
+            return f"no shared {', no shared '.join(self.looked_for)}"
         return text_table([_HEADS, *self._rows()])
 
     def _repr_html_(self) -> str:
@@ -98,10 +98,10 @@ def leakage(
     >>> path = tempfile.mkdtemp()
     >>> _ = sr.write({"train": [Word("to", "s1"), Word("be", "s2")], "eval": [Word("or", "s1")]}, path)
     >>> print(sr.leakage(path, by="speaker"))
-    splits          share   how many  such as
-    train and eval  groups  1         s1
+    splits          shared  count  examples
+    train and eval  groups  1      s1
     >>> print(sr.leakage(path))
-    no contents in several splits
+    no shared contents
 
     Every record is read once. Memory holds 16 bytes and the key of each record.
 

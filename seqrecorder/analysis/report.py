@@ -109,7 +109,7 @@ _MOST_CHANNELS = 16
 def lengths_section(facts: Survey, stats: Stats) -> str:
     """Render the record lengths by split, and the padding of each batching strategy."""
     if not stats.groups:
-        return "<p>There is no feature list, so that records have no lengths.</p>"
+        return "<p>There are no feature lists, so records have no lengths.</p>"
     plans = facts.plans[1] if facts.plans else ()
     buckets = next((plan for plan in plans if type(plan.strategy).__name__ == "Bucket"), None)
     marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
@@ -154,10 +154,10 @@ def _plans(facts: Survey) -> str:
 def fields_section(stats: Stats, shown: Sequence[str]) -> str:
     """Render the distribution of each field by split, and the distances between splits."""
     rule = (
-        f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
-        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
-        "means: the same of normal distributions with these means. Jensen-Shannon: the root of the divergence in "
-        "bits. The first and the last bin also hold all values beyond.</p>"
+        f"<p>Two splits differ if their distance exceeds both {LEAST} and the value that chance exceeds once in a "
+        "thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of means: the "
+        "same for normal distributions with these means. Jensen-Shannon: the root of the divergence in bits. The first "
+        "and last bin include all values beyond them.</p>"
     )
     more = len(stats.fields) - len(shown)
     cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
@@ -169,7 +169,7 @@ def _field(stats: Stats, name: str) -> str:
     codes = codes_of(field)
     head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
     if not np.any(field.count):
-        return f"{head}<p>No value at all.</p>"
+        return f"{head}<p>No values.</p>"
     title, caption = f"{name}: share of each split's values", "Share of each split's values"
     if field.field.key:
         return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
@@ -188,11 +188,11 @@ def _field(stats: Stats, name: str) -> str:
             (name, *(f"{counts[split].get(code, 0):,}" for split in fields))
             for name, code in zip(names, shown, strict=True)
         ]
-        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *fields), rows))
+        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: counts", ("value", *fields), rows))
     else:
         body = _histogram(title, caption, field, fields)
     if field.field.element.is_time and len(fields) > 1:
-        body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
+        body += "<p class='soft'>Times are not compared, since splits may cover different periods.</p>"
     return head + body + distances_list(shifts_of(stats, name)) + _channels(field)
 
 
@@ -210,7 +210,7 @@ def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str,
         texts = brief if len({*brief}) == len(brief) else texts
         ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
     channels = ", all channels together" if np.size(field.count) > 1 else ""
-    heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
+    heads = ("split", "values", "missing", "minimum", "1%", "median", "99%", "maximum", "mean", "deviation")
     rows = [(split, *_figures(part)) for split, part in fields.items()]
     return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
 
@@ -238,14 +238,14 @@ def _channels(field: FieldStats) -> str:
         f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
     )
     return table(
-        caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows, summary="Channels as a table"
+        caption, ("channel", "missing", "minimum", "mean", "maximum", "deviation"), rows, summary="Channels as a table"
     )
 
 
 _MOST_WORDS, _MOST_LISTS = 12, 3
 _NOTE = (
-    "<p>Headings name the split, the record's position in it, counting from 0, and its key. Of more than three "
-    "channels, the thick line is the mean, and the thin ones are the least and the largest. Bars at the bottom: steps "
+    "<p>Headings give the split, the position of the record in it (counting from 0) and its key. For more than three "
+    "channels, the thick line is the mean, and the thin lines are minimum and maximum. Bars at the bottom mark steps "
     "with missing values.</p>"
 )
 
@@ -261,7 +261,7 @@ def records_section(facts: Survey) -> str:
         title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
         blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
     copies = "".join(
-        _record(facts, group[0], f"{len(group):,} records hold the same, such as {_label(facts, group[1])}")
+        _record(facts, group[0], f"{len(group):,} identical records; another is at {_label(facts, group[1])}")
         for group in facts.copies
     )
     blocks.append(f'<h3>Exact copies within a split</h3><div class="grid">{copies or "<p>None.</p>"}</div>')
@@ -326,13 +326,13 @@ _MOST_BYTES = 2_000_000
 _POLICY = "default-src 'none';style-src 'unsafe-inline';img-src data:"
 _SECTIONS = {
     "findings": "Findings",
-    "contents": "What it holds",
+    "contents": "Contents",
     "lengths": "Lengths and padding",
-    "fields": "Values, field by field",
+    "fields": "Values by field",
     "missing": "Missing values",
     "labels": "Labels",
-    "leakage": "What splits share",
-    "worst": "The ten most extreme records",
+    "leakage": "Overlap of splits",
+    "worst": "Extreme records",
     "damage": "Damage",
 }
 
@@ -413,7 +413,7 @@ def _contents(facts: Survey, stats: Stats) -> str:
         for field in stats.schema.fields[:MOST_FIELDS]
     ]  # fmt: skip
     of = len(stats.schema.fields)
-    heads = ("split", "records read", "not readable", "share of records", "steps", "size", "shards")
+    heads = ("split", "records read", "unreadable", "share of records", "steps", "size", "shards")
     return (
         table(f"{number_of(stats.records, 'readable record')} (class {stats.schema.name})", heads, rows, summary="")
         + table(
@@ -441,11 +441,11 @@ def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
     if not rows:
         return "<p>No value is missing, and no field is None.</p>"
     counted = table(
-        "What is missing, by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
+        "Missing values by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
     )
     if not strip:
         return counted
-    caption = "Share of the steps with a missing value, from the first step on"
+    caption = "Share of steps with a missing value, by step"
     last = max(map(len, strip.values()))
     heads = ("steps from", *strip)
     cells = [
@@ -472,7 +472,7 @@ def _labels(stats: Stats, shown: Sequence[str]) -> str:
             for value, _ in stats.fields[name].top(_MOST_LABELS)
         ]
         more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
-        title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
+        title = f"{name}: records per value, and their share of the split" + (f"; {more} more values" if more else "")
         blocks.append(table(title, ("value", *splits), rows, summary="") + distances_list(shifts_of(stats, name)))
     return "".join(blocks)
 
@@ -483,15 +483,15 @@ def _counted(counts: Mapping[Any, int], value: Any) -> str:
 
 def _leakage(facts: Survey) -> str:
     if facts.leakage is None:
-        return "<p>There is one split alone.</p>"
+        return "<p>There is only one split.</p>"
     looked = ", ".join(facts.leakage.looked_for)
     if facts.leakage.is_clean:
-        return f"<p>Splits share nothing of what was looked for: {plain(looked)}.</p>"
+        return f"<p>No overlap found. Checked: {plain(looked)}.</p>"
     rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in facts.leakage.shared]
     kinds = {each.what for each in facts.leakage.shared}
-    pairs = "<p>Each pair gives the record's position in the first split, then in the second, counting from 0.</p>"
+    pairs = "<p>Each pair gives the positions of a record in the first and in the second split, counting from 0.</p>"
     looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in facts.leakage.looked_for)
-    heads = ("splits", "what", "how many", "examples")
+    heads = ("splits", "what", "count", "examples")
     return (pairs if "contents" in kinds else "") + table(f"Checked: {looked}.", heads, rows, summary="")
 
 
@@ -505,14 +505,14 @@ def _examples(shared: Shared) -> str:
 def _damage(facts: Survey) -> str:
     lost = {split: count for split, count in facts.lost.items() if count}
     if not facts.problems and not lost:
-        return "<p>Every file is as the manifest says, and every record can be read.</p>"
+        return "<p>Every file matches the manifest, and every record is readable.</p>"
     rows = [(problem.path, problem.message) for problem in facts.problems[:_MOST_PROBLEMS]]
     more = len(facts.problems) - len(rows)
     unread = "".join(
         f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
     )
     listed = table(number_of(len(facts.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
-    advice = "<p><code>seqrecorder salvage</code> writes what is whole to a new place.</p>"
+    advice = "<p><code>seqrecorder salvage</code> copies the intact records to a new dataset.</p>"
     return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice
 
 
@@ -544,12 +544,12 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{level}: {rule}{' of ' + about if about else ''}: {text}" for level, rule, about, text in self._rows()
+            f"{level}: {rule}{f' ({about})' if about else ''}: {text}" for level, rule, about, text in self._rows()
         ]
         return "\n".join([repr(self)[1:-1], *map(printable, lines)])
 
     def _repr_html_(self) -> str:
-        return html_table(repr(self)[1:-1], ("", "rule", "about", "found"), self._rows())
+        return html_table(repr(self)[1:-1], ("", "rule", "about", "finding"), self._rows())
 
 
 def report(
