@@ -29,7 +29,7 @@ MOST_CODES = 20
 """Maximal number of distinct values for which whole numbers count as codes."""
 LABEL_VALUES = 50
 """Maximal number of distinct values for which a scalar context field counts as a label."""
-_MOST_COMPARED = 50
+_MOST_COMPARED = 50  # codes compared singly; rarer ones count as one
 _SMIRNOV = 1.95  # critical value of D * sqrt(n * m / (n + m)) at a significance of 0.001
 _NORMAL = 3.09  # 0.999 quantile of the standard normal distribution
 
@@ -213,14 +213,15 @@ def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Dista
     return f"{cut(str(code), 48)} is {shares}"
 
 
-_WIDTH = 48
-_FEW = 5
-_RARE_SPLIT = 0.02
-_MOST_MISSING = 0.05
-_FREQUENT = 0.9
-_FAR = 20.0
-_LONG = 5.0
-_PADDED = 0.2
+_WIDTH = 48  # characters of a value in a message
+# Thresholds of the rules: judgements, not derived values.
+_FEW = 5  # records of a label, below which it is rare
+_RARE_SPLIT = 0.02  # share of all records, below which a split is small
+_MOST_MISSING = 0.05  # share of missing values, above which they are a warning
+_FREQUENT = 0.9  # share of records with one label, above which labels are unbalanced
+_FAR = 20.0  # distance of an extreme from the median, in ranges of the central 98 %
+_LONG = 5.0  # length of a record, in 99th percentiles of lengths
+_PADDED = 0.2  # share of records that end in zeros, above which padding is suspected
 _GATHERED = 3
 """Smallest mean number of records per value for which a field may name groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Hashable, Iterator
 
-_WIDTH = 40
+_WIDTH = 40  # characters of the examples in a printed table
 _EXAMPLES = 5
 _HEADS = ("splits", "shared", "count", "examples")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RELATIVE_ERROR = 2.0**-8
 """Maximal relative error of the order statistics of a quantile, once values are counted in buckets."""
-_BUCKETS = 1 << 16
+_BUCKETS = 1 << 16  # the upper 16 bits of a float32: sign, exponent and 7 bits of the fraction
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -176,8 +176,8 @@ def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, counts.astype(np.int64)
 
 
-LIMIT = 1 << 16
-_LONGEST, _SHOWN = 256, 48
+LIMIT = 1 << 16  # distinct texts to count; bounds the memory of a field
+_LONGEST, _SHOWN = 256, 48  # longer texts are counted by this many first characters and a digest
 
 
 @attrs.define(eq=False, repr=False)
@@ -320,10 +320,10 @@ class Summary:
         return {**figures, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 
-_HISTOGRAM = 30
+_HISTOGRAM = 30  # bins; up to twice this number for whole numbers
 _EXACT = 2.0**50
 """Bound below which bin edges between whole numbers are exact in float64."""
-_GROUPED = 1e4
+_GROUPED = 1e4  # from here on, numbers use the exponent format instead of commas
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
 BINS = 48
 """Number of step ranges in which missing values are counted; the last range is open."""
 WORST = 10
-_CHUNK = 4096
+_CHUNK = 4096  # records read at once, at most
 _DIGEST = np.dtype("V16")
 _TAIL = 4
 """Number of zero steps at the end of a record that count as padding."""

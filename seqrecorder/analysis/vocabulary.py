@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 
-_TOGETHER = 1 << 16
+_TOGETHER = 1 << 16  # items of an iterable to count at once
 
 
 def count_tokens(
@@ -104,7 +104,7 @@ def _flat(item: Any) -> list[Any]:
     return [item.item() if isinstance(item, np.generic) else item]
 
 
-_KEYS = 2**63 - 1
+_KEYS = 2**63 - 1  # largest number of hash buckets that int64 holds
 
 
 def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Callable[[Any], Any]:

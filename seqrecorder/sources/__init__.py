@@ -1,6 +1,6 @@
-"""Record sources: tables, rows, CSV, JSON lines, CoNLL and .ts files, and schemas inferred from them.
+"""Record sources other than datasets: tables, rows, CSV, JSON lines, CoNLL, .ts and foreign TFRecord files.
 
-TFRecord files are not read here.
+Schemas are inferred here as well.
 """
 
 __all__ = ["foreign", "infer", "rows", "tables", "text"]

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 MEMORY = 160 << 20
 """Bytes of rows to sort in memory at once."""
 
-_WORD = 64
+_WORD = 64  # bits of a key word
 _NUMBER = "seqrecorder: number of the row"
-_LEAST_BATCH = 1 << 16
+_LEAST_BATCH = 1 << 16  # bytes read from a sorted file at once, at least
 # Fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys.
 _UNITS = (10**9, 10**6, 10**3)
-_SAMPLE = 1000
+_SAMPLE = 1000  # times to test first for a coarser unit, before testing all
 
 
 def rows_in_order(

@@ -118,7 +118,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_PIECES = 4096
+_PIECES = 4096  # pieces that are converted together at most
 _CHARACTERS = 2 << 20  # characters that are converted together at most
 _BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors of an invalid piece
 
