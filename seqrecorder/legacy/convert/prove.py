@@ -124,11 +124,8 @@ class Run:
 
         if callable(reader) and not isinstance(reader, tf.data.Dataset):
             eager = True
-            with (
-                contextlib.suppress(Exception),
-                tf.Graph().as_default(),
-                quiet(),
-            ):  # such as a call of .numpy() in a graph
+            # Building the graph may fail in any way, such as by a call of .numpy().
+            with contextlib.suppress(Exception), tf.Graph().as_default(), quiet():
                 eager = isinstance(reader(), tf.data.Dataset)
             if not eager:
                 return session_run(trace_function(reader), most)
