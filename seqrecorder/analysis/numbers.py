@@ -237,7 +237,7 @@ class Texts(Tally):
 
     @property
     def empty(self) -> int:
-        """Number of empty texts; 0 if they were forgotten beyond the limit."""
+        """Number of empty texts; may be too low beyond the limit, see `error`."""
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:

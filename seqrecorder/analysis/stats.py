@@ -57,7 +57,7 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
         corpus = source if isinstance(source, Corpus) else open_corpus(source)
         return {name: corpus[name] for name in (corpus if split is None else [split])}
     if split is not None:
-        raise OptionError(f"split: a selection is of its splits already, got {split!r}; select of corpus[{split!r}]")
+        raise OptionError(f"split: a selection already has its splits, got {split!r}; select from corpus[{split!r}]")
     return {name: Selection(rows) for name, rows in rows_of(source).by_split().items()}
 
 
@@ -636,7 +636,7 @@ class Stats:
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
-            raise OptionError(f"statistics of the same fields can be added, got others: {join([*map(str, differs)])}")
+            raise OptionError(f"expected statistics of the same fields, got others: {join([*map(str, differs)])}")
         names = ("fields", "groups", "splits", "by")
         sums: dict[str, Any] = {name: _sums(getattr(self, name), getattr(other, name)) for name in names}
         return attrs.evolve(self, records=self.records + other.records, **sums)

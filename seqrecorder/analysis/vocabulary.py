@@ -142,7 +142,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
             indices = tf.where(known, indices, other)
         else:
             unknown = tf.boolean_mask(flat, tf.logical_not(known))
-            message = f"field {where!r}: unknown tokens, of which the vocabulary has no bucket (oov_buckets=0):"
+            message = f"field {where!r}: unknown tokens, and the vocabulary has no bucket for them (oov_buckets=0):"
             indices = checked(indices, known, message, unknown)
         return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
@@ -337,8 +337,8 @@ class Vocabulary:
         times = dict(counted).get(padding, 0)
         if times and padding not in ("", b""):
             raise OptionError(
-                f"padding: expected a token that is no data, or None, got {padding!r}, which comes {times:,} times: it "
-                "would have the id 0 there; where it does stand for padding, list the tokens: sr.Vocabulary(tokens, "
+                f"padding: expected a token that is not in the data, or None, got {padding!r}, which occurs {times:,} "
+                "times, and would get the id 0; if it marks padding there, list the tokens: sr.Vocabulary(tokens, "
                 f"padding={padding!r})"
             )
         options = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
@@ -466,7 +466,7 @@ class Vocabulary:
             OptionError: the vocabulary has `pieces`, or bytes that are not UTF-8.
         """
         if self.pieces is not None:
-            raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
+            raise OptionError("lookup: a graph cannot split texts into pieces; store the pieces, and look them up")
         return self._layer(invert=False)
 
     def inverse(self) -> Any:
@@ -484,7 +484,7 @@ class Vocabulary:
         try:
             texts = list(map(text_of, tokens))
         except UnicodeDecodeError as error:
-            raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+            raise OptionError(f"lookup: Keras stores text, and a token is not UTF-8: {error}") from None
         options |= {"vocabulary": texts, "mask_token": text_of(self.padding), "oov_token": text_of(self.unknown)}
         return keras.layers.StringLookup(**options)
 
@@ -495,7 +495,7 @@ class Vocabulary:
             OptionError: the type of the field differs from the tokens, or the vocabulary has `pieces`.
         """
         if self.pieces is not None:
-            raise OptionError(f"vocabulary: a graph does not make pieces of the texts of {field.name!r}; store pieces")
+            raise OptionError(f"vocabulary: a graph cannot split the texts of {field.name!r}; store the pieces")
         is_text = isinstance(next(iter(self.ids)), (str, bytes))
         if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
             raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
@@ -525,7 +525,7 @@ class Vocabulary:
                 "total": self.total,
             }
         except UnicodeDecodeError as error:
-            raise OptionError(f"vocabulary: JSON keeps text, and a token is no UTF-8: {error}") from None
+            raise OptionError(f"vocabulary: JSON stores text, and a token is not UTF-8: {error}") from None
         return json.dumps(sealed(document), ensure_ascii=False)
 
     @classmethod
@@ -560,7 +560,7 @@ class Vocabulary:
                 total=data["total"],
             )
         except (ValueError, KeyError, TypeError, RecursionError, OptionError) as error:
-            raise ManifestError(f"vocabulary: expected what Vocabulary.to_json gives, got {error!r:.500}") from None
+            raise ManifestError(f"vocabulary: expected the JSON of Vocabulary.to_json, got {error!r:.500}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the vocabulary to a file, as JSON."""

@@ -54,7 +54,7 @@ def advice(value: object, record_class: str = "Record") -> str:
         return f"; make a record of each: {record_class}(*row)"
     is_column = isinstance(value, (str, bytes, int, float)) or hasattr(value, "dtype")
     if is_column or hasattr(type(value), "__arrow_c_stream__"):
-        return "; a table goes to seqrecorder.write as it is, columns go to Writer.write_batch"
+        return "; pass a table to seqrecorder.write, and columns to Writer.write_batch"
     return ""
 
 
@@ -131,7 +131,7 @@ def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
 
 
 ADVICE = (
-    "convert to UTC, where that is meant, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
+    "convert to UTC, if that is intended, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
     "'datetime64[unit, UTC]'"
 )
 NO_ZONE = "times without a zone; set their zone first (pandas: .dt.tz_localize(...))"
@@ -379,7 +379,7 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
     for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
         try:
             if not is_nested:
-                raise Mismatch("a sequence, as its neighbours", describe(item))
+                raise Mismatch("a sequence, like its neighbours", describe(item))
             is_list = isinstance(item, (list, tuple, range))
             rows.append(_from_nested(item, element, depth + 1) if is_list else exact_array(item, element))
         except Mismatch as problem:
@@ -505,7 +505,7 @@ def exact_image(value: object, element: ElementType, shape: tuple[int | None, ..
         if kind != storage or not sizes or shape[2] not in channels or not (depth == bits or depth < bits == _BYTE):
             raise Mismatch(wanted, f"a {kind.upper()} of shape {(height, width, channels[0])} and {depth} bits")
         if value.rfind(_END_OF_IMAGE[kind]) < 0:  # TensorFlow decodes no truncated image
-            raise Mismatch(wanted, f"one that was cut: {len(value)} bytes, without the mark of its end")
+            raise Mismatch(wanted, f"a truncated image: {len(value)} bytes without an end marker")
         return value
     array = exact_array(value, element)
     if (

@@ -145,7 +145,7 @@ def element_type(dtype: object) -> ElementType:
         "structured dtypes are not supported; declare one field each" if name.startswith("[") else ""
     )
     if not why:
-        why = "known are " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
+        why = "expected one of " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
         why += did_you_mean(name, [*_TABLE, *_ALIASES])
     raise SchemaError(f"dtype {name!r} cannot be stored: {why}")
 

@@ -300,7 +300,7 @@ def _check_feature(field: Field) -> None:
             return
     except UnicodeEncodeError:
         pass
-    raise SchemaError(f"name is the feature's name in the file, some text that UTF-8 can hold, got {field.feature!r}")
+    raise SchemaError(f"name: expected nonempty text that UTF-8 can encode, got {field.feature!r}")
 
 
 def _check_shape(field: Field) -> None:
@@ -312,7 +312,7 @@ def _check_shape(field: Field) -> None:
                     "store the others at a fixed size, or flat with a field for the shape"
                 )
         elif not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise SchemaError(f"a shape holds ints of 1 or more, or None first, got {field.shape}")
+            raise SchemaError(f"shape: expected ints of 1 or more, or None as the first, got {field.shape}")
         elif size == 0:
             # TensorFlow's parser can crash the process on such a step (tensorflow issues 108141, 123476).
             raise SchemaError(f"a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
@@ -400,12 +400,12 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
         if field.is_list and field.align is None and field.name in aligned:
             raise SchemaError(
                 f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
-                "call the group otherwise"
+                "rename the group"
             )
     if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
         raise SchemaError(
-            f"{owner}: per_step counts steps for each step of another group, and there is none; give the fields of a "
-            "rate a group of their own, as in align='sound'"
+            f"{owner}: per_step counts steps for each step of another group, and there is none; put the fields with "
+            "per_step into a separate group, such as align='sound'"
         )
     taken: dict[tuple[str, str], str] = {}
     _check_derived_names(owner, fields)
@@ -426,8 +426,8 @@ def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
         for kind, (suffix, gives) in kinds.items():
             if gives and f"{field.name}_{suffix}" in names:
                 raise SchemaError(
-                    f"{owner}: {kind} {field.name!r} gives {field.name}_{suffix}, which is a field's name too; rename "
-                    "one of them"
+                    f"{owner}: {kind} {field.name!r} adds {field.name}_{suffix}, which is also the name of a field; "
+                    "rename one of them"
                 )
 
 
@@ -446,7 +446,7 @@ def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]
         if field.group in rated and field.per_step != rated[field.group]:
             raise SchemaError(
                 f"{owner}: fields of group {field.group!r} have per_step={rated[field.group]} and {field.per_step}; "
-                "give each rate a group of its own by align="
+                "use a separate group (align=) for each rate"
             )
     others = [field for field in lists if field.group not in rated]
     first = min(others, key=lambda field: (field.align != DEFAULT_GROUP, field.align is None), default=None)
@@ -575,10 +575,10 @@ def arguments_of(fields: Sequence[Field]) -> list[str]:
     doubled = collections.Counter(shortened) - collections.Counter(set(shortened))
     for field, argument in zip(fields, shortened, strict=True):
         if unicodedata.normalize("NFKC", field.name) != field.name:  # Python normalizes identifiers to NFKC
-            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
+            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python normalizes it to another name")
         if not argument.isidentifier() or field.name in taken or "__" in field.name[:2]:
             raise SchemaError(
-                f"{field.name!r} cannot be the name of a field; call it otherwise, and pass name= to keep it on disk"
+                f"{field.name!r} cannot be the name of a field; choose another, and pass name= to keep the stored name"
             )
     if len({field.name for field in fields}) < len(fields):
         raise SchemaError(f"two fields have one name: {', '.join(shortened)}")

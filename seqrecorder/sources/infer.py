@@ -110,7 +110,7 @@ def infer_table(
         if column not in table.column_names:
             raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
     if order is not None and by is None:
-        raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
+        raise OptionError("order: only for rows that are steps; pass the column that groups them into records as by=")
     drafted = _Drafted(table, name, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
     for column in table.column_names:
         if column in leave_out:
@@ -145,13 +145,15 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     elif plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):
         source = _sentences(source, columns, min(rows, _PIECES))
     elif columns is not None:
-        raise OptionError("columns: names those of a file of CoNLL; a table has names")
+        raise OptionError("columns: only for CoNLL files; the columns of a table already have names")
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
         names = dict.fromkeys(name for row in source[:rows] for name in row)
         try:
             return pa.Table.from_pylist([{name: _nested(row.get(name)) for name in names} for row in source[:rows]])
         except (pa.ArrowException, OverflowError, TypeError) as error:
-            raise SourceError(f"rows: a value is of another type than those before, or too large: {error}") from error
+            raise SourceError(
+                f"rows: a value is too large, or its type differs from the values before it: {error}"
+            ) from error
     table: Table = open_table(source)
     batches, count = [], 0
     for batch in table.batches(table.names):
@@ -160,7 +162,7 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
         if count >= rows:
             break
     if not count:
-        raise OptionError(f"{table.name} has no rows to infer anything from")
+        raise OptionError(f"{table.name} has no rows to infer a schema from")
     return pa.Table.from_batches(batches).slice(0, rows)
 
 

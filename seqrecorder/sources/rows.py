@@ -190,7 +190,9 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
         raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}")
     if column.null_count:
         where = int(np.argmax(column.is_null().to_numpy()))
-        raise SourceError(f"column {name!r}: {column.null_count} rows have none, such as row {where}: leave them out")
+        raise SourceError(
+            f"column {name!r}: {column.null_count} rows have no value, such as row {where}: leave them out"
+        )
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):
         return _from_zero(column.to_numpy())

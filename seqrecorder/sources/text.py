@@ -386,7 +386,7 @@ class _Lines:
         try:
             row = self._decode(line)
         except json.JSONDecodeError as error:
-            raise SourceError(f"no JSON: {error}") from None
+            raise SourceError(f"invalid JSON: {error}") from None
         if not isinstance(row, dict):
             raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
         for key, field in self._sparse.items():
@@ -408,7 +408,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
         ((doubled, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {doubled!r} comes twice")
+        raise ValueError(f"the key {doubled!r} occurs twice")
     return row
 
 
@@ -604,7 +604,7 @@ class _Sentences:
             if len(cells) != len(rows[0]):
                 raise SourceError(
                     f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
-                    f"{cells} (separator= says what stands between columns)"
+                    f"{cells} (separator= sets the separator of columns)"
                 )
         for index, field in self.columns:
             values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
@@ -615,7 +615,7 @@ class _Sentences:
 
 
 _MISSING = ("?", "NaN")
-_REMEDY = "are not read: make a table of them, a row a step, with columns of series, time and value, for from_rows"
+_REMEDY = "are not supported: make a table with a row per step and columns series, time and value, for from_rows"
 
 
 def from_ts(

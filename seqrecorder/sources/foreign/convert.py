@@ -103,7 +103,7 @@ def convert(
         inference = _without(inference, leave_out)
         schema, layout = inference.schema, inference.layout
     elif raw or shapes or key or leave_out:
-        raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
+        raise OptionError("raw, shapes, key and leave_out are only for an inferred schema; leave them out with schema=")
     known = Schema.of(schema)
     reading = known.with_encoded_images
     sources = {split: read_records(files, schema=reading, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
