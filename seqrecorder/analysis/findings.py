@@ -220,7 +220,7 @@ _RARE_SPLIT = 0.02  # share of all records, below which a split is small
 _MOST_MISSING = 0.05  # share of missing values, above which they are a warning
 _FREQUENT = 0.9  # share of records with one label, above which labels are unbalanced
 _FAR = 20.0  # distance of an extreme from the median, in ranges of the central 98 %
-_LONG = 5.0  # length of a record, in 99th percentiles of lengths
+_LONG = 5.0  # multiple of the 99th percentile of lengths, above which a record is very long
 _PADDED = 0.2  # share of records that end in zeros, above which padding is suspected
 _GATHERED = 3
 """Smallest mean number of records per value for which a field may name groups."""

@@ -176,7 +176,7 @@ def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, counts.astype(np.int64)
 
 
-LIMIT = 1 << 16  # distinct texts to count; bounds the memory of a field
+LIMIT = 1 << 16  # distinct texts that are counted exactly
 _LONGEST, _SHOWN = 256, 48  # longer texts are counted by this many first characters and a digest
 
 

@@ -56,7 +56,7 @@ class Recipe:
         keep: a bool scalar that selects examples, unless it is constant.
         boundaries: the boundaries of the buckets.
         sizes: the batch size of each bucket.
-        smaller: whether smaller batches come at the end.
+        smaller: whether to keep smaller batches at the end.
         by_length: whether the first tensor is a length that is returned, or the number of the bucket.
         steps: the number of steps of a segment, if examples are cut into segments; 0 for buckets.
     """

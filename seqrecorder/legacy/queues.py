@@ -24,7 +24,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
-        capacity: the capacity of the queue; below 1 for no limit: all elements are sorted before the first comes.
+        capacity: the capacity of the queue; below 1 for no limit, which sorts all elements before it yields the first.
     """
     import tensorflow as tf
 

@@ -115,7 +115,7 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
     Args:
         path: string scalar.
         skip_header_lines: the number of lines to skip at the start.
-        keyed: whether to add keys, which takes time.
+        keyed: whether to add keys, which is slow.
     """
     import tensorflow as tf
 
@@ -389,7 +389,7 @@ _READERS: dict[str, tuple[Any, dict[str, str]]] = {
 }
 """The function for each reader, and the attributes of the reader by option."""
 _OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_lines: lines_of}
-"""Functions that read one file, on request without its keys, as these take time."""
+"""Functions that read one file, with or without keys, which are slow to compute."""
 
 
 def options_of(reader: Any) -> dict[str, Any]:

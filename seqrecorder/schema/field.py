@@ -565,7 +565,7 @@ def _default_from_json(data: Any, field: Field) -> Any:
 def arguments_of(fields: Sequence[Field]) -> list[str]:
     """Name the constructor argument of each field in a rebuilt class.
 
-    attrs strips leading underscores; the full name is kept where that would give a keyword or a duplicate.
+    attrs strips leading underscores; the full name is kept if stripping would yield a keyword or a duplicate.
 
     Raises:
         SchemaError: a stored name cannot name an attribute.

@@ -61,7 +61,7 @@ class Conversion:
     Attributes:
         source: the text of the module, which defines `inputs`.
         files: the contents of the data files of the module, by name: large constants.
-        report: a summary: what was printed or why not, and what was proved.
+        report: summary: whether the function was printed or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
         printed: whether the module is tf.data; else it lifts the old function.
