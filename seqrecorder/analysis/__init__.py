@@ -1,3 +1,3 @@
-"""Statistics, vocabularies, reports and pictures of a dataset's records."""
+"""Statistics, vocabularies, reports and plots of the records of a dataset."""
 
 __all__ = ["stats", "survey"]

@@ -1,4 +1,7 @@
-"""Findings: remarkable facts about a dataset, one per rule and field, split or file."""
+"""Findings of a report: remarkable facts about a dataset, each by a rule, about a field, split or file.
+
+The facts come from `seqrecorder.analysis.survey`, and the page that shows them from `seqrecorder.analysis.report`.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ if TYPE_CHECKING:
 
 
 LEAST = 0.1
-"""A smaller distance is not reported."""
+"""Smallest distance of two splits that is reported."""
 MOST_CODES = 20
-"""Whole numbers with at most this many distinct values are taken for codes."""
+"""Maximal number of distinct values for which whole numbers count as codes."""
 LABEL_VALUES = 50
-"""A scalar context field with at most this many distinct values is taken for a label."""
-_MOST_COMPARED = 50
-_SMIRNOV = 1.95  # of D times the root of nm / (n + m), the value that is exceeded once in a thousand times
-_NORMAL = 3.09  # likewise, of a normal distribution
+"""Maximal number of distinct values for which a scalar context field counts as a label."""
+_MOST_COMPARED = 50  # codes compared singly; rarer ones count as one
+_SMIRNOV = 1.95  # critical value of D * sqrt(n * m / (n + m)) at a significance of 0.001
+_NORMAL = 3.09  # 0.999 quantile of the standard normal distribution
 
 
 @attrs.frozen
@@ -36,11 +39,11 @@ class Distance:
     """Distance of two distributions.
 
     Attributes:
-        measure: `Kolmogorov-Smirnov`; `Difference of means`, where that tells more of numbers that are close together
-            and were counted in buckets; or `Jensen-Shannon`: the root of the divergence in bits.
-        value: from 0 to 1.
-        threshold: above which they differ.
-        channel: the one in which they are farthest apart; None where there are none.
+        measure: `Kolmogorov-Smirnov`; `Difference of means`, for numbers counted in buckets if that is larger; or
+            `Jensen-Shannon`, the root of the divergence in bits.
+        value: distance, from 0 to 1.
+        threshold: distance above which the distributions differ.
+        channel: index of the channel with the largest distance; None for a field without channels.
     """
 
     measure: str
@@ -50,12 +53,12 @@ class Distance:
 
     @property
     def differs(self) -> bool:
-        """Check whether they are farther apart than by chance."""
+        """Check whether the distance exceeds the threshold."""
         return self.value > self.threshold
 
 
 def codes_of(stats: FieldStats) -> dict[Any, int] | None:
-    """Count each text, bool or code, the frequent ones first; None for other numbers."""
+    """Map each text, bool or code to its count, in descending order; None for other numbers."""
     element = stats.field.element
     if element.is_text:
         return dict(stats.top(1 << 20))
@@ -66,7 +69,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance of a field's values in two splits; None if a split has no values."""
+    """Compute the distance of the values of a field in two splits; None if a split has no values."""
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -88,28 +91,32 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     """Compute the largest difference of two cumulative distributions.
 
     Args:
-        one: a distribution.
-        other: the other one.
-        n: of how many records the first one is; numbers of one record are not independent.
-        m: the other one.
+        one: first distribution.
+        other: second distribution.
+        n: number of records of the first; the threshold counts records, since numbers of one are not independent.
+        m: number of records of the second.
     """
     if not (one.total and other.total):
         return None
-    coarse = [each.ends()[1] for each in (one, other) if each.values is None]  # at their edges shares are exact
+    # Shares of bucketed values are exact at the edges of buckets only.
+    coarse = [each.ends()[1] for each in (one, other) if each.values is None]
     points = np.unique(np.concatenate(coarse or [one.steps()[0], other.steps()[0]]))
     value = float(np.abs(shares_below(one, points) - shares_below(other, points)).max())
     return Distance("Kolmogorov-Smirnov", value, max(LEAST, _SMIRNOV * float(np.sqrt(1 / n + 1 / m))))
 
 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
-    """Return Kolmogorov and Smirnov's distance of normal distributions with these means and their common deviation."""
+    """Compute the Kolmogorov-Smirnov distance of two normal distributions with these means and pooled deviation."""
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
     return math.erf(apart / (spread * math.sqrt(8))) if spread else 0.0
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the root of the Jensen-Shannon divergence of two frequencies, in bits; arguments as above."""
+    """Compute the root of the Jensen-Shannon divergence of two frequencies, in bits.
+
+    The arguments are as in `numbers_distance`.
+    """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
         return None
@@ -120,28 +127,31 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(shares > 0, shares * np.log2(shares / middle), 0.0)
     value = float(np.sqrt(max(0.0, terms.sum() / 2)))
-    freedom = max(1, int((middle > 0).sum()) - 1)  # Wilson and Hilferty (1931): a quantile of chi squared
+    freedom = max(1, int((middle > 0).sum()) - 1)  # chi-squared quantile after Wilson and Hilferty (1931)
     ninth = 2 / (9 * freedom)
     chance = freedom * (1 - ninth + _NORMAL * ninth**0.5) ** 3 * (1 / n + 1 / m) / (8 * np.log(2))
     return Distance("Jensen-Shannon", value, max(LEAST, float(np.sqrt(chance))))
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field has few distinct values, most of them in several splits."""
+    """Check whether a field is a label: few distinct values, most of which occur in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
 
 
 def is_code(stats: FieldStats) -> bool:
-    """Check whether a field is a scalar of texts or whole numbers, which may stand for something."""
+    """Check whether a field is a scalar of text, whole numbers or bools, other than a key or chunk number."""
     field = stats.field
     is_code = field.element.is_text or field.element.numpy.kind in "iub"
     return is_code and field.is_scalar and not (field.key or field.chunk)
 
 
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
-    """Find pairs of splits that share at most half of their values; with the common ones, and the smaller count."""
+    """Find pairs of splits that share at most half of their values.
+
+    Each pair comes with the common values and the smaller number of distinct values.
+    """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
     for (one, a), (other, b) in itertools.combinations(counts.items(), 2):
@@ -152,7 +162,10 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of a field's values between the first split and the others; none if they must differ."""
+    """Compute the distances of the values of a field between the first split and each other one.
+
+    Fields whose values must differ, such as keys and times, have no distances.
+    """
     field = stats.fields[name].field
     if field.key or field.chunk or field.element.is_time:
         return []
@@ -166,7 +179,7 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of the records' lengths in the first split and each other one."""
+    """Compute the distances of the record lengths between the first split and each other one."""
 
     def compare(one: Stats, other: Stats) -> Distance | None:
         a, b = (part.groups[group].distributions[0] for part in (one, other))
@@ -176,19 +189,19 @@ def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
 
 
 def _from_first(stats: Stats, compare: Callable[[Stats, Stats], Distance | None]) -> list[tuple[str, str, Distance]]:
-    """Compare the first split with each other one; none where one has no values."""
+    """Compare the first split with each other one; a split without values is left out."""
     (first, whole), *others = stats.splits.items()
     distances = [(split, compare(whole, part)) for split, part in others]
     return [(first, split, far) for split, far in distances if far is not None]
 
 
 def distance_text(far: Distance) -> str:
-    """Return a distance in words."""
+    """Describe a distance and its limit."""
     return f"{far.measure} {far.value:.3f}, limit {far.threshold:.3f}"
 
 
 def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
-    """Return the means of two splits; of codes the shares of the one that differs most."""
+    """Describe the difference of two splits: their means, or the shares of the code that differs most."""
     fields = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
         means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in fields]
@@ -200,32 +213,33 @@ def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Dista
     return f"{cut(str(code), 48)} is {shares}"
 
 
-_WIDTH = 48
-_FEW = 5
-_RARE_SPLIT = 0.02
-_MOST_MISSING = 0.05
-_FREQUENT = 0.9
-_FAR = 20.0
-_LONG = 5.0
-_PADDED = 0.2
+_WIDTH = 48  # characters of a value in a message
+# Thresholds of the rules: judgements, not derived values.
+_FEW = 5  # records of a label, below which it is rare
+_RARE_SPLIT = 0.02  # share of all records, below which a split is small
+_MOST_MISSING = 0.05  # share of missing values, above which they are a warning
+_FREQUENT = 0.9  # share of records with one label, above which labels are unbalanced
+_FAR = 20.0  # distance of an extreme from the median, in ranges of the central 98 %
+_LONG = 5.0  # multiple of the 99th percentile of lengths, above which a record is very long
+_PADDED = 0.2  # share of records that end in zeros, above which padding is suspected
 _GATHERED = 3
-"""Records of each value, on average, from which on a field may name groups."""
+"""Smallest mean number of records per value for which a field may name groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}
 LEVELS = {"error": "Wrong", "warning": "Look at it", "note": "Good to know"}
-"""Names of the levels of findings."""
+"""Headings of the levels of findings, the gravest first."""
 _TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 
 @attrs.frozen
 class Finding:
-    """One remarkable fact about a dataset.
+    """A remarkable fact about a dataset.
 
     Attributes:
-        rule: its name.
+        rule: name of the rule.
         level: `error`, `warning` or `note`.
-        about: the field, split or file that it is about; empty for the dataset.
-        message: what was found.
-        section: of the report that shows it.
+        about: field, split or file concerned; empty for the whole dataset.
+        message: description of the fact.
+        section: section of the report with the details.
     """
 
     rule: str
@@ -236,7 +250,7 @@ class Finding:
 
 
 def find(facts: Survey) -> tuple[Finding, ...]:
-    """Find all remarkable facts, the gravest first."""
+    """Apply all rules; return the findings, the gravest first."""
     every = [*_damage(facts), *_leaks(facts)]
     if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
@@ -246,14 +260,14 @@ def find(facts: Survey) -> tuple[Finding, ...]:
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """Count the findings, in all and of each level."""
+    """Count the findings, in total and per level."""
     levels = [finding.level for finding in findings]
     counts = [f"{levels.count(level):,} {name}" for level, name in _TALLIES.items() if level in levels]
     return f"{number_of(len(levels), 'finding')}{': ' * bool(counts)}{', '.join(counts)}"
 
 
 def in_splits(counts: Mapping[str, int]) -> str:
-    """List the counts of some splits.
+    """Format counts by split.
 
     >>> in_splits({"train": 664, "eval": 0})
     '664 in train, 0 in eval'
@@ -271,7 +285,7 @@ def _damage(facts: Survey) -> Iterator[Finding]:
     if lost:
         some_lost = " and ".join(number_of(count, f"{split} record") for split, count in lost.items())
         they = "it is" if sum(lost.values()) == 1 else "they are"
-        text = f"{some_lost} cannot be read; {they} left out of all other figures."
+        text = f"{some_lost} cannot be read; {they} excluded from all statistics."
         yield Finding("unreadable records", "error", "", text, "damage")
 
 
@@ -280,7 +294,7 @@ def _leaks(facts: Survey) -> Iterator[Finding]:
     keyed = {shared.splits for shared in every if shared.what == "keys"}
     for shared in every:
         one, other = shared.splits
-        are = "is" if shared.count == 1 else "are"
+        are, lie = ("is", "lies") if shared.count == 1 else ("are", "lie")
         such = cut(", ".join(map(str, shared.examples)), _WIDTH)
         if shared.what == "contents":
             apart = facts.leakage is not None and "keys" in facts.leakage.looked_for and shared.splits not in keyed
@@ -288,7 +302,7 @@ def _leaks(facts: Survey) -> Iterator[Finding]:
             text = f"{number_of(shared.count, 'record')} {has} identical contents in {one} and {other}"
             text += ", under different keys." if apart else "."
         elif shared.what == "times":
-            text = f"{number_of(shared.count, 'record')} of either split {are} within the time of the other: {such}."
+            text = f"{number_of(shared.count, 'record')} of one split {lie} within the time range of the other: {such}."
         else:
             text = f"{number_of(shared.count, shared.what[:-1])} {are} in both {one} and {other}, such as {such}."
         yield Finding(f"shared {shared.what}", "error", f"{one} and {other}", text, "leakage")
@@ -303,7 +317,7 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find groups and times that splits almost separate, but not quite; and labels that they separate entirely."""
+    """Find groups and times that overlap slightly between splits, and fields without a common value."""
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
             fields = {split: part.fields[name] for split, part in stats.splits.items()}
@@ -317,12 +331,12 @@ def _groups(stats: Stats) -> Iterator[Finding]:
             if common:
                 such = cut(join(list(map(str, common))), _WIDTH)
                 fewer, more = (other, one) if stats.splits[other].fields[name].distinct == least else (one, other)
-                text = f"{len(common):,} of {fewer}'s {number_of(least, 'value')} of {name} ({such}) are also in "
-                text += f"{more}. If splits should not share a {name}, this is leakage."
-                yield Finding("groups nearly apart", "warning", about, text, "leakage")
+                text = f"{len(common):,} of the {number_of(least, 'value')} of {name} in {fewer} ({such}) "
+                text += f"are also in {more}. If splits should not share a {name}, this is leakage."
+                yield Finding("groups nearly disjoint", "warning", about, text, "leakage")
             elif field.distinct <= LABEL_VALUES:
-                text = "no value is in both, which is right for a group, and wrong for a label."
-                yield Finding("values apart", "note", about, text, "fields")
+                text = "the splits have no common value. This is expected for a group, and a mistake for a label."
+                yield Finding("disjoint values", "note", about, text, "fields")
 
 
 def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
@@ -334,10 +348,10 @@ def _overlap(name: str, fields: dict[str, FieldStats]) -> Iterator[Finding]:
     )
     if start <= stop and max(late, early) < _MOST_MISSING * 2:
         text = (
-            f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; but for "
-            f"{max(late, early):.1%} of the values they lie apart in time."
+            f"{other} begins at {np.min(b.minimum)}, before {one} ends at {np.max(a.maximum)}; the overlap holds at "
+            f"most {max(late, early):.1%} of the values of a split."
         )
-        yield Finding("times nearly apart", "warning", f"{name}, {one} and {other}", text, "leakage")
+        yield Finding("times nearly disjoint", "warning", f"{name}, {one} and {other}", text, "leakage")
 
 
 def _splits(stats: Stats) -> Iterator[Finding]:
@@ -352,7 +366,7 @@ def _lengths(facts: Survey, stats: Stats) -> Iterator[Finding]:
         lengths = Summary(numbers)
         empty = {split: int(part.groups[group].zeros[0]) for split, part in stats.splits.items()}
         if any(empty.values()):
-            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no step."
+            text = f"{_records_in(empty)} {'has' if sum(empty.values()) == 1 else 'have'} no steps."
             yield Finding("empty records", "warning", group if len(stats.groups) > 1 else "", text, "worst")
         common = lengths.quantile(0.99) if lengths.count else 0.0
         if lengths.maximum is not None and lengths.maximum > max(_LONG * common, 20):
@@ -377,7 +391,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
             yield from _numbers(field)
             padded = facts.padded.get(name, 0)
             if padded > _PADDED * max(1, field.present):
-                text = f"{padded:,} of {number_of(field.present, 'record')} end in steps of zeros: is padding stored?"
+                text = f"{padded:,} of {number_of(field.present, 'record')} end in zeros: does the data hold padding?"
                 yield Finding("stored padding", "warning", name, text, "fields")
         constant = np.atleast_1d(field.constant)
         if constant.any() and field.records > 1 and np.sum(field.count) > 1:
@@ -389,15 +403,15 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
                 steps = number_of(field.backwards, "step")
                 first = cut(facts.name_of(next(iter(back.values()))[1]), _WIDTH)
                 records = _records_in({split: count for split, (count, _) in back.items()})
-                text = f"goes backwards at {steps}, of {records} (first: {first})."
+                text = f"goes backwards at {steps} in {records} (first: {first})."
                 yield Finding("time goes backwards", "error", name, text, "fields")
             if duplicates:
-                text = f"stands still at {number_of(duplicates, 'step')} of {field.gaps.count[0]:,}."
+                text = f"repeats the time of the step before at {duplicates:,} of {field.gaps.count[0]:,} steps."
                 yield Finding("duplicate times", "warning", name, text, "fields")
 
 
 def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
-    """Find values that are None or missing, and splits that differ in that."""
+    """Find fields with None or missing values, and differences of their shares between splits."""
     if not field.records:
         return
     for rule, noun, section, measure in (
@@ -420,7 +434,8 @@ def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Findin
             text += _where(facts, field.name, field.sizes)
         if max(shares) - min(shares) > _MOST_MISSING:
             level = "warning"
-            text += "; shares of the splits: " + ", ".join(f"{share:.1%}" for share in shares)
+            named = zip(fields, shares, strict=True)
+            text += "; as shares: " + ", ".join(f"{share:.1%} of {split}" for split, share in named)
         yield Finding(rule, level, field.name, f"{text}.", section)
 
 
@@ -434,7 +449,7 @@ def _missing_values(field: FieldStats) -> tuple[int, int]:
 
 
 def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
-    """Describe the steps at which most values are missing, if these are close together."""
+    """Describe the range of steps that holds most missing values, if it is narrow."""
     counts = facts.missing.get(name)
     if counts is None or sizes is None or not counts.any():
         return ""
@@ -445,7 +460,7 @@ def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
     if 2 * (last - first) > end - begin:
         return ""
     start, stop = first * facts.width, (last + 1) * facts.width - 1
-    return f", nine tenths of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
+    return f", 90% of them at step{f's {start:,} to {stop:,}' if start < stop else f' {start:,}'}"
 
 
 def _records_in(counts: Mapping[str, int]) -> str:
@@ -483,8 +498,8 @@ def _numbers(field: FieldStats) -> Iterator[Finding]:
         exact = None if part.values is None else part.counts[part.values.astype(np.float64) == ends[end, at]]
         times = "" if exact is None else f" ({number_of(int(exact.sum()), 'time')})"
         text = (
-            f"{('the least', 'the largest')[end]} value{where}, {ends[end, at]:.6g}"
-            f"{times}, is far from all others: 98% lie from {low[at]:.4g} to {high[at]:.4g}."
+            f"the {('minimum', 'maximum')[end]}{where}, {ends[end, at]:.6g}{times}, is far from other values: "
+            f"98% lie between {low[at]:.4g} and {high[at]:.4g}."
         )
         yield Finding("outliers", "warning", field.name, text, "fields")
 
@@ -496,16 +511,16 @@ def _labels(stats: Stats) -> Iterator[Finding]:
         counts = dict(field.top(LABEL_VALUES))
         value, most = next(iter(counts.items()))
         if most > _FREQUENT * field.count:
-            text = f"{cut(str(value), _WIDTH)} is the value of {most / field.count:.1%} of the records."
+            text = f"{most / field.count:.1%} of the records have the value {cut(str(value), _WIDTH)}."
             yield Finding("unbalanced labels", "warning", name, text, "labels")
         rare = [str(value) for value, times in counts.items() if times < _FEW]
         if rare and len(rare) < len(counts):
-            text = f"{join([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records."
+            text = f"{join([cut(value, _WIDTH) for value in rare])}: fewer than {_FEW} records each."
             yield Finding("rare labels", "note", name, text, "labels")
         for split, part in stats.splits.items():
             absent = [str(value) for value in counts if value not in dict(part.fields[name].top(LABEL_VALUES))]
             if absent and part.records > len(counts):
-                text = f"{split} has no record of {join([cut(value, _WIDTH) for value in absent])}."
+                text = f"values without a record in {split}: {join([cut(value, _WIDTH) for value in absent])}."
                 yield Finding("labels not in every split", "warning", name, text, "labels")
 
 
@@ -523,7 +538,7 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
 
 
 def _unchanging(field: FieldStats, constant: Any) -> str:
-    """Name the constant channels, and their value if they share one."""
+    """Name the constant channels, and their value if it is the same."""
     if field.field.element.is_text or constant.size == 1:
         return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
     which = np.flatnonzero(constant)

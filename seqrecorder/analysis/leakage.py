@@ -1,4 +1,7 @@
-"""`leakage`: keys, groups, contents and times that splits share, but should not."""
+"""`leakage`: keys, groups, contents and times that overlap between splits.
+
+Splitting a dataset without such overlaps is the task of `Selection.split`.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Hashable, Iterator
 
-_WIDTH = 40
+_WIDTH = 40  # characters of the examples in a printed table
 _EXAMPLES = 5
-_HEADS = ("splits", "share", "how many", "such as")
+_HEADS = ("splits", "shared", "count", "examples")
 
 
 @attrs.frozen
@@ -29,10 +32,11 @@ class Shared:
     """Keys, groups, contents or times that two splits share.
 
     Attributes:
-        splits: their names.
-        what: `keys`, `groups`, `contents` (of records that are equal but for their keys) or `times`.
-        count: how many there are in both; of times, how many records of either lie in the time of the other.
-        examples: some of them; of contents, the positions of a record in each split.
+        splits: names of the two splits.
+        what: `keys`, `groups`, `contents` (records equal except for their keys) or `times`.
+        count: number of shared keys, groups or contents; for times, number of records within the time range of the
+            other split.
+        examples: a few of the shared values; for contents, pairs of record positions, one in each split.
     """
 
     splits: tuple[str, str]
@@ -43,11 +47,11 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """Result of `leakage`, to be printed: overlaps of splits.
+    """Overlaps of splits, the result of `leakage`; print it for a table.
 
     Attributes:
-        looked_for: what was looked for.
-        shared: what was found, none of it empty.
+        looked_for: kinds of overlap that were checked, as in `Shared.what`.
+        shared: overlaps found.
     """
 
     looked_for: tuple[str, ...]
@@ -55,7 +59,7 @@ class Leakage:
 
     @property
     def is_clean(self) -> bool:
-        """Check whether there are no overlaps."""
+        """Check whether no overlaps were found."""
         return not self.shared
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
@@ -70,7 +74,7 @@ class Leakage:
 
     def __str__(self) -> str:
         if self.is_clean:
-            return f"no {', no '.join(self.looked_for)} in several splits"
+            return f"no shared {', no shared '.join(self.looked_for)}"
         return text_table([_HEADS, *self._rows()])
 
     def _repr_html_(self) -> str:
@@ -84,7 +88,7 @@ def leakage(
     time: str | None = None,
     end: str | None = None,
 ) -> Leakage:
-    """Find what splits share: keys, records that are equal but for their keys, groups, and time.
+    """Find overlaps of splits: shared keys, shared groups, records equal except for their keys, and shared time.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -94,22 +98,22 @@ def leakage(
     >>> path = tempfile.mkdtemp()
     >>> _ = sr.write({"train": [Word("to", "s1"), Word("be", "s2")], "eval": [Word("or", "s1")]}, path)
     >>> print(sr.leakage(path, by="speaker"))
-    splits          share   how many  such as
-    train and eval  groups  1         s1
+    splits          shared  count  examples
+    train and eval  groups  1      s1
     >>> print(sr.leakage(path))
-    no contents in several splits
+    no shared contents
 
-    Every record is read once; 16 bytes of each, and its key, are held.
+    Every record is read once. Memory holds 16 bytes and the key of each record.
 
     Args:
-        corpus: a dataset, or selections by name, as `Selection.split` gives them.
-        by: name of a context field, or what gives a record's value: what no two splits should share.
-        time: name of the field of a record's time: no two splits should overlap.
-        end: name of the field of the time at which a record ends; see `Selection.split`.
+        corpus: dataset, or mapping of name to selection as returned by `Selection.split`.
+        by: name of a context field, or function of a record, whose values splits should not share.
+        time: name of the field with the time of a record, in which splits should not overlap.
+        end: name of the field with the time at which a record ends; see `Selection.split`.
 
     Raises:
-        OptionError: it is neither, or a field is of another kind.
-        SchemaError: there is no field of a name.
+        OptionError: `corpus` is neither, or a field has the wrong kind.
+        SchemaError: the dataset has no field of this name.
         ShardReadError: a record is damaged.
     """
     if isinstance(corpus, Selection):
@@ -133,7 +137,7 @@ def leakage_of(
     time: str | None,
     end: str | None = None,
 ) -> Leakage:
-    """Compare selections whose contents are known: by digest, the position of the last record with it."""
+    """Compare selections by known digests; `contents` maps each digest to the last position with it."""
     looked_for, shared = [], list[Shared]()
     keys = {name: part.schema.key_field.name for name, part in splits.items() if part.schema.key_field is not None}
     if keys and keys.keys() == splits.keys():
@@ -169,7 +173,7 @@ def _in_common(what: str, values: Mapping[str, dict[Hashable, None]]) -> Iterato
 
 
 def _digests(part: Selection) -> list[bytes]:
-    """Compute the digest of each record's content, in the order of the selection."""
+    """Compute the content digest of each record, in the order of the selection."""
     rows = rows_of(part)
     store = rows.store.forward()
     messages = itertools.chain.from_iterable(store.messages(positions).rows() for positions in rows.chunks())

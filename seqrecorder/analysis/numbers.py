@@ -1,6 +1,7 @@
-"""`Numbers`: mergeable statistics of numbers by channel: moments, extremes, zeros, NaN, quantiles.
+"""Mergeable statistics of numbers and texts: moments, extremes, quantiles, frequencies.
 
-Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that two halves give what the whole gives.
+Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that merged halves equal the whole. Fields
+and records are not known here: see `seqrecorder.analysis.stats`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 
 RELATIVE_ERROR = 2.0**-8
-"""Largest relative distance of a quantile from its order statistics, beyond the limit."""
-_BUCKETS = 1 << 16
+"""Maximal relative error of the order statistics of a quantile, once values are counted in buckets."""
+_BUCKETS = 1 << 16  # the upper 16 bits of a float32: sign, exponent and 7 bits of the fraction
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @attrs.define(eq=False, repr=False)
 class Distribution:
-    """Frequencies of finite numbers.
+    """Frequencies of finite numbers: of each value, or of buckets once there are too many distinct values.
 
     >>> import numpy as np
     >>> counts = Distribution(limit=100)
@@ -38,10 +39,10 @@ class Distribution:
     ([(3, 2)], 2, 3.0)
 
     Attributes:
-        limit: of the distinct values that are counted one by one.
-        values: those that came, ascending; None beyond the limit.
-        buckets: beyond the limit, those (see `buckets_of`) that hold a value, ascending; most do not.
-        counts: how often each value came, or how many values each of these buckets holds, int64.
+        limit: maximal number of distinct values that are counted singly.
+        values: distinct values, ascending; None beyond the limit.
+        buckets: beyond the limit, the nonempty buckets (see `buckets_of`), ascending.
+        counts: count of each value, or of each nonempty bucket, int64.
     """
 
     limit: int
@@ -60,7 +61,7 @@ class Distribution:
         return None if self.values is None else self.values.size
 
     def add(self, values: NDArray[Any]) -> None:
-        """Count some values: int64, uint64 or float64 `(n,)`, always of one dtype, and finite."""
+        """Count finite values `(n,)`: int64, uint64, float32 or float64, the same dtype in every call."""
         few = values.dtype.kind != "f" or self.values is None or np.unique(values[: 2 * self.limit]).size <= self.limit
         if self.values is not None and few:
             self._count(*_counted(values))
@@ -68,7 +69,7 @@ class Distribution:
             self._count_buckets(np.bincount(buckets_of(values), minlength=_BUCKETS))
 
     def __add__(self, other: Distribution) -> Distribution:
-        both = attrs.evolve(self)  # Arrays are replaced, and never written to.
+        both = attrs.evolve(self)  # A shallow copy suffices: arrays are replaced, never written to.
         if self.values is not None and other.values is not None:
             both._count(other.values, other.counts)
         else:
@@ -76,7 +77,7 @@ class Distribution:
         return both
 
     def _count(self, values: NDArray[Any], counts: NDArray[np.int64]) -> None:
-        """Count distinct values, ascending, with their multiplicities."""
+        """Add the counts of distinct, ascending values."""
         if self.values is None or not self.values.size:
             self.values, self.counts = values, counts
         elif values.size:
@@ -88,7 +89,7 @@ class Distribution:
             self._count_buckets(np.zeros(_BUCKETS, np.int64))
 
     def _added_to(self, every: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the values to the number that each of all buckets holds, in place."""
+        """Add the counts to `every`, the counts of all buckets, in place."""
         if self.values is None:
             every[self.buckets] += self.counts
         else:
@@ -96,35 +97,35 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Go over to counting the values in buckets; `every` says how many more each of all buckets holds."""
+        """Switch to buckets; `every` holds additional counts of all buckets."""
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
         self.values, self.buckets, self.counts = None, filled.astype(np.uint16), every[filled]
 
     def steps(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return values, ascending, and their counts; beyond the limit, the middles of buckets."""
+        """Return the ascending values and their counts; beyond the limit, the values are the middles of buckets."""
         if self.values is not None:
             return self.values.astype(np.float64), self.counts
         keys = _keys_of(self.buckets)
         middles = ((keys << 16) | 0x8000).view(np.float32).astype(np.float64)
-        middles[(keys & 0x7FFF) == 0] = 0.0  # zero itself, and denormals
+        middles[(keys & 0x7FFF) == 0] = 0.0  # the bucket of zero and denormals
         return middles, self.counts
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the least and the largest value of each bucket, ascending, and its count; beyond the limit only."""
+        """Return the smallest and largest value of each bucket, ascending, and its count; beyond the limit only."""
         keys = _keys_of(self.buckets)
         ends = np.stack([keys, keys + 1]) << 16
         low, high = np.sort(np.minimum(ends, 0x7F7FFFFF | (ends & 0x80000000)).view(np.float32).astype(np.float64), 0)
         return low, high, self.counts
 
     def quantile(self, q: Any) -> Any:
-        """Return quantiles as `numpy.quantile` interpolates them, from order statistics known to `RELATIVE_ERROR`.
+        """Compute quantiles, interpolated as by `numpy.quantile`, with a relative error of at most `RELATIVE_ERROR`.
 
         Args:
-            q: one or more shares of the values, from 0 to 1.
+            q: share of the values from 0 to 1, or an array of shares.
 
         Returns:
-            float64, of the shape of `q`; NaN where there are no values.
+            float64 of the shape of `q`; NaN if there are no values.
         """
         shares = np.asarray(q, np.float64)
         values, counts = self.steps()
@@ -141,7 +142,7 @@ class Distribution:
             return np.where(part > 0, low * (1 - part) + high * part, low)[()]
 
     def top(self, count: int) -> list[tuple[Any, int]]:
-        """Return the values that came most often, with how often; none beyond the limit."""
+        """Return the most frequent values with their counts; empty beyond the limit."""
         if self.values is None:
             return []
         order = np.argsort(-self.counts, kind="stable")[:count]
@@ -149,7 +150,7 @@ class Distribution:
 
 
 def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
-    """Return the bucket of each value: the first sixteen bits of the nearest float32, in the order of the values."""
+    """Map values to buckets: the upper 16 bits of the nearest float32, mapped so that they sort like the values."""
     with np.errstate(under="ignore"):
         narrow = values if values.dtype == np.float32 else np.clip(values, -_LARGEST, _LARGEST).astype(np.float32)
     keys = (np.ascontiguousarray(narrow).view(np.int32) >> 16).astype(np.int16)
@@ -158,16 +159,16 @@ def buckets_of(values: NDArray[Any]) -> NDArray[np.uint16]:
 
 
 def _keys_of(buckets: NDArray[np.uint16]) -> NDArray[np.uint32]:
-    """Return the first sixteen bits of the values in each bucket."""
+    """Map buckets to the upper 16 bits of their float32 values, the inverse of `buckets_of`."""
     wide = buckets.astype(np.uint32)
     return np.where(wide & 0x8000, wide ^ 0x8000, wide ^ 0xFFFF)
 
 
 def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct values, ascending, and how often each comes."""
+    """Count distinct values; return them ascending, with their counts."""
     if values.size and values.dtype.kind in "iu":
         least, most = int(values.min()), int(values.max())
-        if most - least < max(1 << 16, 2 * values.size):  # codes: counting is many times faster than sorting
+        if most - least < max(1 << 16, 2 * values.size):  # narrow range: bincount is many times faster than sorting
             counts = np.bincount((values - values.dtype.type(least)).astype(np.intp))
             codes = np.flatnonzero(counts)
             return codes.astype(values.dtype) + values.dtype.type(least), counts[codes]
@@ -175,8 +176,8 @@ def _counted(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     return distinct, counts.astype(np.int64)
 
 
-LIMIT = 1 << 16
-_LONGEST, _SHOWN = 256, 48
+LIMIT = 1 << 16  # distinct texts that are counted exactly
+_LONGEST, _SHOWN = 256, 48  # longer texts are counted by this many first characters and a digest
 
 
 @attrs.define(eq=False, repr=False)
@@ -184,10 +185,10 @@ class Tally:
     """Frequencies of texts or other values; beyond a limit, rare ones are forgotten.
 
     Attributes:
-        limit: of the distinct values that are kept; None for all.
-        counts: how often each came.
-        total: how many came.
-        error: by how much counts may be too low, which is at most a `limit`th of all.
+        limit: maximal number of distinct values to keep; None for all.
+        counts: mapping of value to count.
+        total: number of values counted.
+        error: maximal amount by which a count is too low, at most `total / limit`.
     """
 
     limit: int | None = None
@@ -196,7 +197,7 @@ class Tally:
     error: int = 0
 
     def count(self, values: Mapping[Any, int] | Iterable[Any], total: int) -> None:
-        """Count values, or their multiplicities, and the total."""
+        """Count values, or add a mapping of counts; `total` is the number of values."""
         self.counts.update(values)
         self.total += total
         if self.limit is not None and len(self.counts) > self.limit:
@@ -205,7 +206,7 @@ class Tally:
             self.error += least
 
     def top(self, count: int | None = None) -> list[tuple[Any, int]]:
-        """Return the values that came most often, with how often; those that came equally often in their order."""
+        """Return the most frequent values with their counts; equally frequent values are sorted."""
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
@@ -218,11 +219,11 @@ class Texts(Tally):
     >>> texts.top(2), texts.distinct, texts.longest
     ([('be', 2), ('to', 2)], 4, 3)
 
-    What is longer than 256 characters or bytes is known by its beginning and a digest.
+    A text of more than 256 characters or bytes is replaced by its beginning and a digest.
 
     Attributes:
-        shortest: characters or bytes of the shortest text; None where there is none.
-        longest: of the longest.
+        shortest: length of the shortest text in characters or bytes; None without a text.
+        longest: length of the longest text; None without a text.
     """
 
     limit: int | None = LIMIT
@@ -236,11 +237,11 @@ class Texts(Tally):
 
     @property
     def empty(self) -> int:
-        """Number of empty texts, as far as they are counted."""
+        """Number of empty texts; may be too low beyond the limit, see `error`."""
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:
-        """Count some texts."""
+        """Count texts."""
         if not values:
             return
         counted = Counter(values)
@@ -270,19 +271,19 @@ def _abbreviated(text: Any) -> Any:
 
 
 QUANTILES = (0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0)
-"""Quantiles that summaries show."""
+"""Quantiles in summaries."""
 
 
 class Summary:
-    """Figures of whole numbers, such as lengths.
+    """Summary of whole numbers, such as lengths.
 
     Attributes:
-        numbers: what is known of them.
-        count: how many there are.
-        minimum: the least; None where there are none.
-        maximum: the largest; None where there are none.
-        mean: their mean.
-        std: their standard deviation.
+        numbers: statistics of the numbers.
+        count: count of the numbers.
+        minimum: smallest number; None if there are none.
+        maximum: largest number; None if there are none.
+        mean: mean; NaN if there are no numbers.
+        std: standard deviation; NaN if there are no numbers.
     """
 
     def __init__(self, numbers: Numbers) -> None:
@@ -294,39 +295,39 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Their sum."""
+        """Sum of the numbers; rounded from the mean beyond the limit of distinct values."""
         values, counts = self.numbers.distributions[0].steps()
         exact = self.numbers.distributions[0].values is not None
         return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)
 
     def quantile(self, q: float) -> float:
-        """Return a quantile, as `FieldStats.quantile`."""
+        """Compute a quantile, with the accuracy of `FieldStats.quantile`."""
         if not self.count:
             return float("nan")
         return float(np.clip(self.numbers.distributions[0].quantile(q), self.minimum, self.maximum))
 
     def brief(self) -> str:
-        """Return the least, the mean and the largest in a few characters."""
+        """Format minimum, mean and maximum in a few characters."""
         return f"{self.minimum:,} / {self.mean:,.1f} / {self.maximum:,}" if self.count else "none"
 
     def __repr__(self) -> str:
         return f"<Summary {self.count:,}: {self.brief()}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as what JSON holds."""
+        """Convert the summary to a dictionary of JSON types."""
         names = ("count", "minimum", "maximum", "mean", "std")
         figures = {name: getattr(self, name) for name in names}
         return {**figures, "quantiles": {str(q): self.quantile(q) for q in QUANTILES}}
 
 
-_HISTOGRAM = 30
+_HISTOGRAM = 30  # bins; up to twice this number for whole numbers
 _EXACT = 2.0**50
-"""Below, there is a float64 between any two whole numbers."""
-_GROUPED = 1e4
+"""Bound below which bin edges between whole numbers are exact in float64."""
+_GROUPED = 1e4  # from here on, numbers use the exponent format instead of commas
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the share of the values up to each of some points; values of a bucket lie evenly in it."""
+    """Compute the share of values up to each point, assuming an even spread within buckets."""
     total = max(1, distribution.total)
     if distribution.values is not None:
         ends = np.concatenate([[0], np.cumsum(distribution.counts)])
@@ -338,7 +339,7 @@ def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDA
 
 
 def edges_of(distribution: Any, *, is_whole: bool) -> Any:
-    """Return edges of bins, float64, that hold all but the hundredth part of the values at the ends."""
+    """Choose the edges of bins (float64) that hold the central 99 % of the values."""
     low, high = (float(distribution.quantile(q)) for q in (0.005, 0.995))
     if is_whole and max(-low, high) < _EXACT:
         low, high = np.floor(low), np.ceil(high)
@@ -348,20 +349,20 @@ def edges_of(distribution: Any, *, is_whole: bool) -> Any:
 
 
 def _between(low: float, high: float, count: int) -> Any:
-    """Return `numpy.linspace`, of ends whose difference may be too large for a float."""
+    """Compute `numpy.linspace` without overflow of the difference of the ends."""
     shares = np.linspace(0, 1, count)
     return low * (1 - shares) + high * shares
 
 
 def shares_of(distribution: Any, edges: Any) -> Any:
-    """Compute the share of the values in each bin; the outermost bins include all values beyond them."""
+    """Compute the share of values in each bin; the first and last bin include all values beyond them."""
     below = shares_below(distribution, edges)
     below[0], below[-1] = 0.0, 1.0 if distribution.total else 0.0
     return np.diff(below)
 
 
 def ticks_of(edges: Any) -> list[tuple[float, str]]:
-    """Choose round values on the axis of bins, with their labels."""
+    """Choose round values for the axis of a histogram, with their labels."""
     whole = 0.5 if float(edges[0]) % 1 == 0.5 else 0.0  # noqa: PLR2004 - edges between whole numbers
     low, high = float(edges[0]) + whole, float(edges[-1]) - whole
     raw = max(high / 5 - low / 5, 1e-12 * max(-low, high), float(np.finfo(np.float64).tiny))
@@ -375,16 +376,16 @@ def ticks_of(edges: Any) -> list[tuple[float, str]]:
 
 
 def number(value: Any) -> str:
-    """Format a number with four digits."""
+    """Format a number with four significant digits."""
     if value is None or not np.isfinite(value):
         return "-"
     return f"{float(value):,.4g}" if abs(value) < _GROUPED else f"{float(value):.4g}"
 
 
 MOST_CHANNELS = 64
-"""Number of channels up to which each has quantiles of its own; beyond, all have common ones."""
+"""Maximal number of channels with separate quantiles; more channels share one distribution."""
 _EXACT_FLOATS, _EXACT_CODES = 1 << 12, 1 << 16
-_BLOCK = 1 << 16  # values that stay in the processor's cache
+_BLOCK = 1 << 16  # values per block, so that a block stays in the processor cache
 _COUNTERS = ("zeros", "nan", "infinite")
 
 
@@ -392,20 +393,20 @@ _COUNTERS = ("zeros", "nan", "infinite")
 class Numbers:
     """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
-    Everything but `nan` and `infinite` is of the finite ones. Booleans count as 0 and 1, times in their unit, complex
-    numbers by their magnitude. Arrays have an entry per channel.
+    All statistics except `nan` and `infinite` are over finite numbers. Bools count as 0 and 1, times as integers in
+    their unit, and complex numbers as magnitudes. Arrays have one entry per channel.
 
     Attributes:
-        dtype: of the numbers.
-        count: how many are finite, int64.
-        mean: float64; 0 where there are none.
-        squares: sum of the squared distances from the mean, float64.
-        minimum: float64, int64 or uint64; the largest of the dtype where there are none.
-        maximum: likewise, the least.
-        zeros: how many are 0, int64.
-        nan: how many are NaN, or NaT, int64.
-        infinite: how many are infinities, int64.
-        distributions: one a channel, up to `MOST_CHANNELS`; of more channels one of all.
+        dtype: dtype of the numbers.
+        count: count of finite numbers, int64.
+        mean: mean, float64; 0 if there are no numbers.
+        squares: sum of squared distances from the mean, float64.
+        minimum: minimum, a float, int64 or uint64; the largest value of the dtype if there are no numbers.
+        maximum: maximum, likewise; the smallest value of the dtype if there are no numbers.
+        zeros: count of zeros, int64.
+        nan: count of NaN or NaT, int64.
+        infinite: count of infinities, int64.
+        distributions: a distribution per channel, up to `MOST_CHANNELS`; a single one for more channels.
     """
 
     dtype: np.dtype[Any]
@@ -421,32 +422,32 @@ class Numbers:
 
     @classmethod
     def empty(cls, dtype: np.dtype[Any], channels: int = 1) -> Numbers:
-        """Return the figures of no numbers of a dtype."""
+        """Create empty statistics for a dtype."""
         work = _plain(np.empty(0, dtype)).dtype
         limit = _EXACT_FLOATS if work.kind == "f" else _EXACT_CODES
         none, (most, least) = np.zeros(channels, np.int64), (np.full(channels, end, work) for end in _ends(work))
         drawn = (Distribution(limit, np.empty(0, work)) for _ in range(channels if channels <= MOST_CHANNELS else 1))
-        # Arrays are replaced, and never written to.
+        # The arrays can be shared, since they are replaced, never written to.
         zero = np.zeros(channels)
         return cls(dtype, none, zero, zero, most, least, none, none, none, tuple(drawn))
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """Mean squared distance from the mean, as `numpy.var` gives it; NaN where there are no numbers."""
+        """Variance as by `numpy.var`; NaN if there are no numbers."""
         with np.errstate(invalid="ignore"):
             return self.squares / np.where(self.count, self.count, np.nan)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Take in some numbers `(n, channels)` of the dtype."""
+        """Add numbers `(n, channels)` of the dtype."""
         plain = _plain(values)
         rows = max(1, _BLOCK // max(1, plain.shape[1]))
         for start in range(0, len(plain), rows):
-            # Channel by channel in memory: along short rows numpy takes three times as long.
+            # Contiguous channels: reductions along short rows take numpy three times as long.
             self._add_block(np.ascontiguousarray(plain[start : start + rows].T))
         self._add_to_distributions(plain, self._real(plain))
 
     def _add_block(self, block: NDArray[Any]) -> None:
-        """Take in numbers `(channels, n)`."""
+        """Add a block of numbers `(channels, n)` to moments, extremes and counts."""
         real = self._real(block)
         if real is None:
             count = np.full(len(block), block.shape[1], np.int64)
@@ -460,7 +461,7 @@ class Numbers:
                 self.nan = self.nan + (block.shape[1] - count)
             kept = np.where(real, block, block.dtype.type(0))
             least, most = (np.where(real, block, end) for end in _ends(block.dtype))
-            self.zeros = self.zeros - (block.shape[1] - count)  # those that stand for what is left out
+            self.zeros = self.zeros - (block.shape[1] - count)  # not the zeros that replace nonfinite numbers
         self.zeros = self.zeros + (kept == 0).sum(1)
         self.minimum = np.minimum(self.minimum, least.min(1))
         self.maximum = np.maximum(self.maximum, most.max(1))
@@ -471,14 +472,14 @@ class Numbers:
             wide -= mean[:, np.newaxis]
             if real is not None:
                 wide *= real
-            rest = wide.sum(1) / divisor  # what rounding has left
+            rest = wide.sum(1) / divisor  # correct the rounding error of the mean
             squares = np.maximum(np.einsum("ij,ij->i", wide, wide) - count * rest * rest, 0)
             self._merge_moments(count, mean + rest, squares)
 
     def _real(self, block: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return the mask of the finite numbers; None where all are."""
+        """Return the mask of finite numbers; None if all are finite."""
         if self.dtype.kind in "mM":
-            real = block != np.iinfo(np.int64).min  # NaT
+            real = block != np.iinfo(np.int64).min  # the value of NaT
         elif block.dtype.kind != "f":
             return None
         else:
@@ -517,7 +518,7 @@ class Numbers:
         return both
 
     def total(self) -> Numbers:
-        """Return the figures of all channels together."""
+        """Merge the statistics of all channels."""
         if self.count.size == 1:
             return self
         whole = nothing = Numbers.empty(self.dtype)
@@ -529,7 +530,7 @@ class Numbers:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as float32, float64, int64 or uint64."""
+    """Convert numbers to float32, float64, int64 or uint64."""
     kind = values.dtype.kind
     plain: NDArray[Any] = values
     if kind in "mM":
@@ -539,7 +540,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
         return plain.astype(np.float64)
     if kind == "f" and values.dtype.itemsize >= 4 and values.dtype.isnative:  # noqa: PLR2004 - float32 and wider
         return values
-    if kind in "fV":  # bfloat16 is a type of another library's
+    if kind in "fV":  # "V": bfloat16, a dtype of ml_dtypes
         plain = widen(values)
     else:
         plain = values.astype(np.uint64 if values.dtype.name == "uint64" else np.int64, copy=False)
@@ -547,7 +548,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """Return the neutral values of minimum and maximum."""
+    """Return the neutral elements of minimum and maximum."""
     if dtype.kind == "f":
         return dtype.type(np.inf), dtype.type(-np.inf)
     return dtype.type(np.iinfo(dtype).max), dtype.type(np.iinfo(dtype).min)

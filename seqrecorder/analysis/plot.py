@@ -1,4 +1,7 @@
-"""`plot`: figures of records, their feature lists over steps or time."""
+"""`plot`: matplotlib figures of the feature lists of records, over steps or time.
+
+Pictures for notebooks, which need no matplotlib, are in `seqrecorder.schema.display`.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None = None, width: float = _WIDTH) -> Any:
-    """Return a picture of a record, or of several under one another, as a `matplotlib.figure.Figure`.
+    """Draw a record, or several below each other, as a `matplotlib.figure.Figure`.
 
-    Curves for feature lists of up to six channels, a heat map for more, ticks for bools, steps for whole numbers, text
-    along the axis, a strip of images; red where values are missing.
+    Feature lists of up to six channels are curves (step curves for whole numbers), and wider ones heat maps. Bools are
+    ticks, text runs along the axis, and images form a strip. Missing values are red.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -46,16 +49,16 @@ def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None 
     >>> figure.savefig("/dev/null", format="png")
 
     Args:
-        records: a record, or several: a selection, or any iterable.
-        fields: names of the feature lists to draw; all by default.
-        time: name of the feature list of times, or of numbers, that is the horizontal axis of those as long as it; by
-            default the first one of times of each alignment group. One that goes backwards, or has missing times, is
-            none. `""` draws over steps.
-        width: of the figure, in inches.
+        records: record, selection, or other iterable of records.
+        fields: names of the feature lists to draw; None for all.
+        time: name of the feature list of times or numbers for the horizontal axis of its alignment group; None for the
+            first feature list of times in each group; `""` for step numbers. Step numbers are also used if times go
+            backwards or are missing.
+        width: width of the figure in inches.
 
     Raises:
-        OptionError: matplotlib is not installed; there is nothing to draw, or too much.
-        SchemaError: there is no field of a name.
+        OptionError: matplotlib is not installed, or there is nothing to draw, or too much.
+        SchemaError: the record has no field of this name.
     """
     if importlib.util.find_spec("matplotlib") is None:
         raise OptionError("plot needs matplotlib: pip install matplotlib")
@@ -103,7 +106,7 @@ def _title(schema: Schema, record: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Replace characters that the fonts lack, or that matplotlib takes for formulas."""
+    """Replace characters that the fonts lack, and escape dollar signs, which begin formulas in matplotlib."""
     lacking = {c for c in text if not c.isascii() and not _has(c)}
     if lacking:
         _LOG.info("plot: no font for %s: matplotlib's rcParams['font.family'] names one that has it", sorted(lacking))
@@ -111,7 +114,7 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Check whether one of matplotlib's fonts has a character; a missing one would cause a warning."""
+    """Check whether a configured matplotlib font has a character; drawing it would warn otherwise."""
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]
@@ -124,9 +127,9 @@ class _Clock:
     """Values of the horizontal axis.
 
     Attributes:
-        name: of the field.
-        values: datetime64 or float64 `(T,)`.
-        label: with the unit.
+        name: name of the field.
+        values: value of each step, datetime64 or float64 `(T,)`.
+        label: label of the axis, with the unit.
     """
 
     name: str
@@ -135,7 +138,7 @@ class _Clock:
 
 
 def _clock(schema: Schema, record: Any, group: str, time: str | None) -> _Clock | None:
-    """Return the field that the steps of a group are drawn over; None for their numbers."""
+    """Choose the horizontal axis of an alignment group; None for step numbers."""
     if time == "":
         return None
     members = [f for f in schema.members(group) if not f.shape and f.sparse is None and not f.element.is_text]
@@ -146,14 +149,14 @@ def _clock(schema: Schema, record: Any, group: str, time: str | None) -> _Clock 
         if field not in members:
             if not field.is_list or field.shape or field.element.is_text:
                 raise OptionError(f"time: expected a feature list of times or numbers, got {field!r}")
-            return None  # of another group
+            return None  # the field belongs to another group
     values = None if field is None else getattr(record, field.name)
     if field is None or values is None or not len(values):
         return None
     array = np.asarray(values)
     missing = np.isnat(array) if array.dtype.kind in "mM" else ~np.isfinite(array.astype(np.float64))
     if missing.any() or (array[1:] < array[:-1]).any():
-        return None  # no axis: it is drawn itself, over steps
+        return None  # unusable as an axis; drawn as an ordinary field instead
     if array.dtype.kind == "m":
         unit = np.datetime_data(array.dtype)[0]
         return _Clock(field.name, array.astype(np.int64).astype(np.float64), f"{field.name} ({unit})")
@@ -162,7 +165,7 @@ def _clock(schema: Schema, record: Any, group: str, time: str | None) -> _Clock 
 
 @attrs.define
 class _Panel:
-    """One feature list of one record."""
+    """Drawing of one feature list of a record."""
 
     field: Field
     value: Any
@@ -176,7 +179,7 @@ class _Panel:
 
     @property
     def height(self) -> float:
-        """Inches."""
+        """Height in inches."""
         is_line = self.field.element.is_text or self.field.element.name == "bool"
         is_thin = (is_line and not self.field.shape) or self.value is None or not len(self.value)
         return (_THIN if is_thin else _HEIGHT) + (0.3 if self.title else 0.0)
@@ -242,8 +245,9 @@ class _Panel:
         import matplotlib as mpl
 
         finite = values[np.isfinite(values)]
-        low, high = np.quantile(finite, [0.005, 0.995]) if finite.size else (0.0, 1.0)  # a few do not hide the rest
-        colours = mpl.colormaps["viridis"].with_extremes(bad=_MISSING)  # which has no red
+        # The colours span the central 99 %, so that outliers do not hide the rest.
+        low, high = np.quantile(finite, [0.005, 0.995]) if finite.size else (0.0, 1.0)
+        colours = mpl.colormaps["viridis"].with_extremes(bad=_MISSING)  # viridis has no red
         shown = np.ma.masked_invalid(values.T)
         if self.clock is None:
             mesh = ax.imshow(shown, aspect="auto", origin="lower", interpolation="nearest", cmap=colours,
@@ -259,7 +263,7 @@ class _Panel:
 
     @staticmethod
     def _mark_missing(ax: Any, x: NDArray[Any], missing: NDArray[np.bool_]) -> None:
-        """Draw a red span over each run of steps with missing values, from the step before to the one behind."""
+        """Draw a red span over each run of missing values, from the step before to the step after it."""
         edges = np.flatnonzero(np.diff(np.concatenate([[False], missing, [False]]).astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
             ax.axvspan(x[max(start - 1, 0)], x[min(stop, len(x) - 1)], color=_MISSING, alpha=0.25, linewidth=0)
@@ -268,7 +272,7 @@ class _Panel:
             ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7, color=_MISSING)
 
     def _span(self, ax: Any, x: NDArray[Any]) -> None:
-        """Let the axis show all steps, also those without a value."""
+        """Set the limits of the axis so that it shows all steps, also steps without a value."""
         if self.clock is None:
             ax.set_xlim(-0.5, len(x) - 0.5)
             ax.xaxis.get_major_locator().set_params(integer=True)

@@ -1,4 +1,7 @@
-"""`report`: description of a dataset and its remarkable facts, as one HTML file."""
+"""`report`: a dataset described on one HTML page, with its findings on top.
+
+The facts are collected in `seqrecorder.analysis.survey`, and judged in `seqrecorder.analysis.findings`.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +55,13 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 40
-"""Number of fields whose values a report shows."""
+"""Maximal number of fields whose values a report shows."""
 MOST_BARS = 10
 _MOST_SPLITS = 8
 
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, summary: str = "As a table") -> str:
-    """Return a table, behind its summary if it has one; on a narrow page each row becomes a block: nothing is cut."""
+    """Render a table, folded under `summary` unless that is empty; on narrow pages each row becomes a block."""
     head = "".join(f'<th role="columnheader" scope="col">{plain(head)}</th>' for head in heads)
     lines = "".join(
         '<tr role="row">'
@@ -77,12 +80,12 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 
 def figure(picture: str, caption: str, table: str) -> str:
-    """Render a figure with its caption, and a table as its text alternative."""
+    """Render a picture with its caption and a table as text alternative."""
     return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
 
 
 def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
-    """List the distances of splits."""
+    """Render the distances between splits as a list."""
     items = "".join(
         f"<li{' class=differs' if far.differs else ''}>{plain(one, 30)} and {plain(other, 30)}: {far.measure} "
         f"{far.value:.3f}{'' if far.channel is None else f' in channel {far.channel}'}, limit {far.threshold:.3f}"
@@ -93,7 +96,7 @@ def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
 
 
 def first_splits(stats: Stats) -> dict[str, Stats]:
-    """Return the splits that pictures have room for."""
+    """Select the first splits, up to the number that a picture can show."""
     return dict(list(stats.splits.items())[:_MOST_SPLITS])
 
 
@@ -104,9 +107,9 @@ _MOST_CHANNELS = 16
 
 
 def lengths_section(facts: Survey, stats: Stats) -> str:
-    """Render the lengths of the records by split, and the padding that strategies of batching need."""
+    """Render the record lengths by split, and the padding of each batching strategy."""
     if not stats.groups:
-        return "<p>There is no feature list, so that records have no lengths.</p>"
+        return "<p>There are no feature lists, so records have no lengths.</p>"
     plans = facts.plans[1] if facts.plans else ()
     buckets = next((plan for plan in plans if type(plan.strategy).__name__ == "Bucket"), None)
     marks = sorted({steps for _, steps in buckets.shapes if steps}) if buckets is not None else []
@@ -149,12 +152,12 @@ def _plans(facts: Survey) -> str:
 
 
 def fields_section(stats: Stats, shown: Sequence[str]) -> str:
-    """Render the distribution of each field by split, and the distances of these."""
+    """Render the distribution of each field by split, and the distances between splits."""
     rule = (
-        f"<p>Two splits are said to differ when their distance exceeds both {LEAST} and what chance would exceed once "
-        "in a thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of "
-        "means: the same of normal distributions with these means. Jensen-Shannon: the root of the divergence in "
-        "bits. The first and the last bin also hold all values beyond.</p>"
+        f"<p>Two splits differ if their distance exceeds both {LEAST} and the value that chance exceeds once in a "
+        "thousand times. Kolmogorov-Smirnov: the largest difference of the cumulative shares. Difference of means: the "
+        "same for normal distributions with these means. Jensen-Shannon: the root of the divergence in bits. The first "
+        "and last bin include all values beyond them.</p>"
     )
     more = len(stats.fields) - len(shown)
     cards = "".join(f'<div class="card">{_field(stats, name)}</div>' for name in shown)
@@ -166,7 +169,7 @@ def _field(stats: Stats, name: str) -> str:
     codes = codes_of(field)
     head = f"<h3>{plain(name)}</h3><p class='soft'>{field.field.element.name}, {field.field.kind.replace('_', ' ')}</p>"
     if not np.any(field.count):
-        return f"{head}<p>No value at all.</p>"
+        return f"{head}<p>No values.</p>"
     title, caption = f"{name}: share of each split's values", "Share of each split's values"
     if field.field.key:
         return f"{head}<p>{number_of(len(codes or {}), 'distinct value')}.</p>"
@@ -185,11 +188,11 @@ def _field(stats: Stats, name: str) -> str:
             (name, *(f"{counts[split].get(code, 0):,}" for split in fields))
             for name, code in zip(names, shown, strict=True)
         ]
-        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: how often", ("value", *fields), rows))
+        body = figure(bars(title, names, shares), f"{caption}.", table(f"{name}: counts", ("value", *fields), rows))
     else:
         body = _histogram(title, caption, field, fields)
     if field.field.element.is_time and len(fields) > 1:
-        body += "<p class='soft'>Times are not compared: splits may well lie apart in time.</p>"
+        body += "<p class='soft'>Times are not compared, since splits may cover different periods.</p>"
     return head + body + distances_list(shifts_of(stats, name)) + _channels(field)
 
 
@@ -207,7 +210,7 @@ def _histogram(title: str, caption: str, field: FieldStats, fields: Mapping[str,
         texts = brief if len({*brief}) == len(brief) else texts
         ticks = list(zip(np.linspace(edges[0], edges[-1], 4).tolist(), texts, strict=True))
     channels = ", all channels together" if np.size(field.count) > 1 else ""
-    heads = ("split", "values", "missing", "least", "1%", "median", "99%", "largest", "mean", "deviation")
+    heads = ("split", "values", "missing", "minimum", "1%", "median", "99%", "maximum", "mean", "deviation")
     rows = [(split, *_figures(part)) for split, part in fields.items()]
     return figure(outlines(title, edges, shares, ticks), f"{caption}{channels}.", table(title, heads, rows))
 
@@ -235,20 +238,20 @@ def _channels(field: FieldStats) -> str:
         f", the first {_MOST_CHANNELS} of {channels:,}" if channels > _MOST_CHANNELS else ""
     )
     return table(
-        caption, ("channel", "missing", "least", "mean", "largest", "deviation"), rows, summary="Channels as a table"
+        caption, ("channel", "missing", "minimum", "mean", "maximum", "deviation"), rows, summary="Channels as a table"
     )
 
 
 _MOST_WORDS, _MOST_LISTS = 12, 3
 _NOTE = (
-    "<p>Headings name the split, the record's position in it, counting from 0, and its key. Of more than three "
-    "channels, the thick line is the mean, and the thin ones are the least and the largest. Bars at the bottom: steps "
+    "<p>Headings give the split, the position of the record in it (counting from 0) and its key. For more than three "
+    "channels, the thick line is the mean, and the thin lines are minimum and maximum. Bars at the bottom mark steps "
     "with missing values.</p>"
 )
 
 
 def records_section(facts: Survey) -> str:
-    """Render the longest, emptiest and least complete records, and the duplicates."""
+    """Render the longest and emptiest records, those with most missing values, and exact copies."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
@@ -258,7 +261,7 @@ def records_section(facts: Survey) -> str:
         title = {"longest": "Longest", "emptiest": "Shortest and emptiest", "most missing": "Most missing values"}[kind]
         blocks.append(f'<h3>{title}</h3><div class="grid">{cards or "<p>None.</p>"}</div>')
     copies = "".join(
-        _record(facts, group[0], f"{len(group):,} records hold the same, such as {_label(facts, group[1])}")
+        _record(facts, group[0], f"{len(group):,} identical records; another is at {_label(facts, group[1])}")
         for group in facts.copies
     )
     blocks.append(f'<h3>Exact copies within a split</h3><div class="grid">{copies or "<p>None.</p>"}</div>')
@@ -323,19 +326,19 @@ _MOST_BYTES = 2_000_000
 _POLICY = "default-src 'none';style-src 'unsafe-inline';img-src data:"
 _SECTIONS = {
     "findings": "Findings",
-    "contents": "What it holds",
+    "contents": "Contents",
     "lengths": "Lengths and padding",
-    "fields": "Values, field by field",
+    "fields": "Values by field",
     "missing": "Missing values",
     "labels": "Labels",
-    "leakage": "What splits share",
-    "worst": "The ten most extreme records",
+    "leakage": "Overlap of splits",
+    "worst": "Extreme records",
     "damage": "Damage",
 }
 
 
 def page(facts: Survey, findings: Sequence[Finding]) -> str:
-    """Render the page of a survey, with as many fields as fit 2 MB."""
+    """Render the page of a survey; it shows fewer fields if it would exceed 2 MB."""
     worst = "" if facts.stats is None or facts.store is None else records_section(facts)
     sizes = (_page(facts, findings, worst, most) for most in (MOST_FIELDS, 20, 10, 5))
     fitting = next((html for html in sizes if len(html.encode()) < _MOST_BYTES), None)
@@ -374,7 +377,7 @@ def _page(facts: Survey, findings: Sequence[Finding], worst: str, most: int) -> 
 
 
 def _shown_fields(stats: Stats, findings: Sequence[Finding], most: int) -> list[str]:
-    """Choose the fields that the report shows: if there are many, those with findings first."""
+    """Choose at most `most` fields to show, preferring fields with findings."""
     about = {finding.about.split(",")[0] for finding in findings}
     ranked = sorted(stats.fields, key=lambda name: name not in about)[:most]
     return [name for name in stats.fields if name in ranked]
@@ -410,7 +413,7 @@ def _contents(facts: Survey, stats: Stats) -> str:
         for field in stats.schema.fields[:MOST_FIELDS]
     ]  # fmt: skip
     of = len(stats.schema.fields)
-    heads = ("split", "records read", "not readable", "share of records", "steps", "size", "shards")
+    heads = ("split", "records read", "unreadable", "share of records", "steps", "size", "shards")
     return (
         table(f"{number_of(stats.records, 'readable record')} (class {stats.schema.name})", heads, rows, summary="")
         + table(
@@ -438,11 +441,11 @@ def _missing(facts: Survey, stats: Stats, shown: Sequence[str]) -> str:
     if not rows:
         return "<p>No value is missing, and no field is None.</p>"
     counted = table(
-        "What is missing, by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
+        "Missing values by split", ("field", "NaN or NaT values", "records without the field"), rows, summary=""
     )
     if not strip:
         return counted
-    caption = "Share of the steps with a missing value, from the first step on"
+    caption = "Share of steps with a missing value, by step"
     last = max(map(len, strip.values()))
     heads = ("steps from", *strip)
     cells = [
@@ -469,7 +472,7 @@ def _labels(stats: Stats, shown: Sequence[str]) -> str:
             for value, _ in stats.fields[name].top(_MOST_LABELS)
         ]
         more = max(0, (stats.fields[name].distinct or 0) - _MOST_LABELS)
-        title = f"{name}: records of each value, and their share of the split" + (f"; {more} more" if more else "")
+        title = f"{name}: records per value, and their share of the split" + (f"; {more} more values" if more else "")
         blocks.append(table(title, ("value", *splits), rows, summary="") + distances_list(shifts_of(stats, name)))
     return "".join(blocks)
 
@@ -480,15 +483,15 @@ def _counted(counts: Mapping[Any, int], value: Any) -> str:
 
 def _leakage(facts: Survey) -> str:
     if facts.leakage is None:
-        return "<p>There is one split alone.</p>"
+        return "<p>There is only one split.</p>"
     looked = ", ".join(facts.leakage.looked_for)
     if facts.leakage.is_clean:
-        return f"<p>Splits share nothing of what was looked for: {plain(looked)}.</p>"
+        return f"<p>No overlap found. Checked: {plain(looked)}.</p>"
     rows = [(" and ".join(each.splits), each.what, f"{each.count:,}", _examples(each)) for each in facts.leakage.shared]
     kinds = {each.what for each in facts.leakage.shared}
-    pairs = "<p>Each pair gives the record's position in the first split, then in the second, counting from 0.</p>"
+    pairs = "<p>Each pair gives the positions of a record in the first and in the second split, counting from 0.</p>"
     looked = " and ".join(what + " (none shared)" * (what not in kinds) for what in facts.leakage.looked_for)
-    heads = ("splits", "what", "how many", "examples")
+    heads = ("splits", "what", "count", "examples")
     return (pairs if "contents" in kinds else "") + table(f"Checked: {looked}.", heads, rows, summary="")
 
 
@@ -502,26 +505,26 @@ def _examples(shared: Shared) -> str:
 def _damage(facts: Survey) -> str:
     lost = {split: count for split, count in facts.lost.items() if count}
     if not facts.problems and not lost:
-        return "<p>Every file is as the manifest says, and every record can be read.</p>"
+        return "<p>Every file matches the manifest, and every record is readable.</p>"
     rows = [(problem.path, problem.message) for problem in facts.problems[:_MOST_PROBLEMS]]
     more = len(facts.problems) - len(rows)
     unread = "".join(
         f"<p>{number_of(count, 'record')} of {plain(split)} cannot be read.</p>" for split, count in lost.items()
     )
     listed = table(number_of(len(facts.problems), "problem"), ("file", "problem"), rows, summary="") if rows else ""
-    advice = "<p><code>seqrecorder salvage</code> writes what is whole to a new place.</p>"
+    advice = "<p><code>seqrecorder salvage</code> copies the intact records to a new dataset.</p>"
     return unread + listed + (f"<p>And {more:,} more.</p>" if more > 0 else "") + advice
 
 
 @attrs.frozen(repr=False)
 class Report:
-    """Findings and page on a dataset: print it for the findings, save it for the page.
+    """Report on a dataset: print it for the findings, save it for the HTML page.
 
     Attributes:
-        path: of the dataset.
-        findings: what is remarkable, the gravest first.
-        html: the page: one file, that loads nothing and runs nothing.
-        stats: of all records that can be read; None where the manifest cannot be read.
+        path: path of the dataset.
+        findings: findings, the gravest first.
+        html: page as one self-contained file, without scripts.
+        stats: statistics of all readable records; None if the manifest is unreadable.
     """
 
     path: str
@@ -530,7 +533,7 @@ class Report:
     stats: Stats | None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file."""
+        """Write the HTML page to a file."""
         write_file(local_path(path), self.html.encode())
 
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
@@ -541,12 +544,12 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{level}: {rule}{' of ' + about if about else ''}: {text}" for level, rule, about, text in self._rows()
+            f"{level}: {rule}{f' ({about})' if about else ''}: {text}" for level, rule, about, text in self._rows()
         ]
         return "\n".join([repr(self)[1:-1], *map(printable, lines)])
 
     def _repr_html_(self) -> str:
-        return html_table(repr(self)[1:-1], ("", "rule", "about", "found"), self._rows())
+        return html_table(repr(self)[1:-1], ("", "rule", "about", "finding"), self._rows())
 
 
 def report(
@@ -558,7 +561,7 @@ def report(
     batch_size: int = 64,
     progress: bool | None = None,
 ) -> Report:
-    """Describe a dataset on a page of HTML, with what is remarkable on top.
+    """Describe a dataset on an HTML page, with remarkable findings on top.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -572,23 +575,23 @@ def report(
     Report on '...': 1 finding: 1 to look at
     Look at it: exact copies: 1 record in train repeats an earlier one exactly (first: s9 = s0).
 
-    It shows lengths and what each strategy of batching wastes on them, the values of each field by split and where they
-    differ, missing values, labels, what splits share, the most extreme records, and damage, which is reported, not
-    raised. The page is under 2 MB, loads nothing and runs no script. Records are read some times; statistics, 16
-    bytes of each record, and its key are held.
+    The page shows record lengths and the padding of each batching strategy, the values of each field by split and the
+    differences between splits, missing values, labels, overlaps of splits, the most extreme records, and damaged files
+    (these do not raise). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory
+    holds the statistics, and 16 bytes and the key of each record.
 
     Args:
-        source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
-        destination: of the page; `Report.save` writes it, too.
-        by: name of a context field that no two splits should share a value of, as for `leakage`.
-        time: name of the field of a record's time, in which no two splits should overlap, as for `leakage`.
-        batch_size: of the strategies that are compared.
-        progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
+        source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
+        destination: path to write the page to; None to write nothing (`Report.save` does it later).
+        by: name of a context field whose values splits should not share, as for `leakage`.
+        time: name of the field with the time of a record, in which splits should not overlap, as for `leakage`.
+        batch_size: batch size of the compared batching strategies.
+        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
-        OptionError: nothing is selected.
-        SchemaError: there is no field of a name.
+        DatasetNotFoundError: the dataset does not exist.
+        OptionError: there are no records.
+        SchemaError: the dataset has no field `by` or `time`.
     """
     facts = survey(source, by=by, time=time, batch_size=batch_size, progress=progress)
     findings = find(facts)

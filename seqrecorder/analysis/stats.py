@@ -1,4 +1,7 @@
-"""`stats`: statistics of the records of a dataset, by field, channel and split, in one pass."""
+"""`stats`: statistics of the records of a dataset, by field, channel and split, in one pass.
+
+The statistics of plain numbers and texts are in `seqrecorder.analysis.numbers`.
+"""
 
 from __future__ import annotations
 
@@ -40,27 +43,27 @@ R = TypeVar("R")
 
 
 def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]:
-    """Return the records of a dataset's directory, a corpus or a selection, by split, in the manifest's order.
+    """Map each split of a source to a selection of its records, in the order of the manifest.
 
     Args:
-        source: where they are.
-        split: the one that is wanted; all by default.
+        source: directory of a dataset, `Corpus` or `Selection`.
+        split: name of the only split to return; None for all.
 
     Raises:
-        DatasetNotFoundError: there is no such dataset or split.
-        OptionError: a split of a selection, which says itself what is selected.
+        DatasetNotFoundError: the dataset or split does not exist.
+        OptionError: `split` is passed with a selection, which already has its splits.
     """
     if not isinstance(source, Selection):
         corpus = source if isinstance(source, Corpus) else open_corpus(source)
         return {name: corpus[name] for name in (corpus if split is None else [split])}
     if split is not None:
-        raise OptionError(f"split: a selection is of its splits already, got {split!r}; select of corpus[{split!r}]")
+        raise OptionError(f"split: a selection already has its splits, got {split!r}; select from corpus[{split!r}]")
     return {name: Selection(rows) for name, rows in rows_of(source).by_split().items()}
 
 
 @contextlib.contextmanager
 def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
-    """Show the progress over the records of selections: see `Progress`."""
+    """Show a progress bar over the records of selections, see `Progress`."""
     bar = Progress(progress, label)
     bar.expect(sum(map(len, splits.values())))
     try:
@@ -69,7 +72,7 @@ def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) 
         bar.close()
 
 
-_PIECE = 64 << 20  # bytes of records of a piece: read in about a second, for which a process is worth it
+_PIECE = 64 << 20  # bytes of records per piece: about a second of reading, which outweighs the cost of a process
 
 
 def by_pieces(
@@ -80,23 +83,23 @@ def by_pieces(
     progress: bool | None,
     alone: bool = False,
 ) -> Iterator[tuple[str, R]]:
-    """Yield the results of some work on pieces of selections, with the names of these; many are made in processes.
+    """Apply a function to pieces of selections, in parallel processes; yield the name of the selection and the result.
 
-    Pieces are the same on any machine, so that sums over them are the same, bit for bit.
+    The pieces do not depend on the machine, so that sums over them are reproducible to the bit.
 
     Args:
-        work: as for `in_processes`.
-        splits: the selections, by name.
-        label: as for `Progress`.
-        progress: as for `Progress`.
-        alone: whether this process does it all, for work that no other can import.
+        work: function of a selection, importable as for `in_processes`.
+        splits: mapping of name to selection.
+        label: label of the progress bar, see `Progress`.
+        progress: whether to show the progress, see `Progress`.
+        alone: whether to run in this process only, for a function that other processes cannot import.
     """
     stores, pieces = [], list[tuple[str, int, Any]]()
     for name, selection in splits.items():
         rows = rows_of(selection)
         stores.append(rows.store)
         mean = rows.store.manifest.bytes // max(1, rows.store.manifest.records)
-        # GZIP is read from its start.
+        # A GZIP file can only be read from its start, so its records are one piece.
         size = max(1, _PIECE // max(1, mean)) if rows.store.is_sought else max(1, len(rows))
         pieces += [(name, len(stores) - 1, rows.positions[at : at + size]) for at in range(0, max(1, len(rows)), size)]
     on_pieces = _OnPieces(work, tuple(stores))
@@ -109,7 +112,7 @@ def by_pieces(
 
 @attrs.frozen
 class _OnPieces:
-    """Work on pieces of the records of some stores."""
+    """Picklable function that applies `work` to pieces of the records of several stores."""
 
     work: Callable[[Selection], Any]
     stores: tuple[RecordStore, ...]
@@ -118,7 +121,7 @@ class _OnPieces:
         return self.work(Selection(Rows(self.stores[piece[1]], piece[2])))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By their schemas, for another process may not import the classes.
+        # Read by schema, since another process may be unable to import the record classes.
         return type(self), (self.work, tuple(store.reading(store.schema) for store in self.stores))
 
 
@@ -134,10 +137,10 @@ _DRAWN = 6
 
 @attrs.define(eq=False, repr=False)
 class FieldStats:
-    """Statistics of one field.
+    """Statistics of a field.
 
-    What has an entry per channel has the shape `(channels,)` where values or steps have a shape, whose last dimension
-    the channels are; of scalars it is a number. NaN, NaT and None are missing, and in no other figure.
+    If values or steps have a shape, its last dimension are the channels, and statistics such as `mean` are arrays
+    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and enter no other statistic.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -150,16 +153,18 @@ class FieldStats:
     (3.0, 1, 2.0, 2)
 
     Attributes:
-        field: its declaration.
-        records: how many records there are.
-        none: how many have None.
-        empty: how many have a value without steps or elements.
-        values: what is known of the elements of all values.
-        sizes: steps of feature lists, values of ragged and sparse context fields; None for others.
-        inner: values of each step, of ragged and sparse steps; None for others.
-        gaps: of feature lists of times: the differences of consecutive steps, in the unit; None for others.
-        backwards: how many of these are negative.
-        splits: the same of each split alone.
+        field: field described.
+        records: number of records.
+        none: number of records whose value is None.
+        empty: number of records whose value has no steps or elements.
+        values: statistics of the elements of all values.
+        sizes: statistics of the number of steps of a feature list, or of elements of a ragged or sparse context field;
+            None for other fields.
+        inner: statistics of the number of elements of ragged or sparse steps; None for other fields.
+        gaps: statistics of the differences of consecutive times in a feature list of times, in its unit; None for
+            other fields.
+        backwards: number of negative gaps.
+        splits: mapping of split to its statistics.
     """
 
     field: Field
@@ -175,7 +180,7 @@ class FieldStats:
 
     @classmethod
     def of_nothing(cls, field: Field) -> FieldStats:
-        """Return the statistics of a field over no records."""
+        """Create empty statistics for a field."""
         values = Texts() if field.element.is_text else Numbers.empty(field.element.numpy, _channels(field))
         sizes = Numbers.empty(_LENGTH) if field.is_counted else None
         inner = Numbers.empty(_LENGTH) if field.is_list and (field.is_ragged or field.sparse is not None) else None
@@ -183,7 +188,7 @@ class FieldStats:
         return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
 
     def add(self, column: Column, records: int) -> None:
-        """Take in the values of some records."""
+        """Add the column of the field for a number of records."""
         self.records += records
         self.none += 0 if column.present is None else int(records - np.count_nonzero(column.present))
         if self.sizes is not None:
@@ -225,7 +230,7 @@ class FieldStats:
 
     @property
     def by_channel(self) -> bool:
-        """Check whether there is an entry for each channel: of steps with a shape, and of images."""
+        """Check whether statistics have an entry per channel, as for values with a shape."""
         return bool(self.field.rest) or self.field.any_size
 
     @property
@@ -235,17 +240,17 @@ class FieldStats:
 
     @property
     def lengths(self) -> Summary | None:
-        """Steps of feature lists, values of ragged and sparse context fields; of records that have a value."""
+        """Summary of `sizes`, over records with a value; None for fields without sizes."""
         return None if self.sizes is None else Summary(self.sizes)
 
     @property
     def count(self) -> Any:
-        """Number of elements that are finite, or texts."""
+        """Number of finite elements, or of texts."""
         return self.values.total if isinstance(self.values, Texts) else self._of(self.values.count)
 
     @property
     def mean(self) -> Any:
-        """Mean of the finite elements; NaN where there are none."""
+        """Mean of the finite elements; NaN if there are none."""
         numbers = self._numbers("mean")
         return self._of(np.where(numbers.count > 0, numbers.mean, np.nan))
 
@@ -261,17 +266,17 @@ class FieldStats:
 
     @property
     def minimum(self) -> Any:
-        """The least finite element, exactly; NaN or NaT where there are none."""
+        """Exact minimum of the finite elements; NaN or NaT if there are none."""
         return self._extreme(self._numbers("minimum").minimum)
 
     @property
     def maximum(self) -> Any:
-        """The largest finite element, exactly; NaN or NaT where there are none."""
+        """Exact maximum of the finite elements; NaN or NaT if there are none."""
         return self._extreme(self._numbers("maximum").maximum)
 
     @property
     def zeros(self) -> Any:
-        """Number of elements that are 0 or False, or of empty texts."""
+        """Number of elements that are 0 or False, or of texts that are empty."""
         return self.values.empty if isinstance(self.values, Texts) else self._of(self.values.zeros)
 
     @property
@@ -281,7 +286,7 @@ class FieldStats:
 
     @property
     def missing(self) -> Any:
-        """Number of missing values: elements that are NaN or NaT, and records that have None."""
+        """Number of missing values: NaN or NaT elements, plus records with None."""
         return self.nan + self.none
 
     @property
@@ -291,34 +296,34 @@ class FieldStats:
 
     @property
     def constant(self) -> Any:
-        """Check whether there is one element, over and over."""
+        """Check whether all elements are equal."""
         if isinstance(self.values, Texts):
             return self.values.distinct == 1
         return self._of((self.values.count > 0) & (self.values.minimum == self.values.maximum))
 
     @property
     def distinct(self) -> int | None:
-        """Number of distinct elements; None beyond the limit of counting."""
+        """Number of distinct elements; None if there were too many to count."""
         return self.whole.distinct
 
     def top(self, count: int = _TOP) -> list[tuple[Any, int]]:
-        """Return the elements that come most often, with how often; none where too many are distinct.
+        """Return the most frequent elements with their counts; empty if there were too many distinct numbers to count.
 
-        Of more than 65,536 distinct texts it returns those that were counted most often.
+        Beyond 65,536 distinct texts, counts are approximate.
         """
         if isinstance(self.values, Texts):
             return self.values.top(count)
         return [(self._native(value), times) for value, times in self.whole.top(count)]
 
     def quantile(self, q: float) -> Any:
-        """Return a quantile of each channel, interpolated as `numpy.quantile` does it.
+        """Compute a quantile of each channel, interpolated as by `numpy.quantile`.
 
-        It is exact where at most 4,096 distinct floats, or 65,536 distinct integers, came. Beyond, it is within 0.4 %
-        of the elements that it lies between; of times there is none then (NaT). Of more than 64 channels, each has that
-        of all.
+        Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond, the elements that they
+        interpolate have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
+        channels share the quantiles of their union.
 
         Raises:
-            OptionError: `q` is no share, or the field is text.
+            OptionError: `q` is not in [0, 1], or the field is text.
         """
         if not 0 <= q <= 1:
             raise OptionError(f"q: expected a share from 0 to 1, got {q!r}")
@@ -334,7 +339,7 @@ class FieldStats:
 
     @property
     def whole(self) -> Texts | Distribution:
-        """Frequencies of the elements of all channels."""
+        """Frequencies of the elements, all channels together."""
         return self.values if isinstance(self.values, Texts) else self.values.total().distributions[0]
 
     def _numbers(self, what: str) -> Numbers:
@@ -355,14 +360,14 @@ class FieldStats:
         return self._of(ends)
 
     def _native(self, value: Any) -> Any:
-        """Return an element as the field has it."""
+        """Convert a counted element to the type of the field."""
         element = self.field.element
         if element.is_time:
             return np.array(value, np.int64).view(element.numpy)[()]
         return bool(value) if element.name == "bool" else value
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as what JSON holds, with lists for channels."""
+        """Convert the statistics to a dictionary, with one entry per channel for fields with channels."""
         figures: dict[str, Any] = {"dtype": self.field.element.name, "kind": self.field.kind}
         names = ["records", "none", "empty", "count", "missing", "zeros", "constant", "distinct"]
         figures |= {name: getattr(self, name) for name in names}
@@ -383,10 +388,10 @@ class FieldStats:
         return figures
 
     def normalization(self) -> Any:
-        """Return the `keras.layers.Normalization` of this field, exact, with no padding in mean and variance.
+        """Build the `keras.layers.Normalization` of this field from its exact mean and variance, without padding.
 
         Raises:
-            OptionError: the field has no numbers.
+            OptionError: the field is not numeric.
         """
         import keras
 
@@ -397,10 +402,10 @@ class FieldStats:
         """Subtract the mean and divide by the standard deviation, as `read(..., normalize=...)` does.
 
         Args:
-            values: `(..., channels)`, or of any shape where the field has no channels; arrays, lists or tensors.
+            values: array, list or tensor of shape `(..., channels)`, or of any shape for a field without channels.
 
         Raises:
-            OptionError: the field has no numbers, or a channel of it has none that are finite.
+            OptionError: the field is not numeric, or a channel has no finite values.
         """
         center, scale = self._center_and_scale()
         return (_as_array(values) - center) / scale
@@ -409,7 +414,7 @@ class FieldStats:
         """Multiply by the standard deviation and add the mean: the inverse of `normalize`, for predictions.
 
         Args:
-            values: as for `normalize`.
+            values: normalized values, of a shape as for `normalize`.
 
         Raises:
             OptionError: as for `normalize`.
@@ -420,16 +425,16 @@ class FieldStats:
     def _center_and_scale(self) -> tuple[Any, Any]:
         if self.field.element.numpy.kind not in "fiuV":
             raise OptionError(f"normalize: expected numbers, got field {self.name!r} of {self.field.element.name}")
-        center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # as Keras' layer has it
+        center, scale = self.mean, self._of(np.maximum(np.atleast_1d(self.std), 1e-7))  # the epsilon of the Keras layer
         if not np.isfinite([center, scale]).all():
             raise OptionError(f"normalize: the statistics of {self.name!r} have a channel without finite values")
         return center, scale
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return the map of a field to its normalized values; padding stays 0.
+        """Build the graph function that normalizes a field; padding stays 0.
 
         Raises:
-            OptionError: the field is no number, or has other channels.
+            OptionError: the field is not numeric, or its channels differ from those of the statistics.
         """
         if self.field.any_size:
             raise OptionError(
@@ -449,7 +454,7 @@ class FieldStats:
         return FieldMap(field.name, as_numbers(field, wide), normalized)
 
     def line(self) -> tuple[str, ...]:
-        """Return the cells of a table's line."""
+        """Format the statistics as the cells of a table row, see `HEADS`."""
 
         def shown(figure: Any) -> str:
             if self.by_channel:
@@ -480,7 +485,7 @@ class FieldStats:
         return html_table(self.name, ("", *HEADS[1:]), rows) + self._drawn(named)
 
     def _drawn(self, splits: Mapping[str, FieldStats]) -> str:
-        """Return the distribution of the values of some splits; nothing of texts."""
+        """Draw the histograms of the values by split; empty for texts and times."""
         whole = self.whole
         if isinstance(whole, Texts) or not whole.total or self.field.element.is_time:
             return ""
@@ -488,7 +493,7 @@ class FieldStats:
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
 
     def binned(self, splits: Mapping[str, FieldStats]) -> tuple[Any, dict[str, Any]]:
-        """Bin the numbers of all channels; return the edges, and the shares of the values of splits that have any."""
+        """Bin the numbers of all channels; return the edges, and the shares by split, without empty splits."""
         edges = edges_of(self.whole, is_whole=self.field.element.numpy.kind in "iu")
         parts = {name: part.whole for name, part in splits.items() if np.any(part.count)}
         return edges, {name: shares_of(part, edges) for name, part in parts.items()}
@@ -499,7 +504,7 @@ def _as_array(values: Any) -> Any:
 
 
 def _named(value: Any) -> str:
-    """Return a value in a line: as it is, if it can be seen."""
+    """Format a value in one line; as its repr if it is blank or not printable."""
     text = str(value)
     return text if text.isprintable() and text.strip() else repr(value)
 
@@ -511,16 +516,16 @@ def _channels(field: Field) -> int:
 
 @attrs.frozen
 class _Grouped:
-    """Statistics of one field for each value of another."""
+    """Statistics of a field for each value of another field."""
 
     by: Field
     parts: Mapping[Any, FieldStats]
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return the map of a field to values that are normalized by the statistics of their record's group.
+        """Build the graph function that normalizes a field by the statistics of the group of its record.
 
         Raises:
-            OptionError: as for `FieldStats.field_map`, or records may be of no group.
+            OptionError: as for `FieldStats.field_map`, or the grouping field is optional.
         """
         if self.by.optional:
             raise OptionError(f"normalize: records may have no {self.by.name!r}, by which there are statistics")
@@ -553,20 +558,20 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @attrs.define(eq=False, repr=False)
 class Stats:
-    """Statistics of some records.
+    """Statistics of records.
 
-    `stats["price"]` has the figures of `train` where there is a split of that name, else those of all records;
-    `stats.all["price"]` has those of all, `stats.splits["eval"]["price"]` those of one split. The printed table is of
-    all. Those of two sets of records are added: `a + b` is what `stats` gives of both.
+    `stats["price"]` is over the split `train` if there is one, and over all records otherwise. `stats.all["price"]` is
+    always over all records, as is the printed table, and `stats.splits["eval"]["price"]` over one split. `a + b` merges
+    the statistics of two sets of records.
 
     Attributes:
-        schema: of the records.
-        records: how many there are.
-        fields: by name, what is known of each field over all records.
-        groups: by alignment group, the lengths of the records.
-        splits: the same of each split alone.
-        by: where it was asked for, the same for each value of a field.
-        by_field: the name of that field; None where it was not asked for.
+        schema: schema of the records.
+        records: number of records.
+        fields: mapping of field name to its statistics over all records.
+        groups: mapping of alignment group to the statistics of its lengths.
+        splits: mapping of split to its statistics.
+        by: mapping of each value of the field `by_field` to its statistics; empty without such a field.
+        by_field: name of the field passed as `by`; None for none.
     """
 
     schema: Schema
@@ -579,19 +584,19 @@ class Stats:
 
     @classmethod
     def of_nothing(cls, schema: Schema) -> Stats:
-        """Return the statistics of no records."""
+        """Create empty statistics for a schema."""
         groups = {group: Numbers.empty(np.dtype(np.int64)) for group in schema.groups}
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Return the figures of a field: of `train` where there is such a split, else of all records."""
+        """Look up the statistics of a field, over the split `train` if there is one, else over all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
         return attrs.evolve(splits.get("train", self.fields[field.name]), splits=splits)
 
     @property
     def all(self) -> Stats:
-        """The statistics of all records, whatever their splits."""
+        """Statistics over all records, without splits."""
         return attrs.evolve(self, splits={})
 
     def __iter__(self) -> Iterator[str]:
@@ -604,7 +609,7 @@ class Stats:
         return name in self.fields
 
     def lengths(self, group: str | None = None) -> Summary:
-        """Return the lengths of the records in an alignment group, the first one by default.
+        """Summarize the lengths of records in an alignment group, by default the first.
 
         Raises:
             OptionError: there is no feature list, or no such group.
@@ -615,7 +620,7 @@ class Stats:
         return Summary(self.groups[name])
 
     def add(self, columns: Mapping[str, Column], records: int) -> None:
-        """Take in the columns of some records."""
+        """Add the columns of a number of records."""
         self.records += records
         for name, field in self.fields.items():
             field.add(columns[name], records)
@@ -624,20 +629,20 @@ class Stats:
             self.groups[group].add(lengths[:, at : at + 1])
 
     def __add__(self, other: Stats) -> Stats:
-        """Return the statistics of the records of both.
+        """Merge the statistics of two sets of records.
 
         Raises:
-            OptionError: they are of other fields.
+            OptionError: their fields differ.
         """
         if not isinstance(other, Stats) or self.schema.fields != other.schema.fields:
             differs = self.schema.changes_since(other.schema) if isinstance(other, Stats) else [repr(other)]
-            raise OptionError(f"statistics of the same fields can be added, got others: {join([*map(str, differs)])}")
+            raise OptionError(f"expected statistics of the same fields, got others: {join([*map(str, differs)])}")
         names = ("fields", "groups", "splits", "by")
         sums: dict[str, Any] = {name: _sums(getattr(self, name), getattr(other, name)) for name in names}
         return attrs.evolve(self, records=self.records + other.records, **sums)
 
     def normalizers(self) -> dict[str, FieldStats | _Grouped]:
-        """Return, by name, the statistics of the fields of floats, as `read(..., normalize=...)` takes them."""
+        """Map the name of each float field to its statistics, for `read(..., normalize=...)`."""
         names = [field.name for field in self.schema.fields if field.element.name in _FLOATS]
         if self.by_field is None:
             return {name: self[name] for name in names}
@@ -645,7 +650,7 @@ class Stats:
         return {name: _Grouped(by, {value: part[name] for value, part in parts.items()}) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain dictionaries."""
+        """Convert the statistics to nested dictionaries."""
         document: dict[str, Any] = {
             "schema": self.schema.name,
             "records": self.records,
@@ -659,11 +664,11 @@ class Stats:
         return document
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return the figures as JSON; NaN and infinities are null, bytes are text with escapes."""
+        """Serialize the statistics to JSON; NaN and infinities become null, bytes become escaped text."""
         return json.dumps(_plain(self.to_dict()), indent=indent, allow_nan=False)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the lines of the table of fields, whose heads are `seqrecorder.analysis.stats.HEADS`."""
+        """Format the table of fields; its headings are `seqrecorder.analysis.stats.HEADS`."""
         return [field.line() for field in self.fields.values()]
 
     def __repr__(self) -> str:
@@ -695,7 +700,7 @@ def _sums(ours: Mapping[Any, Any], theirs: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return figures as what JSON holds."""
+    """Convert a value, nested or not, to JSON types."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -718,11 +723,11 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
     """Load the stored statistics of a dataset, or of one split; None if there are none, or they are outdated.
 
     Args:
-        source: as for `stats`.
-        split: as for `stats`.
+        source: source as for `stats`.
+        split: name of the split, as for `stats`.
 
     Raises:
-        ManifestError: they are damaged.
+        ManifestError: the stored statistics are damaged.
     """
     if isinstance(source, Selection):
         return None
@@ -739,18 +744,18 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
 
 
 def to_bytes(splits: dict[str, Stats]) -> bytes:
-    """Return the statistics of splits as bytes."""
+    """Serialize a mapping of split to statistics."""
     return zlib.compress(json.dumps(_state(splits)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
-    """Return the statistics of splits."""
+    """Deserialize a mapping of split to statistics."""
     states = json.loads(zlib.decompress(data))
     return {split: _restored(Stats.of_nothing(schema), state) for split, state in states.items()}
 
 
 def _state(part: Any) -> Any:
-    """Convert statistics to what JSON can hold, but for what follows from the schema."""
+    """Convert statistics to JSON types, without attributes that follow from the schema."""
     if attrs.has(type(part)):
         return {a.name: _state(getattr(part, a.name)) for a in attrs.fields(type(part)) if a.name not in _FOLLOWING}
     if isinstance(part, np.ndarray):
@@ -765,7 +770,7 @@ def _state(part: Any) -> Any:
 
 
 def _restored(empty: Any, state: Any) -> Any:
-    """Restore statistics of a state, formed like the empty ones."""
+    """Restore statistics from `_state`; `empty` are empty statistics of the same structure."""
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
     if isinstance(empty, Counter):
@@ -781,7 +786,7 @@ def _restored(empty: Any, state: Any) -> Any:
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 10_000
-"""Limit of the values of the field `by`: each has statistics of its own, of some kilobytes."""
+"""Maximal number of values of the field `by`, each of which needs several kilobytes for its statistics."""
 
 
 def stats(
@@ -792,7 +797,7 @@ def stats(
     fields: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Stats:
-    """Compute the statistics of a dataset's records in one pass.
+    """Compute the statistics of the records of a dataset, in one pass.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -811,22 +816,22 @@ def stats(
     >>> stats.splits["train"]["ids"].maximum, stats.by[1]["ids"].minimum
     (4, 4)
 
-    Counts, extremes and frequencies are exact; means and deviations as numpy's in float64; quantiles are exact up to
-    some thousand distinct values, and within 0.4 % beyond (`FieldStats.quantile`). NaN and padding are in none of them.
-    What `stats["ids"]` tells is of `train` where there is a split of that name; `stats.all["ids"]` is of everything.
-    Statistics that `write(..., stats=True)` has kept with a dataset are taken as they are.
+    Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
+    are exact up to several thousand distinct values; beyond, they have a relative error of 0.4 % (see
+    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` is over the split `train` if there is one,
+    `stats.all["ids"]` over all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
-        source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
-        split: name of the one split to look at; all by default.
-        by: name of a scalar context field of text, whole numbers or bools, for each of whose values there are
-            statistics, too: `read(normalize=stats)` then uses those of each record's value.
-        fields: names of the fields to look at; all by default.
-        progress: as for `write`: None shows a bar on a terminal when tqdm is installed.
+        source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
+        split: name of the only split to read; None for all.
+        by: name of a scalar context field of text, whole numbers or bools. Each of its values gets separate statistics,
+            and `read(normalize=stats)` normalizes a record by those of its value. None for no such field.
+        fields: names of the fields to read; None for all.
+        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
     Raises:
-        OptionError: `by` is no such field, or has more than 10,000 values.
-        DatasetNotFoundError: there is no such dataset or split.
+        OptionError: `by` has the wrong kind or more than 10,000 values.
+        DatasetNotFoundError: the dataset or split does not exist.
         RecordError: a record cannot be decoded.
     """
     names = None if fields is None else [*fields, *([] if by is None else [by])]
@@ -849,18 +854,18 @@ def stats(
 
 
 def keep_stats(manifest: Manifest, known: Stats | None) -> None:
-    """Store the statistics of a published dataset; a failure is logged, and is no error.
+    """Store the statistics of a published dataset; a failure is logged, not raised.
 
     Args:
-        manifest: of the dataset.
-        known: those that were kept before an append, and still hold for the records that were there; None for none.
+        manifest: manifest of the dataset.
+        known: statistics stored before an append, which cover the older records; None for none.
     """
     try:
         corpus, splits = open_corpus(manifest.path), {}
         for name in corpus:
             old = None if known is None else known.splits.get(name)
             if old is not None and list(old.fields) != [field.name for field in corpus.schema.fields]:
-                old = None  # it lacks a new field
+                old = None  # the stored statistics lack a new field
             splits[name] = _stats_of(corpus[name][0 if old is None else old.records :], None, None)
             if old is not None:
                 splits[name] = old + splits[name]
@@ -890,7 +895,7 @@ def _field_of_labels(schema: Schema, by: str) -> Field:
 
 
 def _add_by(by: dict[Any, Stats], schema: Schema, field: Field, columns: Mapping[str, Column], records: int) -> None:
-    """Add the columns of records to separate statistics for each value of a field."""
+    """Add columns of records to the statistics of each value of a field."""
     labels = columns[field.name]
     present = np.ones(records, bool) if labels.present is None else labels.present
     values = labels.values.tolist()
@@ -916,7 +921,7 @@ def _too_many(by: str | None) -> OptionError:
 
 
 def _records_of(column: Column, chosen: NDArray[np.bool_]) -> Column:
-    """Return the column of those records that are chosen, bool `(records,)`."""
+    """Select the records of a column by the mask `chosen`, bool `(records,)`."""
     present, keep = None, chosen
     if column.present is not None:
         present, keep = column.present[chosen], chosen[column.present]

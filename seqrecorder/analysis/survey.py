@@ -1,4 +1,7 @@
-"""`Survey`: the facts for a report, from one pass over the intact records of a dataset."""
+"""`survey`: the facts for a report, collected in one pass over the readable records of a dataset.
+
+The facts are judged in `seqrecorder.analysis.findings`.
+"""
 
 from __future__ import annotations
 
@@ -40,35 +43,37 @@ if TYPE_CHECKING:
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:
-    """Plan `Pad`, `Bucket`, `TokenBudget` and `Pack` for some records, in batches of about one size.
+    """Plan `Pad`, `Bucket`, `TokenBudget` and `Pack` for a selection, with batches of similar size.
 
     Args:
-        selection: the records.
-        batch_size: records per batch; step budgets are those of batches of this many average records.
+        selection: records to plan for.
+        batch_size: number of records per batch; step budgets fit this number of records of average length.
         shuffle: as for `read`.
         seed: as for `read`.
 
     Raises:
-        ShardReadError: lengths cannot be read.
+        ShardReadError: the lengths cannot be read.
     """
     lengths = selection.lengths() if selection.schema.groups else np.zeros(1, np.int64)
     longest = max(1, int(lengths.max(initial=0)))
     budget = max(longest, -(-int(lengths.sum()) * batch_size // max(1, lengths.size)))
     others: list[Any] = [TokenBudget(budget)]
     lists = [field for field in selection.schema.fields if field.is_list]
-    if not any(field.is_ragged or field.sparse is not None for field in lists):  # steps that cannot be cut
+    if not any(
+        field.is_ragged or field.sparse is not None for field in lists
+    ):  # Pack cannot cut ragged or sparse steps
         others.append(Pack(longest, max(1, budget // longest)))
     buckets = Bucket(batch_size), Bucket(batch_size, boundaries="sorted")
     return plan(selection, Pad(batch_size), *buckets, *others, shuffle=shuffle, seed=seed)
 
 
 BINS = 48
-"""Number of ranges of steps for which missing values are counted, over all but the longest records."""
+"""Number of step ranges in which missing values are counted; the last range is open."""
 WORST = 10
-_CHUNK = 4096
+_CHUNK = 4096  # records read at once, at most
 _DIGEST = np.dtype("V16")
 _TAIL = 4
-"""Steps of zeros at the end of a record that are taken for padding."""
+"""Number of zero steps at the end of a record that count as padding."""
 
 
 @attrs.define
@@ -76,20 +81,21 @@ class Survey:
     """Facts about a dataset, for a report.
 
     Attributes:
-        where: the dataset.
-        stats: of all records that can be read, with those of each split.
-        problems: what is wrong with the files, as `verify` says it; nothing of selections.
-        lost: by split, how many records cannot be read.
-        width: steps of one of the bins; the last one holds all that follow.
-        missing: by feature list, how many steps of each bin have a missing value.
-        padded: by feature list, how many records end in zeros.
-        worst: by kind the scores and positions of ten records, the worst first.
-        copies: positions of records of one split that hold the same, some groups of them.
-        copied: by split, how many records hold what one before them does; no split without any.
-        backwards: by feature list and split, how many records have times that go backwards, and the first's position.
-        leakage: what splits share; None where there is one alone.
-        plans: what strategies cost, of the split named first; None where lengths cannot be read.
-        store: where the records are; None where the manifest cannot be read.
+        where: path or URL of the dataset.
+        stats: statistics of all readable records, also by split.
+        problems: problems of the files, as found by `verify`; empty for a selection.
+        lost: mapping of split to its number of unreadable records.
+        width: number of steps in a bin; the last bin holds all further steps.
+        missing: mapping of feature list to the number of steps with a missing value in each bin.
+        padded: mapping of feature list to the number of records that end in zeros.
+        worst: mapping of kind to the scores and positions of the ten most extreme records, the worst first.
+        copies: groups of positions of identical records within a split, the largest groups only.
+        copied: mapping of split to its number of records that repeat an earlier one; splits without any are left out.
+        backwards: mapping of feature list and split to the number of records whose times go backwards, and the position
+            of the first.
+        leakage: overlaps of splits; None for a single split.
+        plans: name of the planned split, and the plans of the batching strategies; None if lengths cannot be read.
+        store: store of the records; None if the manifest is unreadable.
     """
 
     where: str
@@ -108,14 +114,14 @@ class Survey:
     store: RecordStore | None = None
 
     def steps_of_bins(self, sizes: Numbers) -> NDArray[np.float64]:
-        """Count the steps of records of some lengths in each bin."""
+        """Count the steps in each bin, for records with this distribution of lengths."""
         lengths, times = sizes.distributions[0].steps()
         widths = np.array([self.width] * (BINS - 1) + [np.inf])[:, np.newaxis]
         within = np.clip(lengths - np.arange(BINS)[:, np.newaxis] * self.width, 0, widths)
         return np.asarray(within @ times, np.float64)
 
     def record(self, position: int) -> Any:
-        """Return the record at a position; None where it cannot be read any more."""
+        """Read the record at a position; None if it can no longer be read."""
         if self.store is None:
             return None
         try:
@@ -126,14 +132,14 @@ class Survey:
             return None
 
     def name_of(self, position: int) -> str:
-        """Return the key of a record; without one, its position in its split."""
+        """Name a record by its key or, without a key, by its position in its split."""
         split, row = self.split_of(position)
         key = None if self.store is None else self.store.schema.key_field
         record = None if key is None else self.record(position)
         return f"record {row:,} of {split}" if key is None or record is None else str(getattr(record, key.name))
 
     def split_of(self, position: int) -> tuple[str, int]:
-        """Return the split of a position, and the position inside it."""
+        """Find the split of a position, and the position within that split."""
         splits = {} if self.store is None else self.store.splits
         return next((name, position - places.start) for name, places in splits.items() if position in places)
 
@@ -149,14 +155,14 @@ def survey(
     """Survey the records of a dataset in one pass.
 
     Args:
-        source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records.
+        source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         by: as for `leakage`.
         time: as for `leakage`.
-        batch_size: of the strategies that are compared.
+        batch_size: batch size of the compared batching strategies.
         progress: as for `write`.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: the dataset does not exist.
     """
     if isinstance(source, Selection):
         facts = Survey(rows_of(source).store.manifest.where)
@@ -185,7 +191,7 @@ def survey(
         facts.leakage = leakage_of(readable, contents, by=by, time=time)
     if facts.store.schema.groups:
         split = "train" if "train" in splits else max(splits, key=lambda name: len(splits[name]))
-        with contextlib.suppress(SeqrecorderError, OSError):  # lengths that are damaged, which is told elsewhere
+        with contextlib.suppress(SeqrecorderError, OSError):  # damaged lengths are reported as problems
             facts.plans = split, compare(splits[split], batch_size)
     return facts
 
@@ -193,7 +199,7 @@ def survey(
 def _survey_records(
     facts: Survey, splits: Mapping[str, Selection], bar: Progress
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Read all records; return by split the positions of those that can be read, ascending, and their digests."""
+    """Read all records; map each split to the ascending positions and the digests of its readable records."""
     store = rows_of(next(iter(splits.values()))).store
     schema, decoder = store.schema, store.decoder(None)
     lengths = Counter[int]()
@@ -221,7 +227,7 @@ def _survey_records(
 
 
 def _usual(lengths: Mapping[int, int]) -> int:
-    """Return the 99th percentile of the lengths of the records."""
+    """Compute the 99th percentile of record lengths."""
     ends = np.cumsum([lengths[length] for length in sorted(lengths)])
     return sorted(lengths)[int(np.searchsorted(ends, 0.99 * ends[-1]))] if lengths else 0
 
@@ -229,7 +235,7 @@ def _usual(lengths: Mapping[int, int]) -> int:
 def _readable(
     store: RecordStore, decoder: RecordDecoder, positions: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], list[bytes], dict[str, Column]]]:
-    """Yield positions, their records' bytes and columns, shard by shard; those that cannot be read are left out."""
+    """Yield positions with the bytes and columns of their records, by shard; unreadable records are left out."""
     files, rows = store.order.find(positions)
     for number, here in store.by_shard(files, rows):
         own, again, size = store.forward(), store.forward(), store.window(_CHUNK)
@@ -246,7 +252,7 @@ def _readable(
                 columns = again.columns(decoder, chunk)
             except (SeqrecorderError, OSError):
                 if not own.is_sought:
-                    break  # in a stream, what is behind something damaged cannot be found
+                    break  # a compressed stream cannot be read past damage
                 middle = chunk.size // 2
                 ahead += [half for half in (chunk[middle:], chunk[:middle]) if middle]
                 continue
@@ -256,7 +262,7 @@ def _readable(
 def _survey_chunk(
     facts: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
 ) -> None:
-    """Take in where values are missing, times that go backwards, and the longest, emptiest, least complete records."""
+    """Add a chunk of records: missing values, times that go backwards, stored padding, and extreme records."""
     missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
     longest = np.zeros(positions.size, np.int64)
     for field in fields:
@@ -270,11 +276,12 @@ def _survey_chunk(
             continue
         longest[here] = np.maximum(longest[here], column.steps)
         if field.is_ragged or field.sparse is not None or not column.values.size or column.values.dtype == object:
-            continue  # of text and images of any size nothing is missing
+            continue  # text and images of any size have no missing values
         values = column.values.reshape(len(column.values), -1)
         starts = np.cumsum(column.steps) - column.steps
         if field.element.is_time and not field.shape:
-            late = np.flatnonzero(np.diff(np.repeat(here, column.steps)) == 0) + 1  # all steps but each record's first
+            # All steps except the first of each record.
+            late = np.flatnonzero(np.diff(np.repeat(here, column.steps)) == 0) + 1
             late = late[values[late, 0] < values[late - 1, 0]]
             owners = np.unique(positions[np.repeat(here, column.steps)[late]])
             if owners.size:

@@ -1,4 +1,7 @@
-"""`Vocabulary`: ids for the tokens of a field, in numpy, in Keras layers and in what `read` gives."""
+"""`Vocabulary`: ids for the tokens of a field, in numpy, in Keras layers and in `read`.
+
+Splitting text into tokens is left to the user (`pieces`).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 
-_TOGETHER = 1 << 16
+_TOGETHER = 1 << 16  # items of an iterable to count at once
 
 
 def count_tokens(
@@ -38,18 +41,20 @@ def count_tokens(
     prune: int | None,
     progress: bool | None = None,  # noqa: FBT001 - see `sr.write`
 ) -> tuple[list[tuple[Any, int]], int]:
-    """Return the tokens with their counts, the frequent ones first and equally frequent ones in their order; their sum.
+    """Count tokens; return them with their counts in descending order, and the total.
+
+    Equally frequent tokens are sorted.
 
     Args:
-        source: a dataset, a selection, or several by name; without a field tokens, or sequences of them.
-        field: name of the field whose elements they are.
-        pieces: makes tokens of each element.
-        prune: how many distinct ones are remembered at most, as for `Tally`; None for all.
-        progress: as for `write`.
+        source: dataset, selection, or mapping of name to selection; without a field, tokens or sequences of tokens.
+        field: name of the field whose elements are the tokens.
+        pieces: function that splits an element into tokens; None if elements are tokens.
+        prune: maximal number of distinct tokens to keep, as for `Tally`; None for all.
+        progress: whether to show the progress, as for `write`.
 
     Raises:
-        OptionError: the field has no tokens, the source none, or they are of several types.
-        SchemaError: there is no field of that name.
+        OptionError: the type of the field holds no tokens, the source is not iterable, or token types are mixed.
+        SchemaError: there is no field of this name.
     """
     tokens = Tally(prune)
     if field is None:
@@ -99,17 +104,17 @@ def _flat(item: Any) -> list[Any]:
     return [item.item() if isinstance(item, np.generic) else item]
 
 
-_KEYS = 2**63 - 1
+_KEYS = 2**63 - 1  # largest number of hash buckets that int64 holds
 
 
 def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Callable[[Any], Any]:
-    """Return the function from a tensor of tokens to one of ids, int64.
+    """Build the graph function that maps a tensor of tokens to ids (int64).
 
     Args:
-        ids: by token.
-        first: the first id of unknown tokens.
-        buckets: how many of these ids there are; with none, unknown tokens are an error.
-        where: what the error calls the field.
+        ids: mapping of token to id.
+        first: first id of unknown tokens.
+        buckets: number of ids of unknown tokens; 0 makes unknown tokens an error.
+        where: name of the field in errors.
 
     Raises:
         OptionError: two tokens have the same hash.
@@ -122,7 +127,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
         order = np.argsort(keys)
         table, by_key = keys[order], tf.gather(tokens, order)
     numbers = np.fromiter(ids.values(), np.int64, len(ids))[order]
-    if (table[1:] == table[:-1]).any():  # 1 in 18 million for a million texts
+    if (table[1:] == table[:-1]).any():  # a probability of 1 in 18 million for a million texts
         raise OptionError(f"vocabulary: two tokens of {where!r} have the same hash; leave one of them out")
 
     def to_ids(values: Any) -> Any:
@@ -137,7 +142,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
             indices = tf.where(known, indices, other)
         else:
             unknown = tf.boolean_mask(flat, tf.logical_not(known))
-            message = f"field {where!r}: unknown tokens, of which the vocabulary has no bucket (oov_buckets=0):"
+            message = f"field {where!r}: unknown tokens, and the vocabulary has no bucket for them (oov_buckets=0):"
             indices = checked(indices, known, message, unknown)
         return tf.ensure_shape(tf.reshape(indices, tf.shape(values)), values.shape)
 
@@ -145,12 +150,12 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
 
 
 def text_of(token: Any) -> Any:
-    """Return bytes as text, and any other token as it is."""
+    """Decode bytes to text; return other tokens unchanged."""
     return token.decode() if isinstance(token, bytes) else token
 
 
 def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:
-    """Return the bucket of each unknown token, as Keras' lookup layers have it, int64."""
+    """Compute the bucket of each unknown token (int64), as the lookup layers of Keras do."""
     if buckets == 1:
         return np.zeros(len(tokens), np.int64)
     if not isinstance(tokens[0], (str, bytes)):
@@ -173,7 +178,7 @@ def _bucket(values: Any, buckets: int) -> Any:
 
 
 def _keys(values: Any) -> Any:
-    """Return the sort keys of tokens, int64."""
+    """Map tokens to integers to search by: hashes of texts, or the numbers themselves."""
     import tensorflow as tf
 
     return tf.strings.to_hash_bucket_fast(values, _KEYS) if values.dtype == tf.string else values
@@ -181,12 +186,12 @@ def _keys(values: Any) -> Any:
 
 @attrs.frozen(eq=False, repr=False)
 class Coverage:
-    """Share of the tokens of some records that a vocabulary knows.
+    """Share of tokens that are in a vocabulary.
 
     Attributes:
-        tokens: how many there are.
-        known: how many of them are in the vocabulary.
-        unknown: the unknown ones that come most often, with how often.
+        tokens: number of tokens.
+        known: number of tokens in the vocabulary.
+        unknown: the most frequent unknown tokens, with their counts.
     """
 
     tokens: int
@@ -195,7 +200,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """The share of tokens that are known, 1.0 where there are none."""
+        """Share of known tokens; 1.0 if there are no tokens."""
         return self.known / self.tokens if self.tokens else 1.0
 
     def __repr__(self) -> str:
@@ -234,19 +239,20 @@ class Vocabulary:
     >>> batch["tokens"].numpy().tolist()
     [[3, 2, 1, 1, 3, 2], [2, 0, 0, 0, 0, 0]]
 
-    Ids are numbered as by Keras' lookup layers: padding, buckets of unknown tokens, reserved tokens, then the others.
-    With `padding=None, oov_buckets=0` the first token has 0 and unknown ones are an error: a map of labels.
+    Ids are in the order of the lookup layers of Keras: padding, buckets of unknown tokens, reserved tokens, other
+    tokens. For a map of labels, use `padding=None, oov_buckets=0`: the first token has the id 0, and unknown tokens
+    are an error.
 
     Attributes:
-        tokens: in the order of their ids.
-        reserved: tokens whose ids come before, whether they occur or not, such as `("<s>", "</s>")`.
-        padding: the token that has the id 0, such as the empty text that text is padded with; None for none.
-        oov_buckets: how many ids unknown tokens share by their hash; 0 makes them an error.
-        unknown: what unknown ids are decoded to; by default `[UNK]`, or a whole number that is no token.
-        pieces: makes tokens of a text, such as `list`, which gives its characters; None where values are tokens.
-        counts: by token, how often it was counted.
-        total: how many tokens were counted in all.
-        ids: the id of each token that is known.
+        tokens: tokens in the order of their ids.
+        reserved: tokens with ids before all others, whether they occur or not, such as `("<s>", "</s>")`.
+        padding: token with the id 0, such as the empty text, by which text is padded; None for none.
+        oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
+        unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
+        pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.
+        counts: mapping of token to its count.
+        total: number of tokens counted.
+        ids: mapping of known token to id.
     """
 
     tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
@@ -296,29 +302,29 @@ class Vocabulary:
         prune: int | None = None,
         progress: bool | None = None,
     ) -> Vocabulary:
-        """Return the vocabulary of the tokens of a field, those that come most often first.
+        """Build the vocabulary of the tokens of a field, the most frequent first.
 
-        Tokens that come equally often are in their own order, so that the same tokens have the same ids, in whatever
-        order they came. It takes memory for each distinct token, or for `prune` of them.
+        Equally frequent tokens are sorted, so that ids do not depend on the order of records. Memory grows with the
+        number of distinct tokens, up to `prune`.
 
         Args:
-            source: a dataset's directory, what `seqrecorder.open` gives, or a selection of its records; or, without a
-                field, tokens, or sequences of them.
+            source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,
+                tokens or sequences of tokens.
             field: name of a field of text, bytes or whole numbers.
-            split: of whose records; by default of `train`, where there is such a split, else of all.
-            min_count: tokens that come less often are left out.
-            max_size: how many ids there are at most, with those of padding and unknown tokens.
-            reserved: see `Vocabulary`, as all that follows.
-            padding: see `Vocabulary`; other than an empty text, it must not occur.
+            split: name of the split to count; None for `train` if there is one, else all records.
+            min_count: smallest count of a token to include.
+            max_size: maximal number of ids, including padding and unknown tokens; None for no limit.
+            reserved: see `Vocabulary`.
+            padding: see `Vocabulary`; unless it is the empty text, it must not occur in the data.
             oov_buckets: see `Vocabulary`.
             pieces: see `Vocabulary`.
-            prune: how many distinct tokens are remembered while counting. Where there are more, rare ones are forgotten
-                and counts are a little too low, by at most a `prune`th of all tokens.
-            progress: of a field, as for `write`: None shows a bar on a terminal when tqdm is installed.
+            prune: maximal number of distinct tokens to keep while counting; None for all. Beyond it, rare tokens are
+                dropped, and counts are too low by at most the number of all tokens divided by `prune`.
+            progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
 
         Raises:
-            OptionError: options make no sense, or no token is left.
-            SchemaError: there is no field of that name.
+            OptionError: options contradict each other, or no token is left.
+            SchemaError: there is no field of this name.
         """
         for option, value in (("min_count", min_count), ("max_size", max_size), ("prune", prune)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -331,8 +337,8 @@ class Vocabulary:
         times = dict(counted).get(padding, 0)
         if times and padding not in ("", b""):
             raise OptionError(
-                f"padding: expected a token that is no data, or None, got {padding!r}, which comes {times:,} times: it "
-                "would have the id 0 there; where it does stand for padding, list the tokens: sr.Vocabulary(tokens, "
+                f"padding: expected a token that is not in the data, or None, got {padding!r}, which occurs {times:,} "
+                "times, and would get the id 0; if it marks padding there, list the tokens: sr.Vocabulary(tokens, "
                 f"padding={padding!r})"
             )
         options = {"reserved": reserved, "padding": padding, "oov_buckets": oov_buckets, "pieces": pieces}
@@ -345,15 +351,15 @@ class Vocabulary:
             kept = kept[: max_size - fixed]
         return cls([token for token, _ in kept], **options, counts=dict(kept), total=total)
 
-    # What it says ---------------------------------------------------------------------------------------------------
+    # Description ----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return the number of ids."""
+        """Count the ids."""
         return len(self.ids) + self.oov_buckets
 
     @property
     def _first(self) -> int:
-        """The first id of unknown tokens."""
+        """First id of unknown tokens."""
         return 0 if self.padding is None else 1
 
     def __contains__(self, token: object) -> bool:
@@ -383,16 +389,17 @@ class Vocabulary:
     # In numpy -------------------------------------------------------------------------------------------------------
 
     def encode(self, values: Any) -> Any:
-        """Return the ids of tokens.
+        """Map tokens to ids.
 
         Args:
-            values: a token, a sequence or an array of tokens, or a sequence of sequences; with `pieces`, texts.
+            values: token, sequence or array of tokens, or nested sequence; with `pieces`, a text or texts.
 
         Returns:
-            An int for a token, int64 of the same shape for an array or a sequence, a list for a sequence of others.
+            An int for a token, an int64 array of the same shape for an array or sequence, and a list for a nested
+            sequence.
 
         Raises:
-            OptionError: a token is unknown, and there is no bucket for such.
+            OptionError: a token is unknown and `oov_buckets` is 0.
         """
         if self.pieces is not None and isinstance(values, (str, bytes)):
             return self._encoded(list(self.pieces(values)))
@@ -416,13 +423,13 @@ class Vocabulary:
         return ids
 
     def decode(self, ids: Any) -> Any:
-        """Return the tokens of ids, `unknown` for those of unknown tokens.
+        """Map ids to tokens; ids of unknown tokens become `unknown`.
 
         Args:
-            ids: an int, or ints in arrays or sequences.
+            ids: int, or array or (nested) sequence of ints.
 
         Raises:
-            OptionError: there is no such id.
+            OptionError: an id is out of range.
         """
         if isinstance(ids, (list, tuple)) and any(isinstance(item, (list, tuple, np.ndarray)) for item in ids):
             return [self.decode(item) for item in ids]
@@ -435,11 +442,11 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Count the known tokens of other records: by split; of a plain iterable, of all.
+        """Compute the share of known tokens: a mapping of split to coverage, or one coverage for plain tokens.
 
         Args:
-            source: as for `build`.
-            field: as for `build`.
+            source: source as for `build`.
+            field: name of the field, as for `build`; None for plain tokens.
         """
         if field is None:
             return self._covered(*count_tokens(source, None, self.pieces, None))
@@ -453,17 +460,17 @@ class Vocabulary:
     # In TensorFlow --------------------------------------------------------------------------------------------------
 
     def lookup(self) -> Any:
-        """Return the Keras layer from tokens to ids; it is saved with the model.
+        """Build the Keras layer that maps tokens to ids; it is saved with the model.
 
         Raises:
-            OptionError: tokens are `pieces` of texts, or bytes that are no text.
+            OptionError: the vocabulary has `pieces`, or bytes that are not UTF-8.
         """
         if self.pieces is not None:
-            raise OptionError("lookup: a graph does not make pieces of texts; store pieces, and look these up")
+            raise OptionError("lookup: a graph cannot split texts into pieces; store the pieces, and look them up")
         return self._layer(invert=False)
 
     def inverse(self) -> Any:
-        """Return the Keras layer from ids to tokens; it is saved with the model."""
+        """Build the Keras layer that maps ids to tokens; it is saved with the model."""
         return self._layer(invert=True)
 
     def _layer(self, *, invert: bool) -> Any:
@@ -477,18 +484,18 @@ class Vocabulary:
         try:
             texts = list(map(text_of, tokens))
         except UnicodeDecodeError as error:
-            raise OptionError(f"lookup: Keras keeps text, and a token is no UTF-8: {error}") from None
+            raise OptionError(f"lookup: Keras stores text, and a token is not UTF-8: {error}") from None
         options |= {"vocabulary": texts, "mask_token": text_of(self.padding), "oov_token": text_of(self.unknown)}
         return keras.layers.StringLookup(**options)
 
     def field_map(self, field: Field) -> FieldMap:
-        """Return the map of a field to its ids, for `read(..., vocabulary=...)`.
+        """Build the graph function that maps a field to ids, for `read(..., vocabulary=...)`.
 
         Raises:
-            OptionError: the field has other tokens.
+            OptionError: the type of the field differs from the tokens, or the vocabulary has `pieces`.
         """
         if self.pieces is not None:
-            raise OptionError(f"vocabulary: a graph does not make pieces of the texts of {field.name!r}; store pieces")
+            raise OptionError(f"vocabulary: a graph cannot split the texts of {field.name!r}; store the pieces")
         is_text = isinstance(next(iter(self.ids)), (str, bytes))
         if field.element.is_text != is_text or not (is_text or field.element.numpy.kind in "iub"):
             raise OptionError(f"vocabulary: expected one of {field.element.name} for {field.name!r}, got {self!r}")
@@ -498,12 +505,12 @@ class Vocabulary:
     # On disk --------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return it as JSON text, as an asset of a dataset for one: `sr.write(..., assets={"words.json": ...})`.
+        """Serialize to JSON, for example for an asset of a dataset: `sr.write(..., assets={"words.json": ...})`.
 
-        The text has a digest, so that one that was changed is no vocabulary any more.
+        The text contains a digest; `from_json` refuses a text that was changed.
 
         Raises:
-            OptionError: tokens are bytes that are no text.
+            OptionError: tokens are bytes that are not UTF-8.
         """
         try:
             document = {
@@ -518,19 +525,19 @@ class Vocabulary:
                 "total": self.total,
             }
         except UnicodeDecodeError as error:
-            raise OptionError(f"vocabulary: JSON keeps text, and a token is no UTF-8: {error}") from None
+            raise OptionError(f"vocabulary: JSON stores text, and a token is not UTF-8: {error}") from None
         return json.dumps(sealed(document), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str, *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Return the vocabulary of `to_json`; nothing is imported or evaluated.
+        """Rebuild a vocabulary from the text of `to_json`, without importing or evaluating anything.
 
         Args:
-            text: the JSON.
-            pieces: what made tokens of texts, which JSON does not keep.
+            text: JSON text.
+            pieces: function that splits a text into tokens, which JSON does not store.
 
         Raises:
-            ManifestError: the text is none, or was changed.
+            ManifestError: the text is not a vocabulary, or was changed.
         """
         try:
             data = json.loads(text)
@@ -553,23 +560,23 @@ class Vocabulary:
                 total=data["total"],
             )
         except (ValueError, KeyError, TypeError, RecursionError, OptionError) as error:
-            raise ManifestError(f"vocabulary: expected what Vocabulary.to_json gives, got {error!r:.500}") from None
+            raise ManifestError(f"vocabulary: expected the JSON of Vocabulary.to_json, got {error!r:.500}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file, as `to_json`."""
+        """Write the vocabulary to a file, as JSON."""
         write_file(local_path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Read it from a file: what `save` wrote, or `manifest.assets["words.json"]`.
+        """Read a vocabulary from a file of `save`, or from an asset: `manifest.assets["words.json"]`.
 
         Args:
-            path: of the file.
-            pieces: as for `from_json`.
+            path: path of the file.
+            pieces: function that splits a text into tokens, as for `from_json`.
 
         Raises:
-            DatasetNotFoundError: there is no such file.
-            ManifestError: it holds no vocabulary, or was changed.
+            DatasetNotFoundError: the file does not exist.
+            ManifestError: the file is not a vocabulary, or was changed.
         """
         try:
             text = local_path(path).read_text(encoding="utf-8")
@@ -586,6 +593,6 @@ class Vocabulary:
 
 
 def _of_split(source: Any, split: str | None) -> Any:
-    """Return the records of a split as selections; by default of `train`, where there is such a split."""
+    """Map the chosen split to its selection; by default `train` if there is one, else all splits."""
     splits = selections_of(source, split)
     return {"train": splits["train"]} if split is None and "train" in splits else splits

@@ -1,9 +1,9 @@
-"""TensorFlow 1's queue-based readers: run them today, and write the same in tf.data.
+"""The queue-based readers of TensorFlow 1: run them in current TensorFlow, or convert them to tf.data.
 
-`lift` turns an unchanged input function into a `tf.data.Dataset`, `get_next` gives a dataset's elements to an old
-training loop, and `compat` lets old scripts find `tf.contrib` and the other names of TensorFlow 1. `text_lines`,
-`tf_records`, `fixed_length_records`, `whole_files` and `producer` are for new code that must give what the old gave,
-keys included.
+`lift` turns an unchanged input function into a `tf.data.Dataset`, `get_next` feeds the elements of a dataset to an old
+training loop, and `compat` provides `tf.contrib` and the other names of TensorFlow 1 to old scripts. `text_lines`,
+`tf_records`, `fixed_length_records`, `whole_files` and `producer` are for new code that must return the same elements
+as old code, including keys.
 """
 
 from seqrecorder.legacy import contrib as contrib

@@ -163,7 +163,7 @@ def compat() -> Iterator[types.ModuleType]:
     ...     queue_runners, buckets = tf.train.start_queue_runners, tf.contrib.training.bucket_by_sequence_length
 
     Returns:
-        The module that stands for TensorFlow 1.
+        The module imported as `tensorflow`.
     """
     import tensorflow as tf
 
@@ -191,7 +191,7 @@ _REMOVED = "tensorflow.compat.v1 does not have it: layers and cells moved to Ker
 
 
 class _Old(types.ModuleType):
-    """A module that looks up names in other modules, in order."""
+    """Module that looks up its names in a list of other modules."""
 
     def __init__(self, name: str, *modules: Any) -> None:
         super().__init__(name)
@@ -210,7 +210,7 @@ class _Old(types.ModuleType):
         meant = did_you_mean(name, known)
         if self.__name__.startswith(_CONTRIB) and not name.startswith("__"):
             return Absent.named(f"{self.__name__}.{name}", f"{meant}; {_THERE_IS}")
-        if name == "estimator":  # removed, but scripts with a model name it on import
+        if name == "estimator":  # no longer in TensorFlow, but scripts with a model import it
             return Absent.named(f"{self.__name__}.{name}", f"; {_REMOVED}")
         raise AttributeError(f"{self.__name__} has no {name!r}{meant}; {_REMOVED}")
 
@@ -219,7 +219,7 @@ class _Old(types.ModuleType):
 
 
 def _old_tensorflow(tf: types.ModuleType) -> Any:
-    """Build the module that stands for TensorFlow 1."""
+    """Build the module with the names of TensorFlow 1."""
     v1 = tf.compat.v1
     cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that need no layers
     images = types.SimpleNamespace(resize_images=resize_images)
@@ -264,7 +264,7 @@ def _contrib(tf: types.ModuleType) -> Any:
 
 
 def _importer(importing: Callable[..., Any], old: Any) -> Callable[..., Any]:
-    """Build an `__import__` that gives old code the old TensorFlow."""
+    """Build an `__import__` that returns the old TensorFlow to old code."""
 
     def find(name: str, *arguments: Any, **named: Any) -> Any:
         options = {**dict(zip(("globals", "locals", "fromlist", "level"), arguments, strict=False)), **named}

@@ -61,7 +61,7 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """The tensor that decides whether an element is enqueued, if there is one."""
+        """Tensor that decides whether an element is enqueued; None to enqueue all."""
         return [] if self.keep is None else [self.keep[0]]
 
 
@@ -229,8 +229,8 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
         pulls: names of the operations that take from them.
 
     Raises:
-        LiftError: threads fill such a queue already; or a Python function fills it, whose values the dataset and
-            another user would divide.
+        LiftError: threads already fill such a queue; or a Python function fills it, and the dataset and another user
+            would each get only a part of its values.
     """
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
     mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
@@ -260,7 +260,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
             )
     for runner in aside:
         runners.remove(runner)
-        runner.create_threads = lambda *_, **__: []  # scripts may call it for each runner
+        runner.create_threads = lambda *_, **__: []  # a script may call this for each runner
         graph.add_to_collection(_LIFTED_RUNNERS, runner)
 
 
@@ -344,7 +344,7 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: its queue, or its reader and the queue of that; itself if it stands for a dataset."""
+    """List the sources of a pull: its queue, or its reader and the queue of the reader; itself if it is a dataset."""
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 
@@ -354,7 +354,7 @@ def is_pull(op: Any) -> bool:
 
 
 def back_from(ops: Iterable[Any]) -> Iterator[Any]:
-    """Yield operations and all that they depend on, back to the pulls."""
+    """Yield operations and all their dependencies, back to the pulls."""
     waiting = [*ops]
     seen = {*waiting}
     while waiting:

@@ -1,4 +1,4 @@
-"""The result of a lift: the dataset, its stages, and the operations of a graph behind it."""
+"""Result of a lift: the dataset, its stages, and the graph operations that they replace."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Stage:
-    """One stage of a pipeline.
+    """Stage of a pipeline, in the words of TensorFlow 1 and of tf.data.
 
     Attributes:
         name: the name of the operation in the graph.
-        original: the stage in the words of TensorFlow 1.
-        translation: the stage in the words of tf.data.
+        original: description in the words of TensorFlow 1.
+        translation: description in the words of tf.data.
         random_order: the reason why the original order was random; the lifted stage gives the same examples in another
             order. None if the order is the same.
         random_values: the reason why random values were not reproducible in the original. None if they are the same, or
@@ -49,14 +49,14 @@ class Stage:
 
 @attrs.frozen(eq=False)
 class Recipe:
-    """Buckets of `tf.contrib`, as `convert` prints them.
+    """Recipe by which `convert` prints a bucketing function of `tf.contrib`.
 
     Attributes:
         targets: the tensors of one example; the first selects the bucket.
         keep: a bool scalar that selects examples, unless it is constant.
         boundaries: the boundaries of the buckets.
         sizes: the batch size of each bucket.
-        smaller: whether smaller batches come at the end.
+        smaller: whether to keep smaller batches at the end.
         by_length: whether the first tensor is a length that is returned, or the number of the bucket.
         steps: the number of steps of a segment, if examples are cut into segments; 0 for buckets.
     """
@@ -78,8 +78,8 @@ class Lifted:
         dataset: the `tf.data.Dataset`, with the structure that the function returned; lists are tuples.
         stages: the stages of the pipeline, from the source on.
         notes: operations that took elements away in the original and no longer do.
-        sources: names of the queues, readers and operations that stand for a dataset.
-        pulls: names of the operations that take from them.
+        sources: names of the queues, readers and registered dataset operations.
+        pulls: names of the operations that take from the sources.
         recipe: the recipe by which `convert` prints a `tf.contrib` function, if there is one.
     """
 
@@ -114,19 +114,19 @@ _EMPTIED: weakref.WeakKeyDictionary[Any, dict[str, tuple[str, ...]]] = weakref.W
 
 
 def datasets_of(graph: Any) -> Mapping[str, Lifted]:
-    """Map the operations that stand for a dataset to it, by name."""
+    """Map the name of each registered operation to its dataset."""
     return _DATASETS.get(graph, {})
 
 
 def register(op: Any, lifted: Lifted) -> None:
-    """Let an operation, whose outputs are the flat tensors of an element, stand for a dataset."""
+    """Register an operation as a source; its outputs are the flat tensors of an element of the dataset."""
     _DATASETS.setdefault(op.graph, {})[op.name] = lifted
 
 
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
     """Check that no other lifted tensors of a graph share a source, and register these.
 
-    The users of a queue divide its elements, but each lift gives all of them.
+    The users of a queue share its elements, but each lifted dataset has all of them.
 
     Raises:
         LiftError: other tensors of the same sources were lifted before.

@@ -132,8 +132,8 @@ def lift(
     [1 3 5 1] [2 4 6 2]
     [3 5] [4 6]
 
-    The elements are those of the queues, and so is their order where the original had a fixed one: seeded orders of
-    files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
+    The elements are those of the queues, in the same order if the original order was fixed: seeded orders of files and
+    the keys of readers match bit for bit. Random queues, several threads and several readers left the order
     to chance. The dataset then has another possible order, and `explain` says so.
 
     Operations run as they are written. A `Session` optimised its graph, for example divisions by constants into
@@ -143,19 +143,19 @@ def lift(
     refuses to save Python functions and random operations between the queues, whose state no checkpoint holds.
 
     Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
-    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the queues behind them.
+    uses them in another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.
 
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: constant values for placeholders, by name; and for queues that Python fills, by name, a `tf.data.Dataset`
-            of their elements: tuples of the components, one element at a time; or, inside a graph, a function that
-            returns it.
+        feed: mapping of placeholder name to constant value, and of queue name, for queues that Python fills, to a
+            `tf.data.Dataset` of its elements (tuples of the components, one element at a time) or, inside a graph, to
+            a function that returns one.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
             graph in which `lift` is called. In eager execution, a seed that is set already is refused if random
             operations depend on it.
-        shuffle_buffer: the buffer size of random queues: `"capacity"`, as if reading was faster than training,
-            `"min_after_dequeue"`, as if it was slower, or a number.
+        shuffle_buffer: the buffer size of random queues: `"capacity"` (reading is faster than training),
+            `"min_after_dequeue"` (reading is slower), or a number.
         explain: whether to print the stages.
 
     Returns:
@@ -185,7 +185,7 @@ def trace(
     See `lift` for arguments and errors.
     """
     import tensorflow as tf
-    from tensorflow.python.eager import context  # no public name tells the seed
+    from tensorflow.python.eager import context  # the seed has no public name
 
     check_shuffle_buffer(shuffle_buffer)
     if callable(input_fn):

@@ -24,7 +24,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
     Args:
         contents: a `tf.data.Dataset` of tuples, whose first component is the priority, an int64 scalar.
-        capacity: the capacity of the queue; below 1 for no limit: all elements are sorted before the first comes.
+        capacity: the capacity of the queue; below 1 for no limit, which sorts all elements before it yields the first.
     """
     import tensorflow as tf
 
@@ -35,7 +35,7 @@ def lowest_first(contents: Any, capacity: int) -> Any:
 
     def step(state: Any, element: Any) -> Any:
         (priorities, rows), (priority, row, last) = state, element
-        new = tf.where(last, 0, 1)  # the end marker is no element
+        new = tf.where(last, 0, 1)  # drop the end marker
         priorities = tf.concat([priorities, priority[tf.newaxis][:new]], 0)
         rows = tf.concat([rows, row[tf.newaxis][:new]], 0)
         size = tf.size(priorities, tf.int64)
@@ -60,7 +60,7 @@ def count_rows(feed: Feed) -> int | str:
 
 
 def explain_order(section: Section) -> str | None:
-    """Explain why the order of a producer changed from run to run, or return None."""
+    """Explain why the order of a producer changed between runs; None if it did not."""
     for op in () if section.pulls else section.shuffles:
         if not (op.inputs[0].shape.rank and op.inputs[0].shape[0] == 1) and seeds(op) == (0, 0):
             return f"{op.type} {op.name!r} has no seed"
@@ -68,7 +68,7 @@ def explain_order(section: Section) -> str | None:
 
 
 def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool) -> str | None:
-    """Explain why random values in elements changed from run to run, or return None.
+    """Explain why random values in elements changed between runs; None if they did not.
 
     Args:
         sections: the sections that compute the elements.
@@ -134,7 +134,7 @@ def fed_contents(queue: Any, dataset: Any) -> Any:
     """Validate the dataset that the user feeds into a queue, and return it as tuples.
 
     Raises:
-        OptionError: it is no dataset, belongs to a graph, or has other dtypes or shapes than the queue.
+        OptionError: the value is not a dataset, belongs to a graph, or differs from the queue in dtypes or shapes.
     """
     import tensorflow as tf
 

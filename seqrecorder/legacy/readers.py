@@ -4,7 +4,7 @@
     lines = legacy.text_lines(files, skip_header_lines=1)
 
 Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a string
-tensor, or a `tf.data.Dataset` of string scalars, and reads them one after the other.
+tensor, or a `tf.data.Dataset` of string scalars, and reads them in sequence.
 """
 
 from __future__ import annotations
@@ -110,12 +110,12 @@ def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
     r"""Read a text file as a dataset of `(key, line)`, as `tf.TextLineReader` did, or of lines.
 
     Lines end with `\n`; the last carriage return before it, or before the end of the file, is dropped as well. Text
-    behind the last line end is a line, unless it is empty or a lone carriage return.
+    after the last line end is a line, unless it is empty or a lone carriage return.
 
     Args:
         path: string scalar.
         skip_header_lines: the number of lines to skip at the start.
-        keyed: whether to add keys, which takes time.
+        keyed: whether to add keys, which is slow.
     """
     import tensorflow as tf
 
@@ -185,7 +185,7 @@ def _length(content: Any) -> Any:
 
 
 FRAME = 16
-"""Bytes of a TFRecord beside its payload: the length and two checksums."""
+"""Bytes of a TFRecord besides its payload: the length and two checksums."""
 
 
 def producer(
@@ -205,7 +205,7 @@ def producer(
         values: a tensor `(n, ...)`, or values that convert to one; `n` is at least 1.
         num_epochs: the number of epochs; None repeats forever.
         shuffle: whether to shuffle each epoch, which was the default in TensorFlow 1 as well.
-        seed: the seed of the order. The same seed gives the order of the old queue, bit for bit; None draws one.
+        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None draws one.
         graph_seed: the argument of `tf.set_random_seed` in the old program; by default the value that TensorFlow used
             without that call.
 
@@ -240,11 +240,11 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
 
     Args:
         files: see the module.
-        skip_header_lines: the number of lines to skip at the start of each file; a shorter file gives no lines.
+        skip_header_lines: the number of lines to skip at the start of each file; a shorter file has no lines.
 
     Returns:
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, counted from 1 and including
-        the header. The value has no line end; an empty line gives an empty string.
+        the header. The value has no line end; an empty line is an empty string.
     """
     _at_least("skip_header_lines", skip_header_lines, 0)
     return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines, keyed=True))
@@ -266,7 +266,7 @@ def tf_records(files: Files, *, compression: str = "") -> Any:
 
 
 def records_of(path: Any, compression: str = "", *, keyed: bool) -> Any:
-    """Read one file, whose path is a tensor, as `tf_records` does; keys are optional, as they take time."""
+    """Read one file, whose path is a tensor, as `tf_records` does; keys are optional, since they are slow."""
     import tensorflow as tf
 
     if not keyed:
@@ -348,7 +348,7 @@ def as_paths(files: Files) -> Any:
     """Convert paths in any form to a `tf.data.Dataset` of string scalars.
 
     Raises:
-        OptionError: there are no paths, or a dataset has elements that are no string scalars.
+        OptionError: there are no paths, or the elements of a dataset are not string scalars.
     """
     import tensorflow as tf
 
@@ -389,7 +389,7 @@ _READERS: dict[str, tuple[Any, dict[str, str]]] = {
 }
 """The function for each reader, and the attributes of the reader by option."""
 _OF_ONE_FILE: dict[Any, Callable[..., Any]] = {tf_records: records_of, text_lines: lines_of}
-"""Functions that read one file, on request without its keys, as these take time."""
+"""Functions that read one file, with or without keys, which are slow to compute."""
 
 
 def options_of(reader: Any) -> dict[str, Any]:
@@ -408,7 +408,7 @@ def call_of(reader: Any, files: str) -> str:
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
     """Translate a reader to a function from a path to a dataset of `(key, value)`.
 
-    Without `keyed`, readers whose keys take time give values alone.
+    Without `keyed`, readers whose keys are slow to compute return values only.
     """
     read, options = _READERS[reader.type][0], options_of(reader)
     if read in _OF_ONE_FILE:

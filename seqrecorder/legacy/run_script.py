@@ -1,4 +1,4 @@
-"""Run a TensorFlow 1 script unchanged."""
+"""Run an unchanged TensorFlow 1 script as the main program of this process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_script(script: str) -> Path:
     """Check that a script exists and is valid Python 3, and return its path.
 
     Raises:
-        SourceError: it does not exist or is not valid.
+        SourceError: the script does not exist, or is not valid Python 3.
     """
     path = Path(script)
     try:

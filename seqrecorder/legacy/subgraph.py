@@ -139,7 +139,7 @@ def cut_section(
     Args:
         targets: tensors and `SparseSlot`s of one graph.
         after: operations to run as well, for their side effects.
-        datasets: names of operations that stand for a dataset; they count as pulls.
+        datasets: names of registered dataset operations, which count as pulls.
         feed: names of placeholders that have a value.
 
     Raises:
@@ -251,7 +251,7 @@ def constants(tensors: Sequence[Any], state: State, datasets: Container[str] = (
     """Evaluate tensors that depend neither on queues nor on random operations.
 
     Raises:
-        LiftError: a tensor depends on one.
+        LiftError: a tensor depends on a queue or a random operation.
     """
     import tensorflow as tf
 
@@ -338,8 +338,8 @@ class State:
     def value(self, op: Any) -> Any:
         """Return the tensor that replaces the first output of a cut operation in the graph being built.
 
-        A variable that is read and a placeholder become constants. A table, and a variable that is gathered from,
-        become resources.
+        A placeholder and a variable that is read become constants. A table and a variable used by a gather become
+        resources.
         """
         import tensorflow as tf
 

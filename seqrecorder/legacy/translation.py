@@ -55,8 +55,8 @@ _MOST = 2**31 - 1
 class Translation:
     """One walk over a graph, which records stages and notes.
 
-    Sections that compute elements with the same operation, such as a record and the queue of others beside it, divide
-    what the operation takes: each gets every n-th element. How many they are is known after a first walk.
+    Sections that use the same operation, such as a record and a queue of other records, share its elements: each of n
+    sections gets every n-th element. The number n is known after a first walk.
 
     Args:
         graph: a `tf.Graph`.
@@ -90,7 +90,7 @@ class Translation:
         self.users: dict[str, list[str]] = {}
         self._whole: dict[str, tuple[str, Any]] = {}
         self._counts = counts
-        # All users of a shared source must see it in one order. Zeros shuffle anew in each iteration.
+        # All users of a shared source must see the same order. Zero seeds reshuffle in each iteration.
         self._seeds = (random.randint(1, _MOST), random.randint(1, _MOST)) if counts else (0, 0)  # noqa: S311 - no secret
         self._lifted: set[str] = set()
         self.pulls: set[str] = set()
@@ -181,10 +181,10 @@ class Translation:
         """Return the elements of a source for one of its users: all of them, or every n-th for n users.
 
         Args:
-            source: a queue, a reader, or an operation that stands for a dataset.
+            source: a queue, a reader, or a registered dataset operation.
             user: a description of the user.
             pull: the name of the operation that takes; all users must have the same.
-            make: makes the dataset of all elements; called once.
+            make: function that builds the dataset of all elements; called once.
 
         Raises:
             LiftError: several operations take from the source; or it is returned as well, and a session may run that
@@ -227,7 +227,7 @@ class Translation:
         return contents
 
     def _read(self, pulls: Sequence[Any], user: str) -> Any:
-        """Return a dataset of what an operation reads; of several readers of the same files, with their numbers."""
+        """Build the dataset that an operation reads; several readers add the index of the file to elements."""
         reads = [op for each in pulls for op in consumers(source_of(each.inputs[0])) if op.type in READS]
         keyed = any(op.outputs[0].consumers() or op.outputs[0].name in self._returned for op in reads)
         pull, count = pulls[0], len(pulls)
@@ -240,7 +240,7 @@ class Translation:
             return records if size is None else records.batch(size)
 
         paths = self._take(queue, user, "readers", lambda: self._ordered(queue))
-        paths = paths.map(lambda path: path)  # strings instead of tuples of one string
+        paths = paths.map(lambda path: path)  # plain strings instead of tuples of one string
         if count == 1:
             self._note(pull.name, f"{READS[pull.type]} of {describe(reader)}", f"flat_map({translation})")
             return paths.flat_map(read)
@@ -297,7 +297,7 @@ class Translation:
         """Merge the feeds of a queue that share one source, or one queue of files that each reads by its own reader.
 
         Raises:
-            LiftError: they differ in their pulls, readers or enqueues.
+            LiftError: the feeds differ in their pulls, readers or enqueues.
         """
         import tensorflow as tf
 

@@ -1,8 +1,8 @@
-"""Values of fields in memory, converted exactly to the declared type.
+"""Exact conversion of the values of fields, in memory, to the declared type.
 
-A conversion either keeps every value or raises `Mismatch` with the index, what was expected and what came.
-One exception: Python floats (there is no narrower Python type) are rounded to a declared float16, bfloat16,
-float32 or complex64; a numpy array has a dtype of its own and must fit exactly.
+A conversion either keeps every value or raises `Mismatch` with the index, the expected and the actual value.
+One exception: Python floats are rounded to a declared float16, bfloat16, float32 or complex64, since Python has no
+narrower float. A numpy array has a dtype and must fit exactly.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def describe(value: object) -> str:
 
 
 def advice(value: object, record_class: str = "Record") -> str:
-    """Advise how to write a value that is not a record, as the end of an error message."""
+    """Advise how to write a value that is not a record; the advice ends an error message."""
     if isinstance(value, Mapping):
         return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
     if isinstance(value, (list, tuple)):
         return f"; make a record of each: {record_class}(*row)"
     is_column = isinstance(value, (str, bytes, int, float)) or hasattr(value, "dtype")
     if is_column or hasattr(type(value), "__arrow_c_stream__"):
-        return "; a table goes to seqrecorder.write as it is, columns go to Writer.write_batch"
+        return "; pass a table to seqrecorder.write, and columns to Writer.write_batch"
     return ""
 
 
 def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:
-    """Raise `Mismatch` for the first value that a conversion to `element` and back changed."""
+    """Raise `Mismatch` at the first value that changed on conversion to `element` and back."""
     kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
     if not np.all(kept):
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
@@ -90,7 +90,7 @@ _TRUTH = (0, 1)
 
 
 def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
-    """Cast numbers to the declared dtype where that is allowed; return other values unchanged.
+    """Cast numbers to the declared dtype as `cast=True` allows; return other values unchanged.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> cast_values(np.array([1.0, -2.0]), element_type("int16"))
@@ -99,11 +99,11 @@ def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
     Floats are rounded to narrower floats, whole floats become integers, and 0 and 1 become bools and vice versa.
 
     Args:
-        values: flat.
+        values: one-dimensional array.
         element: the declared type.
 
     Raises:
-        Mismatch: a value does not fit: it is out of range, or a fraction for an integer.
+        Mismatch: a value is out of range, or is a fraction and the type is an integer.
     """
     source, target = values.dtype, element.numpy
     to_float = element.has_nan and target.kind != "c"
@@ -116,7 +116,7 @@ def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
             expected = f"{element.name} (finite)"
         elif source.kind == "f" and target.kind in "iu":
             limits = np.iinfo(target)
-            # As a float, the upper limit may round up to a number that does not fit.
+            # As a float, the upper limit may round up to a number out of range.
             fits = (values == np.trunc(values)) & (values >= float(limits.min)) & (values < float(limits.max) + 1)
             expected = f"whole numbers in [{limits.min}, {limits.max}] for {element.name}"
         elif target.kind == "b":
@@ -131,32 +131,32 @@ def cast_values(values: NDArray[Any], element: ElementType) -> NDArray[Any]:
 
 
 ADVICE = (
-    "convert to UTC, where that is meant, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
+    "convert to UTC, if that is intended, and drop the zone (pandas: .dt.tz_convert(None)), or declare "
     "'datetime64[unit, UTC]'"
 )
 NO_ZONE = "times without a zone; set their zone first (pandas: .dt.tz_localize(...))"
-_DIMENSIONS = 32  # supported by every numpy
+_DIMENSIONS = 32  # the limit of numpy 1; numpy 2 allows 64
 _YEAR = re.compile(r"\s*[+-]?\d+")
 _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone in a time type of another library, or in a list of one; return None if there is none.
+    """Find the time zone of a time type of another library, also inside a list type; None without a zone.
 
     Args:
-        kind: a type of pyarrow, a dtype of polars or pandas, or anything.
+        kind: a pyarrow type, a polars or pandas dtype, or any other object.
     """
     while kind is not None:
         zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
         if zone is not None:
             return str(zone)
-        inner = getattr(kind, "value_type", None)  # of a list or dictionary type of pyarrow
+        inner = getattr(kind, "value_type", None)  # list and dictionary types of pyarrow
         kind = getattr(kind, "inner", None) if inner is None else inner
     return None
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` for an array of another library with a time zone, which numpy would convert to UTC."""
+    """Raise `Mismatch` if an array of another library has an undeclared time zone; numpy would convert it to UTC."""
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
@@ -169,11 +169,11 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
     """Convert dates, datetimes or timedeltas, all of one class, to an array.
 
     Args:
-        values: objects of the standard library, or of pandas subclasses, which have nanoseconds.
-        element: a datetime64 or timedelta64.
+        values: objects of the standard library, or of the pandas subclasses, which have nanoseconds.
+        element: a datetime64 or timedelta64 type.
 
     Raises:
-        Mismatch: one has a time zone, or is finer than the unit.
+        Mismatch: a value has a time zone and the type none (or vice versa), or is finer than the unit.
     """
     if element.zone is not None:
         values = [_in_utc(value, position, element) for position, value in enumerate(values)]
@@ -182,7 +182,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
         expected = f"{element.name} (without a time zone)"
         raise Mismatch(expected, f"{describe(values[zoned])}; {ADVICE}", (zoned,))
     to_numpy = "to_datetime64" if element.numpy.kind == "M" else "to_timedelta64"
-    if hasattr(type(values[0]), to_numpy):  # pandas: numpy would drop the nanoseconds
+    if hasattr(type(values[0]), to_numpy):  # for pandas objects: numpy would drop their nanoseconds
         return _from_mixed([getattr(value, to_numpy)() for value in values], element)
     is_date = isinstance(values[0], dt.date) and not isinstance(values[0], dt.datetime)
     prefix = "datetime64" if element.numpy.kind == "M" else "timedelta64"
@@ -193,21 +193,21 @@ def _in_utc(value: Any, position: int, element: ElementType) -> Any:
     """Convert a datetime to UTC and drop the zone."""
     if getattr(value, "tzinfo", None) is None:
         raise Mismatch(f"{element.name} (with a time zone)", f"{describe(value)}: {NO_ZONE}", (position,))
-    if hasattr(value, "tz_convert"):  # pandas: keeps nanoseconds
+    if hasattr(value, "tz_convert"):  # for pandas objects: keeps the nanoseconds
         return value.tz_convert(None)
     return value.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
 def time_of_text(text: str, element: ElementType) -> Any:
-    """Parse an ISO 8601 text.
+    """Parse a time in ISO 8601 format.
 
     >>> from seqrecorder.schema.dtypes import element_type
     >>> time_of_text("2024-01-01T01:00:00+01:00", element_type("datetime64[s, UTC]"))
     np.datetime64('2024-01-01T00:00:00')
 
     Raises:
-        Mismatch: the text has a zone and the type has none, or vice versa.
-        ValueError: the text is not a time, or out of range.
+        Mismatch: the text has a zone and the type none, or vice versa.
+        ValueError: the text is not a time, or the time is out of range.
     """
     match = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
     if element.zone is None:
@@ -223,9 +223,9 @@ def time_of_text(text: str, element: ElementType) -> Any:
 
 def _time(text: str) -> Any:
     time = np.datetime64(text)
-    year = _YEAR.match(text)  # numpy wraps times out of the range of their unit, and accepts "today"
+    year = _YEAR.match(text)  # numpy wraps out-of-range times around, and accepts "today"
     if not np.isnat(time) and (year is None or np.datetime64(int(year[0]) - 1970, "Y") != time.astype("M8[Y]")):
-        raise ValueError(f"{text!r} is no time, or beyond the range of its unit")
+        raise ValueError(f"{text!r} is not a time, or out of the range of its unit")
     return time
 
 
@@ -235,7 +235,7 @@ def cast_times(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     Raises:
         Mismatch: a time is finer than the unit or out of its range, or the units have no fixed ratio.
     """
-    if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # years and months have no fixed number of days
+    if not np.can_cast(array.dtype, element.numpy, "same_kind"):  # a year or month has no fixed number of days
         raise Mismatch(element.name, f"dtype {array.dtype}")
     converted = array.astype(element.numpy)
     check_kept(array, converted.astype(array.dtype), element)
@@ -248,20 +248,20 @@ def _as_indices(values: Any) -> NDArray[np.int64]:
 
 @attrs.frozen(repr=False)
 class SparseVector:
-    """Sparse vector, such as a bag of words.
+    """A sparse vector, such as a bag of words.
 
     >>> bag = SparseVector([2, 5], np.array([1.0, 3.0], "float32"), size=8)
     >>> bag.to_dense()
     array([0., 0., 1., 0., 0., 3., 0., 0.], dtype=float32)
 
     Attributes:
-        indices: int64, ascending, each in `[0, size)`.
-        values: one for each index.
+        indices: ascending indices (int64), each in `[0, size)`.
+        values: values at the indices, an array of the same length.
         size: length of the dense vector.
     """
 
     indices: NDArray[np.int64] = attrs.field(converter=_as_indices, eq=attrs.cmp_using(eq=same_bits))
-    # A mask is checked later.
+    # asanyarray keeps a mask, which `exact_sparse` checks.
     values: NDArray[Any] = attrs.field(converter=np.asanyarray, eq=attrs.cmp_using(eq=same_bits))
     size: int
 
@@ -321,10 +321,10 @@ def exact_scalar(value: object, element: ElementType) -> Any:
 
 
 def exact_array(value: object, element: ElementType) -> NDArray[Any]:
-    """Convert a value to an array of the declared type; return it uncopied if it is one already.
+    """Convert a value to an array of the declared type, without a copy if it already is one.
 
     Args:
-        value: an array, an eager tensor, a scalar, or regularly nested lists of scalars or arrays.
+        value: array, eager tensor, scalar, or regularly nested lists of scalars or arrays.
         element: the declared type.
 
     Raises:
@@ -345,14 +345,14 @@ def exact_array(value: object, element: ElementType) -> NDArray[Any]:
     try:
         return _from_scalars([value], element, {type(value)}).reshape(())
     except Mismatch as problem:
-        raise Mismatch(problem.expected, problem.got) from None  # a scalar has no index
+        raise Mismatch(problem.expected, problem.got) from None  # omit the index of a scalar
 
 
 def _unmasked(value: np.ma.MaskedArray[Any, Any], element: ElementType) -> NDArray[Any]:
-    """Convert a masked array, with NaN where it is masked.
+    """Convert a masked array to an array with NaN at the masked positions.
 
     Raises:
-        Mismatch: a value is masked, and the element type has no NaN.
+        Mismatch: a value is masked and the element type has no NaN.
     """
     if not np.ma.is_masked(value):
         return exact_array(np.asarray(value.data), element)
@@ -379,7 +379,7 @@ def _from_nested(value: list[Any] | tuple[Any, ...] | range, element: ElementTyp
     for position, (item, is_nested) in enumerate(zip(value, nested, strict=True)):
         try:
             if not is_nested:
-                raise Mismatch("a sequence, as its neighbours", describe(item))
+                raise Mismatch("a sequence, like its neighbours", describe(item))
             is_list = isinstance(item, (list, tuple, range))
             rows.append(_from_nested(item, element, depth + 1) if is_list else exact_array(item, element))
         except Mismatch as problem:
@@ -402,7 +402,7 @@ def _from_scalars(values: Any, element: ElementType, kinds: set[type]) -> NDArra
     if len(kinds) > 1 or issubclass(kind, np.generic):
         return _from_mixed(values, element)
     accepts, convert = _PYTHON_SCALARS[_family(element)]
-    # bool is an int to Python, and a mistake here.
+    # bool is a subclass of int, but a bool in an int field is a mistake.
     if not issubclass(kind, accepts) or (kind is bool and element.name != "bool"):
         raise Mismatch(element.name, describe(values[0]), (0,))
     converted: NDArray[Any] = convert(values, element)
@@ -429,12 +429,12 @@ def _family(element: ElementType) -> str:
 
 
 def _text(values: Any, element: ElementType) -> NDArray[Any]:
-    # Not str(): subclasses, such as the members of an enumeration, may say something else there.
+    # Not str(): subclasses may override __str__, as enum members do.
     plain: Any = str.__str__ if element.name == "str" else bytes
     return np.fromiter(map(plain, values), object, len(values))
 
 
-_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF markers: their segments begin with the size
+_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # SOF markers, whose segments begin with the image size
 _JPEG_ALONE = {0x01, *range(0xD0, 0xD8)}  # markers without a segment
 _JPEG_PIXELS = 0xDA
 _PNG_CHANNELS = {0: (1,), 2: (3,), 3: (3, 4), 4: (2,), 6: (4,)}  # by color type; 3 is a palette
@@ -442,7 +442,9 @@ _BYTE = 8
 
 
 def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | None:
-    """Read format, height, width, channels (several for a palette) and bits of an image; None without a header.
+    """Read format, height, width, possible channels and bit depth from the header of an image.
+
+    A palette gives two possible channel counts. The result is None if the bytes have no header of a PNG or JPEG.
 
     >>> image_header(bytes.fromhex("89504e470d0a1a0a0000000d494844520000000300000002080200000000000000"))
     ('png', 2, 3, (3,), 8)
@@ -464,7 +466,7 @@ def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | No
 
 
 def plain_image(value: Any) -> Any:
-    """Convert encoded images to bytes, and an array of them to a list; return pixels unchanged."""
+    """Convert an encoded image to bytes, and an array of encoded images to a list; return pixels unchanged."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     array = np.asarray(value) if hasattr(value, "__array__") else None
@@ -472,7 +474,7 @@ def plain_image(value: Any) -> Any:
 
 
 def holds_encoded(value: object) -> bool:
-    """Check whether a value is an encoded image, or a list with one."""
+    """Check whether a value is an encoded image, or a list that holds one."""
     return isinstance(value, bytes) or (isinstance(value, list) and any(isinstance(item, bytes) for item in value))
 
 
@@ -483,13 +485,13 @@ def exact_image(value: object, element: ElementType, shape: tuple[int | None, ..
     """Check an image: return encoded bytes unchanged, and pixels as an array of the declared type.
 
     Args:
-        value: encoded bytes, or pixels.
+        value: encoded bytes, or an array of pixels.
         element: the declared type.
-        shape: height, width and channels; the first two may be None.
+        shape: height, width and channels; height and width may be None.
         storage: `png` or `jpeg`.
 
     Raises:
-        Mismatch: the header is of another image, or pixels do not fit.
+        Mismatch: the header does not match the declaration, or the pixels do not fit.
     """
     names = ", ".join("any" if size is None else str(size) for size in shape)
     bits = _BYTE * element.itemsize
@@ -502,8 +504,8 @@ def exact_image(value: object, element: ElementType, shape: tuple[int | None, ..
         sizes = all(have and want in (None, have) for have, want in zip((height, width), shape, strict=False))
         if kind != storage or not sizes or shape[2] not in channels or not (depth == bits or depth < bits == _BYTE):
             raise Mismatch(wanted, f"a {kind.upper()} of shape {(height, width, channels[0])} and {depth} bits")
-        if value.rfind(_END_OF_IMAGE[kind]) < 0:  # which no decoder of TensorFlow reads
-            raise Mismatch(wanted, f"one that was cut: {len(value)} bytes, without the mark of its end")
+        if value.rfind(_END_OF_IMAGE[kind]) < 0:  # TensorFlow decodes no truncated image
+            raise Mismatch(wanted, f"a truncated image: {len(value)} bytes without an end marker")
         return value
     array = exact_array(value, element)
     if (
@@ -524,7 +526,7 @@ def _integers(values: Any, element: ElementType) -> NDArray[Any]:
     return np.array(values, element.numpy)
 
 
-# The bound up to which a type holds every integer; for others it is 2**53.
+# Largest n for which a type holds every integer in [-n, n]; 2**53 for the types not listed.
 _EXACT_INTEGERS = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "complex64": 2**24}
 
 
@@ -561,7 +563,7 @@ _PYTHON_SCALARS: dict[str, tuple[tuple[type, ...], Any]] = {
 
 def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     target, source = element.numpy, array.dtype
-    if not array.size and source == np.float64:  # numpy converts an empty list to float64
+    if not array.size and source == np.float64:  # an empty list, which numpy makes float64
         return np.empty(array.shape, target)
     if source.kind == "O":
         return _cast_objects(array, element)
@@ -569,7 +571,7 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
         if source.kind not in ("T", "U" if element.name == "str" else "S"):
             raise Mismatch(element.name, f"dtype {source}")
         return array.astype(object)
-    if source == target:  # perhaps of another byte order
+    if source == target:  # equal dtypes may still differ in byte order
         return array.astype(target)
     kinds = (_family_of(source), _family_of(target))
     if kinds[0] == "i" and kinds[1] == "i":
@@ -583,7 +585,7 @@ def _cast(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         result = array.astype(target)
         if kinds[0] == "i":
-            # Compare where neither side rounds: integers that a float cannot hold change on the way back.
+            # Convert back and compare as integers, since a comparison as floats would round both sides.
             limit = float(2**63) if source.kind == "i" else float(2**64)
             real = np.real(result).astype(np.float64)
             safe = (real >= -limit) & (real < limit)
@@ -615,7 +617,7 @@ def _family_of(dtype: np.dtype[Any]) -> str:
 def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
     if array.size:
         limits = np.iinfo(element.numpy)
-        # As Python ints: numpy would compare int64 with uint64 through float64.
+        # As Python ints: numpy compares int64 with uint64 as float64.
         if int(array.min()) < limits.min or int(array.max()) > limits.max:
             low, high = max(limits.min, np.iinfo(array.dtype).min), min(limits.max, np.iinfo(array.dtype).max)
             bad = np.argwhere((array < low) | (array > high))[0]
@@ -626,10 +628,10 @@ def _cast_integers(array: NDArray[Any], element: ElementType) -> NDArray[Any]:
 
 
 def require_utf8(value: object) -> None:
-    """Raise `Mismatch` for text that UTF-8 cannot hold (lone surrogates).
+    """Raise `Mismatch` for text that UTF-8 cannot encode (lone surrogates).
 
     Args:
-        value: a str, an object array of them, a `SparseVector`, or a list of any of these.
+        value: str, object array of str, `SparseVector`, or a list of these.
     """
     if isinstance(value, SparseVector):
         require_utf8(value.values)
@@ -643,7 +645,7 @@ def require_utf8(value: object) -> None:
         array = np.asarray(value, object)
         texts = array.ravel().tolist()
         with contextlib.suppress(UnicodeEncodeError):
-            "".join(texts).encode()  # all at once is far faster
+            "".join(texts).encode()  # one call for all texts is far faster than one per text
             return
         for position, text in enumerate(texts):
             try:
@@ -657,8 +659,8 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
     """Convert a value to a `SparseVector` of `size` elements of the declared type.
 
     Args:
-        value: a `SparseVector`, a mapping of index to value, a pair of indices and values, or a dense array, whose
-            elements are stored unless all their bits are zero (-0.0 is stored) or they are empty text.
+        value: `SparseVector`, mapping of index to value, pair of indices and values, or dense array. The stored
+            elements of a dense array are those with any bit set (such as -0.0), or nonempty text.
         element: the declared type of the values.
         size: the declared size.
 
@@ -687,7 +689,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
 
 def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
-    """Find the elements of a dense vector with any bit set (also -0.0), or nonempty text."""
+    """Find the elements of a dense vector that have any bit set (such as -0.0) or are nonempty text."""
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))
     octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)

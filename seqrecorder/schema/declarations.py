@@ -1,4 +1,4 @@
-"""Declarations: `record` for the class, `context` and `feature_list` for its stored fields.
+"""The decorator `record`, and `context` and `feature_list` to declare the stored fields of a class.
 
 A declaration is an ordinary `attrs.field` with a `Declaration` in its metadata, so any attrs class can use it.
 """
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Declaration:
-    """Options of a `context` or `feature_list` field, without its name and default."""
+    """Options of a field declared by `context` or `feature_list`, except its name and default."""
 
     kind: Kind
     element: ElementType
@@ -52,7 +52,7 @@ class Declaration:
     options: Mapping[str, Any]
 
     def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
-        """Make the field of an attribute with this declaration."""
+        """Build the field of an attribute with this declaration."""
         feature = name if self.feature is None else self.feature
         return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
 
@@ -77,7 +77,7 @@ def context(
     kw_only: bool | None = None,
     alias: str | None = None,
 ) -> Any:
-    """Declare a field that is stored once per record.
+    """Declare a field stored once per record.
 
     >>> import attrs, seqrecorder as sr
     >>> @sr.record
@@ -89,19 +89,20 @@ def context(
 
     Args:
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of the value; `()` is a scalar. The first dimension may be None; for images height and width may.
-        default: as in `attrs.field`; it also fills data that lacks the field.
+        shape: shape of the value; `()` is a scalar. The first dimension may be None; an image may have height and
+            width None.
+        default: as in `attrs.field`; it is also the value when reading data that lacks the field.
         factory: as in `attrs.field`.
-        optional: whether the value may be None, which is distinct from an empty one.
+        optional: whether the value may be None, which is distinct from an empty value.
         key: whether the field identifies its record; keys are unique among sources.
-        chunk: whether the field numbers the chunks that `split` yields of one source.
+        chunk: whether the field numbers the chunks that `split` yields for one source.
         storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
             pixels or already encoded).
-        sparse: size of the dense vector, of which only some elements are stored.
-        dense: whether tensors of a sparse field are dense; records hold a `SparseVector` in any case.
-        name: name of the feature in the file, if it is not the attribute's.
-        renamed_from: the earlier name, or names, of the attribute; datasets with one of them can be read by this class.
-        deferred: whether the value may be None until the class's `load` has run.
+        sparse: size of the dense vector of a sparse field, stored as indices and values; None for a dense field.
+        dense: whether `parse` returns dense tensors for a sparse field; records always hold a `SparseVector`.
+        name: name of the feature in the file; None for the name of the attribute.
+        renamed_from: earlier name of the attribute, or several; datasets written under one of them stay readable.
+        deferred: whether the value may be None until the `load` hook of the class has run.
         validator: as in `attrs.field`.
         repr: as in `attrs.field`.
         kw_only: as in `attrs.field`; None follows the class.
@@ -147,7 +148,7 @@ def feature_list(
     kw_only: bool | None = None,
     alias: str | None = None,
 ) -> Any:
-    """Declare a field that is stored once per step.
+    """Declare a field stored once per step.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -159,21 +160,23 @@ def feature_list(
 
     Args:
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
-        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); for
-            images height and width may.
-        default: as in `attrs.field`; it also fills data that lacks the field.
+        shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); an image
+            may have height and width None.
+        default: as in `attrs.field`; it is also the value when reading data that lacks the field.
         factory: as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty sequence.
-        align: feature lists of one group have equal lengths; None frees the field.
-        per_step: number of steps for each step of another group, such as samples for each frame. The field needs a
-            group of its own (`align="sound", per_step=160`), follows the default group, else the first named one
-            without a rate, is as many times as long, and is cut with it. `storage` is `packed` then, or `buffer`.
-        storage: as for `context`; also `packed`: the whole sequence in one feature of its list, far smaller and
-            faster than one feature per step; and `buffer`: the same as one little-endian buffer, the smallest for
-            small ints that may be negative, which take 10 bytes each otherwise.
+        align: name of the alignment group; feature lists of one group have equal lengths. None for a length of its
+            own.
+        per_step: number of steps for each step of another group, such as samples per frame. The field needs a group
+            of its own (`align="sound", per_step=160`). It follows the default group, or else the first named group
+            without a rate: it is `per_step` times as long, and is cut together with that group. Its `storage` is
+            `packed` (default) or `buffer`.
+        storage: as for `context`, or `packed`: the whole sequence in one feature of its list, far smaller and faster
+            than one feature per step. `buffer` does the same with one little-endian buffer; it is the smallest for
+            small ints with negative values, which otherwise take 10 bytes each.
         sparse: as for `context`, per step.
         dense: as for `context`.
-        name: as for `context`; a `*` in it stands for numbers: in foreign files, `frames/*` matches the context
+        name: as for `context`; a `*` in it matches numbers: in foreign files, `frames/*` matches the context
             features `frames/0001`, `frames/0002`, ..., one per step.
         renamed_from: as for `context`.
         deferred: as for `context`.
@@ -212,7 +215,7 @@ def _make_attribute(
     default: Any,
     attribute: dict[str, Any],
 ) -> Any:
-    """Make the attrs field of a declaration; an error names the field, if its name is known."""
+    """Build the attrs field of a declaration; errors name the field if its name is known."""
     old = options["renamed_from"]
     options["renamed_from"] = (old,) if isinstance(old, str) else tuple(old)
     try:
@@ -220,7 +223,7 @@ def _make_attribute(
             raise SchemaError(f"shape is a tuple, such as ({shape},), got {shape!r}")
         dimensions = tuple(int(n) if isinstance(n, np.integer) else n for n in shape)
         declaration = Declaration(kind, element_type(dtype), dimensions, feature, options)
-        declaration.named(_UNNAMED, None if default is None else attrs.NOTHING)  # raises in the line of the mistake
+        declaration.named(_UNNAMED, None if default is None else attrs.NOTHING)  # fail at the declaration, not later
     except SchemaError as error:
         unnamed = f"field {_UNNAMED!r}: "
         where = _find_target() or "declaration"
@@ -253,7 +256,7 @@ def _attribute(declaration: Declaration, default: Any, kw_only: bool | None, **o
 
 
 def declare(field: Field, alias: str) -> Any:
-    """Make the attrs field that declares `field`: the inverse of reading a class, for rebuilt classes."""
+    """Build the attrs field that declares `field`, for rebuilt classes."""
     options = {name: getattr(field, name) for name in PLAIN_OPTIONS}
     declaration = Declaration(field.kind, field.element, field.shape, field.feature, options)
     return _attribute(declaration, field.default, kw_only=True, alias=alias)
@@ -271,9 +274,9 @@ if TYPE_CHECKING:
 def record(
     maybe_class: type | None = None, /, *, kw_only: bool = False, frozen: bool = False, slots: bool = True
 ) -> Any:
-    """Make a class a record: `attrs.define`, checked at once, and known to type checkers.
+    """Turn a class into a record class: `attrs.define`, plus a check of its fields and typing support.
 
-    Plain attrs classes with `context` and `feature_list` fields work as well; with `record`, mypy and
+    Plain attrs classes with `context` and `feature_list` fields work as well. With `record`, mypy and
     pyright report missing arguments, and mistakes in the fields raise when the class is defined.
 
     >>> import seqrecorder as sr
@@ -284,13 +287,13 @@ def record(
     True
 
     Args:
-        maybe_class: the class, when used without parentheses.
-        kw_only: whether all fields are keyword-only; then a field without a default may follow one with a default.
+        maybe_class: the class if the decorator is used without parentheses; else None.
+        kw_only: whether all fields are keyword-only, so that a field without a default may follow one with a default.
         frozen: whether records are immutable.
         slots: as in `attrs.define`.
 
     Raises:
-        SchemaError: the fields cannot be a schema.
+        SchemaError: the fields do not form a valid schema.
     """
 
     def decorate(cls: type) -> type:
@@ -308,7 +311,7 @@ def record(
 
 
 def shown_in_notebooks(cls: type, fields: tuple[Field, ...]) -> type:
-    """Show records of a class in notebooks as tables and curves, unless it has its own `_repr_html_`; return it."""
+    """Add `_repr_html_` (tables and curves in notebooks) to a class that has none, and return the class."""
     if not hasattr(cls, "_repr_html_"):
         shown: Any = cls
         shown._repr_html_ = lambda self: record_html(type(self).__name__, fields, self)
@@ -316,7 +319,7 @@ def shown_in_notebooks(cls: type, fields: tuple[Field, ...]) -> type:
 
 
 def _order_problem(cls: type, message: str) -> str:
-    """Explain the error of attrs about a mandatory attribute after one with a default."""
+    """Reword the attrs error about a mandatory attribute that follows one with a default."""
     name = message.partition("name='")[2].partition("'")[0]
     attributes = attrs.fields(attrs.define(cls, kw_only=True))
     first = next(attribute.name for attribute in attributes if attribute.default is not attrs.NOTHING)
@@ -330,7 +333,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
     """List and check the stored fields of an attrs class, in declaration order.
 
     Raises:
-        SchemaError: not an attrs class, or the fields contradict each other.
+        SchemaError: the class is not an attrs class, or its fields contradict each other.
     """
     if not isinstance(cls, type) or not attrs.has(cls):
         shown = cls.__name__ if isinstance(cls, type) else repr(cls)
@@ -338,7 +341,7 @@ def stored_fields(cls: type) -> tuple[Field, ...]:
     _check_collected(cls)
     fields = tuple(_field_of(attribute) for attribute in attrs.fields(cls) if METADATA_KEY in attribute.metadata)
     check_together(cls.__name__, fields)
-    arguments_of(fields)  # what could be written, and not be read again, is refused
+    arguments_of(fields)  # refuse names that could be written but not read again
     return fields
 
 

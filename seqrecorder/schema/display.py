@@ -1,4 +1,7 @@
-"""Display of results: in one line, as tables on terminals, and as escaped HTML tables and pictures in notebooks."""
+"""Formatting of results: one-line texts, tables for terminals, and HTML tables and SVG pictures for notebooks.
+
+HTML is escaped. Nothing here reads data.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,15 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Align the cells of a table in columns; on a narrow terminal, wrap columns to blocks that repeat the first.
+    """Align the cells of a table in columns; a narrow terminal gets several blocks that repeat the first column.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
     train       90
 
     Args:
-        rows: the cells; the first row is the heading.
-        right: headings of the right-aligned columns; True for all but the first.
+        rows: rows of cells; the first row is the heading.
+        right: headings of the right-aligned columns; True for all columns but the first.
     """
     names = (rows[0][1:] if right else ()) if isinstance(right, bool) else right
     most = terminal_width() or sys.maxsize
@@ -69,7 +72,7 @@ def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = F
 
 
 def terminal_width() -> int | None:
-    """Return the number of columns of the terminal; None for a file, a pipe or a notebook."""
+    """Return the width of the terminal in columns; None for a file, a pipe or a notebook."""
     import shutil  # slow to import
 
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -77,7 +80,7 @@ def terminal_width() -> int | None:
 
 
 def fit(text: str) -> str:
-    """Break a sentence at the width of the terminal, between words."""
+    """Wrap a sentence between words to the width of the terminal."""
     import textwrap
 
     width = terminal_width()
@@ -89,7 +92,7 @@ def _line(kind: str, cells: Iterable[object]) -> str:
 
 
 def join(items: Sequence[str], most: int = 4) -> str:
-    """Join the first texts by commas, and add the number of the others.
+    """Join the first `most` texts by commas, and append the number of the rest.
 
     >>> join(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -99,12 +102,12 @@ def join(items: Sequence[str], most: int = 4) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Count the terminal columns of a text."""
+    """Count the terminal columns that a text takes; wide characters take two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def cut(text: str, width: int) -> str:
-    """Escape text and shorten it to that many columns, with dots at the cut."""
+    """Escape text and shorten it to `width` terminal columns, with an ellipsis."""
     text = printable(text[: 4 * width])
     if columns_of(text) <= width:
         return text
@@ -115,7 +118,7 @@ def cut(text: str, width: int) -> str:
 
 
 def number_of(count: int, noun: str) -> str:
-    """Format a count with its noun.
+    """Format a count and its noun, in singular or plural.
 
     >>> number_of(1, "record"), number_of(2000, "record")
     ('1 record', '2,000 records')
@@ -157,7 +160,7 @@ def plain(text: object, width: int = 60) -> str:
 
 
 def picture(title: str, elements: Sequence[str], height: float, width: int = _WIDTH) -> str:
-    """Make a picture of SVG elements that is never wider than its container."""
+    """Wrap SVG elements in a picture that is never wider than its container."""
     return (
         f'<svg viewBox="0 0 {width} {height:.0f}" width="{width}" role="img" aria-label="{plain(title, 200)}" '
         'font-size="11" font-family="system-ui,sans-serif" style="max-width:min(100%,420px);height:auto">'
@@ -172,13 +175,13 @@ def outlines(
     ticks: Sequence[tuple[float, str]],
     marks: Sequence[float] = (),
 ) -> str:
-    """Draw histograms over each other, one line each.
+    """Draw overlaid histograms, each as one outline.
 
     Args:
-        title: the label for screen readers.
+        title: label for screen readers.
         edges: edges of the bins, ascending.
-        shares: by name, the share of the values in each bin.
-        ticks: positions on the axis with their labels.
+        shares: mapping of name to the share of values in each bin.
+        ticks: pairs of a position on the axis and its label.
         marks: positions of vertical lines.
     """
     top, elements = _legend(list(shares))
@@ -201,7 +204,7 @@ def outlines(
 
 
 def bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]]) -> str:
-    """Draw horizontal bars: one per name and series, labelled with its share."""
+    """Draw one horizontal bar per name and series, labelled with its share."""
     top, elements = _legend(list(shares), filled=True)
     most = max((share for each in shares.values() for share in each), default=0) or 1.0
     for at, name in enumerate(names):
@@ -217,7 +220,7 @@ def bars(title: str, names: Sequence[str], shares: Mapping[str, Sequence[float]]
 
 
 def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str, str]) -> str:
-    """Draw a strip for each row, darker for larger shares, with labels at both ends."""
+    """Draw each row as a strip of cells, darker for larger shares, with labels at both ends."""
     elements, top = list[str](), 0
     most = max((float(np.max(each, initial=0)) for each in rows.values()), default=0) or 1.0
     for name, each in rows.items():
@@ -237,7 +240,7 @@ def strips(title: str, rows: Mapping[str, NDArray[np.float64]], ends: tuple[str,
 
 
 def curves(title: str, values: NDArray[np.float64]) -> str:
-    """Draw numbers `(steps, channels)` as curves; for many channels only minimum, mean and maximum."""
+    """Draw numbers `(steps, channels)` as curves; many channels are reduced to minimum, mean and maximum."""
     width, height = 260, 48
     sampled = _sample(values)
     finite = sampled[np.isfinite(sampled)]
@@ -268,7 +271,7 @@ def colour(number: int) -> str:
 
 
 def _sample(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Reduce steps to the points of a picture: the extremes of each run of steps."""
+    """Reduce steps to at most `POINTS` points: the minimum and maximum of each run of steps."""
     if len(values) <= POINTS:
         return values
     runs = np.array_split(values, POINTS // 2)
@@ -289,7 +292,7 @@ def _path(x: NDArray[np.float64], y: NDArray[np.float64]) -> str:
 
 
 def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[str]]:
-    """Draw a legend entry for each of several names; return the height of the legend and its elements."""
+    """Draw a legend with an entry per name; return its height and its elements."""
     if len(names) < 2:  # noqa: PLR2004 - one series needs no legend
         return 6, []
     elements = []
@@ -305,7 +308,7 @@ def _legend(names: Sequence[str], *, filled: bool = False) -> tuple[int, list[st
 
 
 def _ticks(ticks: Sequence[tuple[float, str]], y: float) -> list[str]:
-    """Draw labels below an axis, except those that would overlap."""
+    """Draw the labels of an axis, without labels that would overlap."""
     elements, end = list[str](), -10.0
     for x, text in ticks:
         half = 3.2 * len(text)
@@ -351,7 +354,7 @@ def _brief(value: Any) -> str:
 
 
 def as_curves(field: Field, value: Any) -> Any:
-    """Convert a feature list to curves, float64 `(steps, channels)`; return None if it is not drawn."""
+    """Convert a feature list to curves, float64 `(steps, channels)`; None for types that are not drawn."""
     is_drawn = field.is_list and not (field.element.is_text or field.is_image or field.is_ragged)
     if not is_drawn or field.sparse is not None or value is None or len(value) == 0:
         return None

@@ -1,8 +1,8 @@
-"""Table of element types: numpy dtype, TensorFlow dtype, wire kind, and the exact conversions between them.
+"""Table of element types: numpy dtype, TensorFlow dtype and wire kind, with exact conversions between them.
 
 The wire format has three kinds of lists, `int64_list`, `float_list` (float32) and `bytes_list`
-(tensorflow/core/example/feature.proto). Each row has the default list of an element type. A type that no list holds
-exactly (float64, complex) is stored as one little-endian buffer per step or record.
+(tensorflow/core/example/feature.proto). Each row names the default list of an element type. A type that no list
+holds exactly (float64, complex) is stored as one little-endian buffer per step or record.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _REFUSED = {
 
 @attrs.frozen(repr=False)
 class ElementType:
-    """One row of the table.
+    """An element type: one row of the table.
 
     Attributes:
         name: canonical name, as in the manifest: `int32`, `datetime64[ns]`, `str`.
-        wire: the list of the default storage.
-        numpy: the dtype of decoded arrays, little-endian; `object` for str and bytes.
+        wire: list used by the default storage.
+        numpy: dtype of decoded arrays, little-endian; `object` for str and bytes.
         graph: name of the TensorFlow dtype in `parse`.
-        buffered: whether default storage is a little-endian buffer, because no list holds the type exactly.
+        buffered: whether the default storage is a little-endian buffer, since no list holds the type exactly.
         zone: `UTC` for times with a zone, which are converted to UTC; None without a zone.
     """
 
@@ -73,7 +73,7 @@ class ElementType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in a buffer."""
+        """Size of one element in a buffer, in bytes."""
         return self.numpy.itemsize
 
     def to_wire(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -85,14 +85,7 @@ class ElementType:
         return values.astype(np.int64, copy=False)
 
     def to_graph(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert values to the dtype `graph`: times become int64.
-
-        Args:
-            values: `(...)`, of dtype `numpy`.
-
-        Returns:
-            `(...)`.
-        """
+        """Convert an array of dtype `numpy` to dtype `graph`; times become int64, the shape stays."""
         return values.view(np.int64) if self.is_time else values
 
     def zero(self) -> Any:
@@ -116,7 +109,7 @@ _TABLE: dict[str, ElementType] = {
     "bytes": ElementType("bytes", "bytes", np.dtype(object), "string"),
 }
 _ALIASES = {
-    "float": "float64",  # numpy's meaning, and Python's
+    "float": "float64",  # as in numpy and Python
     "int": "int64",
     "complex": "complex128",
     "half": "float16",
@@ -143,7 +136,7 @@ def element_type(dtype: object) -> ElementType:
     if name in _TABLE:
         return _TABLE[name]
     if name == "bfloat16":
-        import ml_dtypes  # comes with TensorFlow
+        import ml_dtypes  # installed with TensorFlow
 
         return ElementType(name, "float", np.dtype(ml_dtypes.bfloat16), "bfloat16")
     if name.startswith(("datetime64", "timedelta64")):
@@ -152,13 +145,13 @@ def element_type(dtype: object) -> ElementType:
         "structured dtypes are not supported; declare one field each" if name.startswith("[") else ""
     )
     if not why:
-        why = "known are " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
+        why = "expected one of " + ", ".join([*_TABLE, "bfloat16", "datetime64[unit]", "timedelta64[unit]"])
         why += did_you_mean(name, [*_TABLE, *_ALIASES])
     raise SchemaError(f"dtype {name!r} cannot be stored: {why}")
 
 
 def canonical_type(name: object) -> ElementType:
-    """Look up the element type of a canonical name, as in files; refuse other spellings.
+    """Look up the element type of a canonical name, the only spelling allowed in files.
 
     Raises:
         SchemaError: the name is not canonical.
@@ -191,7 +184,7 @@ def _time_type(name: str) -> ElementType:
 def _name_of(dtype: object) -> str:
     if isinstance(dtype, str):
         try:
-            # Turns "<f4" and "i8" into names, and leaves what numpy does not know.
+            # Turns "<f4" and "i8" into names; a name unknown to numpy stays.
             known = dtype in _TABLE or dtype in _ALIASES or dtype in ("str", "bytes", "bfloat16")
             return dtype if known else _numpy_name(np.dtype(dtype))
         except (TypeError, ValueError, SyntaxError):  # numpy parses strings such as ",f4" as Python
@@ -201,7 +194,7 @@ def _name_of(dtype: object) -> str:
     if hasattr(type(dtype), "as_numpy_dtype"):  # a tf.DType, without importing TensorFlow; resources have no numpy type
         return str(getattr(dtype, "name", dtype))
     try:
-        if dtype is not None:  # float64 to numpy
+        if dtype is not None:  # np.dtype(None) is float64
             return _numpy_name(np.dtype(dtype))  # type: ignore[call-overload]  # any object
     except TypeError:
         pass
@@ -218,14 +211,14 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     return str(dtype.name)
 
 
-# IEEE 754: widths of the significands and the masks of exponent and significand.
+# IEEE 754 bit masks of the exponent and the fraction.
 _F16_NAN, _F32_EXPONENT, _F32_FRACTION = 0x7C00, 0x7F800000, 0x007FFFFF
 
 
 def widen(values: NDArray[Any]) -> NDArray[np.float32]:
     """Convert float16, bfloat16 or float32 values to float32, keeping the bits of every NaN.
 
-    A cast quiets signalling NaNs on some processors, so NaNs are converted bit by bit.
+    A cast quiets signalling NaNs on some processors, so NaNs are converted by their bits.
     """
     if values.dtype.itemsize == 4:  # noqa: PLR2004 - float32
         return values.astype("<f4", copy=False)

@@ -1,8 +1,8 @@
-"""Schema evolution: the changes between the fields of a dataset and those of a class, and their compatibility.
+"""Schema evolution: the changes between the fields of a dataset and the fields of a class, and their compatibility.
 
-Compatible: fields added with a default or `optional=True`, removed, reordered, renamed by `renamed_from`, made
-optional; integers and floats of the same storage made wider, str read as bytes; other defaults, roles and looser
-alignments. All other changes are errors, reported field by field before the first record.
+Compatible changes are: a field with a default or `optional=True` is added; a field is removed, moved, renamed by
+`renamed_from` or made optional; integers or floats of the same storage become wider; str becomes bytes; a default or
+role changes; an alignment is loosened. All other changes are errors, reported by field before the first record.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Change:
     """One difference between a dataset and a class.
 
     Attributes:
-        field: name of the field, in the class if it has the field.
-        what: the difference.
-        compatible: whether the data can be read nevertheless.
+        field: name of the field in the class, or in the data if the class lacks it.
+        what: description of the difference.
+        compatible: whether the data can still be read.
     """
 
     field: str
@@ -41,10 +41,10 @@ class Change:
 
 
 def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
-    """Find the field of the data that a field of a class is read from.
+    """Find the stored field from which a field of a class is read.
 
-    It is the field of the same name, else the first one in `renamed_from`, else the field stored in the feature that
-    `name=` names.
+    It is the field of the same name, or else the first match in `renamed_from`, or else the field stored in the
+    feature that `name=` names.
     """
     by_name = {other.name: other for other in stored}
     for name in (field.name, *field.renamed_from):
@@ -56,11 +56,11 @@ def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
 
 
 def changes(stored: Sequence[Field], wanted: Sequence[Field]) -> list[Change]:
-    """List the changes from the fields of a dataset to those of a class, in the order of the class.
+    """List the changes from the fields of a dataset to the fields of a class, in the order of the class.
 
     Args:
-        stored: the fields of the dataset.
-        wanted: the fields of the class.
+        stored: fields of the dataset.
+        wanted: fields of the class.
     """
     result: list[Change] = []
     sources = {field.name: source_of(field, stored) for field in wanted}
@@ -136,12 +136,12 @@ def _differences(field: Field, source: Field) -> Iterator[Change]:
 
 
 def _frees(was: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
-    """Check whether a new image shape admits every image of the old one."""
+    """Check whether every image of the old shape fits the new shape."""
     return all(size in (None, other) for size, other in zip(now, was, strict=True))
 
 
 def _widens(old: ElementType, new: ElementType) -> bool:
-    """Check whether every stored value of the old type is a value of the new one."""
+    """Check whether the new type holds every stored value of the old type."""
     if old.name == "str":
         return new.name == "bytes"
     kinds = old.numpy.kind + new.numpy.kind
@@ -150,9 +150,9 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 
 
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
-    """Find fields whose lengths must be equal in the class, but not in the data.
+    """List the changes of alignment groups; fields that the class newly aligns are incompatible.
 
-    The length files refer to the groups of the data by name, so a group of the same name must have the same fields.
+    Length files refer to groups of the data by name, so a group of the same name must have the same fields.
     """
     groups = {other.group for other in stored if other.is_list}
     firsts: dict[str, tuple[str, str]] = {}

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 
 DEFAULT_GROUP = "default"
-"""The alignment group of feature lists that name no other."""
+"""Alignment group of feature lists declared without `align`."""
 
 Kind = Literal["context", "feature_list"]
 Storage = Literal["auto", "raw", "packed", "buffer", "tensor", "png", "jpeg"]
 _STORAGES = ("auto", "raw", "packed", "buffer", "tensor", "png", "jpeg")
-_MOST_ELEMENTS = 2**31 - 1  # a message has no more bytes
-_MOST_DIMENSIONS = 29  # numpy has 32 before release 2, and records, steps and ragged values take one each
+_MOST_ELEMENTS = 2**31 - 1  # protobuf limits a message to 2**31 - 1 bytes
+_MOST_DIMENSIONS = 29  # numpy 1 allows 32; records, steps and ragged values add one each
 _IMAGE_CHANNELS = {"png": (1, 2, 3, 4), "jpeg": (1, 3)}
 _IMAGE_TYPES = {"png": ("uint8", "uint16"), "jpeg": ("uint8",)}
 
@@ -48,27 +48,27 @@ T = TypeVar("T")
 
 @attrs.frozen(repr=False)
 class Field:
-    """One stored field.
+    """A stored field: its name, type, shape and options.
 
     Attributes:
         name: name of the attribute, and key in the result of `parse`.
         feature: name of the feature in the file.
         kind: `context` (once per record) or `feature_list` (once per step).
         element: the element type.
-        shape: shape of the value (context) or of one step (feature_list); the first dimension may be None, of images
+        shape: shape of the value (context) or of one step (feature_list). The first dimension may be None; for images,
             the first two.
-        storage: how values become features.
+        storage: storage option, see `context` and `feature_list`.
         optional: whether the value may be None.
-        default: the attribute's default; `attrs.NOTHING` if it has none.
-        sparse: size of the dense vector, for sparse fields.
-        dense: whether a sparse field is read back dense.
+        default: default of the attribute; `attrs.NOTHING` for none.
+        sparse: size of the dense vector of a sparse field; None for other fields.
+        dense: whether a sparse field is parsed to dense tensors.
         align: name of the group of feature lists that share a length.
         key: whether the field identifies its record.
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
-        renamed_from: names that the field had before, under which older data hold it.
-        per_step: steps of the field for each step of the group that it follows; None where it has lengths of its own.
-        encoded: whether reading keeps images encoded, to write them again; set by `Schema`, never declared.
+        renamed_from: earlier names of the field, as older data may have them.
+        per_step: number of steps for each step of the group it follows; None for a group without a rate.
+        encoded: whether reading keeps images encoded, to rewrite them; set by `Schema`, never declared.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Field:
 
     @property
     def is_numbered(self) -> bool:
-        """Check whether each step is a context feature of its own, with its number for the `*` in the name."""
+        """Check whether each step is a separate context feature, numbered at the `*` of the feature name."""
         return self.is_list and self.feature.count("*") == 1
 
     @property
@@ -125,22 +125,22 @@ class Field:
 
     @property
     def any_size(self) -> bool:
-        """Check whether images may differ in size; in columns each is an object then."""
+        """Check whether images may differ in size; a column of them is then an object array."""
         return self.is_image and None in self.shape
 
     @property
     def is_scalar(self) -> bool:
-        """Check whether each record has one element: of contexts without a shape."""
+        """Check whether each record holds one element, as in a context field without a shape."""
         return not (self.is_list or self.shape or self.sparse is not None)
 
     @property
     def is_counted(self) -> bool:
-        """Check whether records may differ in the number of elements, which may be none."""
+        """Check whether the number of elements may differ between records."""
         return self.is_list or self.is_ragged or self.sparse is not None
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """The known dimensions: the shape without an unknown first one; empty for images of any size."""
+        """Known dimensions: the shape without a first dimension of None; empty for images of any size."""
         return () if self.any_size else tuple(size for size in self.shape if size is not None)
 
     @property
@@ -165,25 +165,25 @@ class Field:
 
     @property
     def is_single(self) -> bool:
-        """Check whether each feature holds one element: a scalar, or a step of a list of scalars."""
+        """Check whether each feature holds one element: a scalar, or one scalar step."""
         return not self.shape and self.sparse is None and not self.packed and not self.in_items
 
     @property
     def group(self) -> str:
-        """Name of the alignment group; a field with `align=None` is a group of its own."""
+        """Name of the alignment group; a field with `align=None` forms its own group."""
         return self.name if self.align is None else self.align
 
     @property
     def has_default(self) -> bool:
-        """Check whether the default is a value, which fills data that lacks the field."""
+        """Check whether the default is a value other than None; it replaces the field in data that lacks it."""
         return self.default is not attrs.NOTHING and self.default is not None
 
     @property
     def may_lack(self) -> bool:
-        """Check whether a record may lack the field, which is then None or the default.
+        """Check whether a record may lack the field; its value is then None or the default.
 
-        Every record must hold all other fields, even if empty. This includes fields that `load` fills (`deferred`,
-        `default=None`), since they are filled before they are stored.
+        Every record must hold all other fields, even if empty. This includes fields that `load` computes
+        (`deferred`, `default=None`), since `load` runs before they are stored.
         """
         return self.optional or self.has_default
 
@@ -218,7 +218,7 @@ class Field:
         return self._fit(exact_array(value, self.element), (None, *self.rest))
 
     def _exact_one(self, value: object) -> Any:
-        """Convert the value of a context field, or of a step that has a size of its own."""
+        """Convert the value of a context field, or one step of a field whose steps are converted singly."""
         if self.sparse is not None:
             return exact_sparse(value, self.element, self.sparse)
         if self.is_image:
@@ -235,9 +235,10 @@ class Field:
         return exact
 
     def normaliser(self) -> Callable[[Any], Any]:
-        """Make the function that converts a value by `exact`, or returns it if it does not fit: encoding reports that.
+        """Build the attrs converter: `exact`, but a value that does not fit is returned unchanged.
 
-        It is called for every value of every record, so it first checks whether the value is exact already.
+        Encoding reports such a value. The converter runs for every value of every record, so it first tests whether
+        the value is already exact.
         """
         exact, dtype = self.exact, self.element.numpy
         is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
@@ -255,10 +256,10 @@ class Field:
         return normalise
 
     def exact_images(self, value: Any) -> Any:
-        """Convert images: to an array if all are pixels of the declared size, else to a list.
+        """Convert images to one array if all are pixels of the declared size, else to a list.
 
         Raises:
-            Mismatch: one does not fit; the index begins with its position.
+            Mismatch: an image does not fit; its position is the first index.
         """
         value = plain_image(value)
         items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
@@ -282,13 +283,13 @@ class Field:
         if len(shape) == array.ndim and all(s in (None, n) for s, n in zip(shape, array.shape, strict=True)):
             return array
         if array.shape == (0,) and shape[:1] == (None,):
-            return array.reshape((0, *shape[1:]))  # an empty list has no inner dimensions to show
+            return array.reshape((0, *shape[1:]))  # the inner dimensions of an empty list are unknown
         names = ", ".join(("T" if self.is_list else "n") if size is None else str(size) for size in shape)
         raise Mismatch(f"shape ({names}{',' if len(shape) == 1 else ''})", f"shape {array.shape}")
 
 
 def is_normaliser(function: object) -> bool:
-    """Check whether a function is the `normaliser` of some field."""
+    """Check whether a function is the `normaliser` of a field."""
     named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     return named == (__name__, f"{Field.normaliser.__qualname__}.<locals>.normalise")
 
@@ -299,7 +300,7 @@ def _check_feature(field: Field) -> None:
             return
     except UnicodeEncodeError:
         pass
-    raise SchemaError(f"name is the feature's name in the file, some text that UTF-8 can hold, got {field.feature!r}")
+    raise SchemaError(f"name: expected nonempty text that UTF-8 can encode, got {field.feature!r}")
 
 
 def _check_shape(field: Field) -> None:
@@ -311,9 +312,9 @@ def _check_shape(field: Field) -> None:
                     "store the others at a fixed size, or flat with a field for the shape"
                 )
         elif not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise SchemaError(f"a shape holds ints of 1 or more, or None first, got {field.shape}")
+            raise SchemaError(f"shape: expected ints of 1 or more, or None as the first, got {field.shape}")
         elif size == 0:
-            # TensorFlow's parser can kill the process on such a step (tensorflow issues 108141, 123476).
+            # TensorFlow's parser can crash the process on such a step (tensorflow issues 108141, 123476).
             raise SchemaError(f"a dimension of 0 stores nothing, got shape {field.shape}; leave the field out")
     if len(field.shape) > _MOST_DIMENSIONS:
         raise SchemaError(f"expected at most {_MOST_DIMENSIONS} dimensions, got {len(field.shape)}")
@@ -399,12 +400,12 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
         if field.is_list and field.align is None and field.name in aligned:
             raise SchemaError(
                 f"{owner}: field {field.name!r} is freed by align=None, and others are aligned as {field.name!r}; "
-                "call the group otherwise"
+                "rename the group"
             )
     if not rates_of(owner, fields) and any(field.per_step is not None for field in fields):
         raise SchemaError(
-            f"{owner}: per_step counts steps for each step of another group, and there is none; give the fields of a "
-            "rate a group of their own, as in align='sound'"
+            f"{owner}: per_step counts steps for each step of another group, and there is none; put the fields with "
+            "per_step into a separate group, such as align='sound'"
         )
     taken: dict[tuple[str, str], str] = {}
     _check_derived_names(owner, fields)
@@ -425,18 +426,19 @@ def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
         for kind, (suffix, gives) in kinds.items():
             if gives and f"{field.name}_{suffix}" in names:
                 raise SchemaError(
-                    f"{owner}: {kind} {field.name!r} gives {field.name}_{suffix}, which is a field's name too; rename "
-                    "one of them"
+                    f"{owner}: {kind} {field.name!r} adds {field.name}_{suffix}, which is also the name of a field; "
+                    "rename one of them"
                 )
 
 
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
-    """Map each alignment group with a rate to the first field of the group that it follows, and to its rate.
+    """Map each alignment group with a rate to the first field of the group that it follows, and its rate.
 
-    That group is the default one, else the first that has a name and no rate; nothing is mapped where there is none.
+    The followed group is the default group, or else the first named group without a rate. The mapping is empty if
+    there is no such group.
 
     Raises:
-        SchemaError: fields of one group have several rates.
+        SchemaError: the fields of a group have different rates.
     """
     lists = [field for field in fields if field.is_list]
     rated = {field.group: field.per_step for field in lists if field.per_step is not None}
@@ -444,7 +446,7 @@ def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]
         if field.group in rated and field.per_step != rated[field.group]:
             raise SchemaError(
                 f"{owner}: fields of group {field.group!r} have per_step={rated[field.group]} and {field.per_step}; "
-                "give each rate a group of its own by align="
+                "use a separate group (align=) for each rate"
             )
     others = [field for field in lists if field.group not in rated]
     first = min(others, key=lambda field: (field.align != DEFAULT_GROUP, field.align is None), default=None)
@@ -457,7 +459,7 @@ def feature_names(field: Field) -> list[str]:
 
 
 def value_features(field: Field) -> list[str]:
-    """List the names of the features with the values of a field."""
+    """List the names of the features that hold the values of a field."""
     return [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]
 
 
@@ -468,7 +470,7 @@ def brief(field: Field) -> str:
 
 
 PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
-"""Options that the JSON of a field holds only if they differ from the default."""
+"""Options that are in the JSON of a field only if they differ from their default."""
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:
@@ -491,10 +493,10 @@ def field_to_dict(field: Field) -> dict[str, Any]:
 
 
 def field_from_dict(data: dict[str, Any]) -> Field:
-    """Rebuild a field from `field_to_dict`.
+    """Rebuild a field from the dictionary of `field_to_dict`.
 
     Raises:
-        SchemaError: the data are not a field.
+        SchemaError: the dictionary is not a field.
         LookupError, TypeError, ValueError, AttributeError, OverflowError, Mismatch: nested data is invalid.
     """
     known = {"name", "kind", "dtype", "shape", "feature", "default", *PLAIN_OPTIONS}
@@ -532,7 +534,7 @@ def _default_to_json(value: Any, field: Field) -> Any:
         items: list[Any] = [item.hex() for item in array.ravel().tolist()]
     elif array.dtype == object or array.dtype.kind in "biu":
         items = array.ravel().tolist()
-    else:  # floats and times by their bytes: JSON has neither NaN payloads nor units
+    else:  # hex bytes for floats and times: JSON keeps neither NaN payloads nor units
         items = [item.tobytes().hex() for item in array.ravel()]
     return items[0] if array.ndim == 0 and isinstance(items[0], int) else {"shape": list(array.shape), "items": items}
 
@@ -561,20 +563,22 @@ def _default_from_json(data: Any, field: Field) -> Any:
 
 
 def arguments_of(fields: Sequence[Field]) -> list[str]:
-    """Name the argument of each field in a rebuilt class: as attrs does, unless two are one then, or a keyword.
+    """Name the constructor argument of each field in a rebuilt class.
+
+    attrs strips leading underscores; the full name is kept if stripping would yield a keyword or a duplicate.
 
     Raises:
-        SchemaError: a stored name cannot be that of an attribute.
+        SchemaError: a stored name cannot name an attribute.
     """
     shortened = [field.name.lstrip("_") for field in fields]
     taken = {*keyword.kwlist, "self"}
     doubled = collections.Counter(shortened) - collections.Counter(set(shortened))
     for field, argument in zip(fields, shortened, strict=True):
-        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python treats such names as equal
-            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python reads it in another form")
+        if unicodedata.normalize("NFKC", field.name) != field.name:  # Python normalizes identifiers to NFKC
+            raise SchemaError(f"{field.name!r} cannot be the name of a field: Python normalizes it to another name")
         if not argument.isidentifier() or field.name in taken or "__" in field.name[:2]:
             raise SchemaError(
-                f"{field.name!r} cannot be the name of a field; call it otherwise, and pass name= to keep it on disk"
+                f"{field.name!r} cannot be the name of a field; choose another, and pass name= to keep the stored name"
             )
     if len({field.name for field in fields}) < len(fields):
         raise SchemaError(f"two fields have one name: {', '.join(shortened)}")

@@ -1,6 +1,6 @@
-"""`Schema`: the stored fields of a record class, as a value that can be compared, serialized and rebuilt.
+"""`Schema`: the stored fields of a record class, as a value to compare, serialize and rebuild.
 
-It has names, types and shapes, but no bytes or files; the package's `__init__` sets the codec.
+Encoding and decoding are not here: the `__init__` of the package sets the codec.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.evolution import Change
 
 _SCHEMA = "__seqrecorder_schema__"
-# Raised by the code below for data that is not a schema.
+# What `from_dict` can raise on data that is not a schema.
 _NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 _rebuilt: weakref.WeakValueDictionary[tuple[str, tuple[Field, ...]], type] = weakref.WeakValueDictionary()
@@ -46,7 +46,7 @@ _rebuilding = threading.Lock()
 
 
 class _Codec(Protocol):
-    """Interface of the codec behind the methods of `Schema` on bytes and tensors."""
+    """Interface of the codec that encodes, decodes and parses for `Schema`."""
 
     def context_features(self) -> dict[str, Any]: ...
     def sequence_features(self) -> dict[str, Any]: ...
@@ -73,7 +73,7 @@ class Schema:
 
     Attributes:
         name: name of the class.
-        fields: the fields in declaration order, which is also the order of tuples and of bytes.
+        fields: the fields in declaration order, which is also their order in tuples and in encoded bytes.
     """
 
     name: str
@@ -98,14 +98,14 @@ class Schema:
         """Get the schema of a record class or a record; return a schema unchanged.
 
         Raises:
-            SchemaError: not an attrs class, no stored field, or contradicting fields.
+            SchemaError: `source` is not an attrs class, has no stored field, or its fields contradict each other.
         """
         if isinstance(source, Schema):
             return source
         record_class = source if isinstance(source, type) else type(source)
         if not isinstance(source, type) and not attrs.has(record_class):
             what_to_do = advice(source)
-            if what_to_do or record_class.__module__ == "builtins":  # otherwise its class can be decorated
+            if what_to_do or record_class.__module__ == "builtins":  # any other class can be decorated
                 raise SchemaError(f"expected a record class, or a record, got {describe(source)}{what_to_do}")
         known: Schema | None = vars(record_class).get(_SCHEMA)
         if known is None:
@@ -116,7 +116,7 @@ class Schema:
                     "or seqrecorder.feature_list"
                 )
             known = Schema(record_class.__name__, fields, record_class)
-            # Stored in the class, as attrs does: a table here would keep every class alive.
+            # Cached in the class, as attrs does: a table in this module would keep every class alive.
             setattr(record_class, _SCHEMA, known)
         return known
 
@@ -131,7 +131,7 @@ class Schema:
         key: str | None = None,
         columns: Sequence[str | None] | None = None,
     ) -> Schema:
-        """Infer the schema of a table; its repr is a class to paste, with a comment on each guess.
+        """Infer the schema of a table; its repr is the source code of a class, with a comment on each guess.
 
         >>> import pyarrow as pa, seqrecorder as sr
         >>> rows = pa.table({"sensor": ["a", "a", "b"], "hour": [0, 1, 0], "watts": [0.5, None, 1.0]})
@@ -147,29 +147,30 @@ class Schema:
             hour: np.ndarray = sr.feature_list("int64")
             watts: np.ndarray = sr.feature_list("float64")  # 1 of 3 rows have none, which is NaN
 
-        It can be used instead of a record class, too: `from_table(table, schema)`.
+        The schema also works in place of a record class: `from_table(table, schema)`.
 
         Args:
-            source: a table, or files, as `from_table` takes them, or a list of dictionaries (the first million rows are
-                read); or text files, `.ts`, `.conll` or `.conllu` (the first 16,384 records are read).
-            by: where a row is a step: the column, or columns, that tell which rows are one record.
-            order: the column, or columns, that rows of a group are ordered by.
-            name: the name of the class.
-            key: the column that identifies a record; None takes the column of `by`, or guesses.
-            columns: of a file of CoNLL: the names of its columns, None for one that is left out; by default those of
-                CoNLL-U where there are ten, else numbers.
+            source: table or table files, as for `from_table`, or list of dictionaries (the first million rows are
+                read); or `.ts`, `.conll` or `.conllu` files (the first 16,384 records are read).
+            by: column, or columns, whose values group rows into records, if a row is a step; None if a row is a
+                record.
+            order: column, or columns, to sort the rows of a group by; None keeps their order.
+            name: name of the class.
+            key: column that identifies a record; None for the column of `by`, or else a guess.
+            columns: names of the columns of a CoNLL file, with None for a column to leave out; default: the names of
+                CoNLL-U for ten columns, else numbered names.
 
         Raises:
-            OptionError: there is no such column, no row, or no column that a field can hold.
-            SourceError: a file cannot be read, or dictionaries make no table.
+            OptionError: a named column does not exist, there are no rows, or no column fits a field.
+            SourceError: a file cannot be read, or the dictionaries do not form a table.
         """
         return cls.inference(source, by=by, order=order, name=name, key=key, columns=columns)
 
     @functools.cached_property
     def record_class(self) -> type:
-        """The class of the records: the user's, or one rebuilt from the fields.
+        """The class of the records: the user's class, or one rebuilt from the fields.
 
-        Equal schemas are rebuilt as one class, so that records of two reads are equal.
+        Equal schemas share one rebuilt class, so that records of two reads compare equal.
         """
         if self._record_class is not None:
             return self._record_class
@@ -188,18 +189,18 @@ class Schema:
 
     @functools.cached_property
     def groups(self) -> tuple[str, ...]:
-        """Names of the alignment groups, the default one first, and those with a rate last."""
+        """Names of the alignment groups: the default group first, groups with a rate last."""
         names = dict.fromkeys(field.group for field in self.fields if field.is_list)
         rated = {field.group for field in self.fields if field.per_step is not None}
         return tuple(sorted(names, key=lambda name: (name != DEFAULT_GROUP, name in rated)))
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """By alignment group with a rate, the group that it follows, and its steps for each step of that."""
+        """Mapping of each alignment group with a rate to the group it follows and its steps per step of that group."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
-        """Return the schema as it is cut: steps of a group with a rate are a dimension of those that they belong to."""
+        """Return the schema for cutting: the `per_step` steps of a field become the first dimension of one step."""
         fields = list(self.fields)
         for number, field in enumerate(fields):
             if field.is_list and field.group in self.rates:
@@ -215,7 +216,7 @@ class Schema:
 
     @functools.cached_property
     def written(self) -> Schema:
-        """The schema of written datasets: lists of numbered features are stored under the names of their fields."""
+        """The schema of written datasets, in which a field read from numbered features is an ordinary feature list."""
         if not any(field.is_numbered for field in self.fields):
             return self
         fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
@@ -224,9 +225,9 @@ class Schema:
 
     @property
     def with_encoded_images(self) -> Schema:
-        """The schema for rewriting records: images that are as declared stay encoded.
+        """The schema for rewriting records: images in the declared format stay encoded.
 
-        A class with hooks gets pixels.
+        The hooks of a class get pixels, so for a class with hooks this is the schema itself.
         """
         if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
             return self
@@ -246,10 +247,10 @@ class Schema:
         raise SchemaError(f"{self.name} has no field {name!r}{close}; it has {', '.join(names)}")
 
     def select(self, names: Iterable[str] | None) -> Schema:
-        """Select fields by name, in declaration order; all for None.
+        """Select fields by name, in declaration order; None selects all.
 
         Raises:
-            SchemaError: there is no field of a name.
+            SchemaError: a name is not the name of a field.
             OptionError: `names` is not a sequence of names, or is empty.
         """
         if names is None:
@@ -263,7 +264,7 @@ class Schema:
             return self
         return Schema(self.name, tuple(field for field in self.fields if field.name in wanted))
 
-    # Description ----------------------------------------------------------------------------------------------------
+    # Serialization ---------------------------------------------------------------------------------------------------
 
     def to_json(self, indent: int | None = None) -> str:
         """Serialize the schema to JSON, from which `from_json` rebuilds it without the class."""
@@ -275,22 +276,22 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Rebuild a schema from `to_json`; nothing is imported or evaluated.
+        """Rebuild a schema from the text of `to_json`, without importing or evaluating anything.
 
         Raises:
             ManifestError: the text is not a schema.
         """
         try:
             return cls.from_dict(json.loads(text))
-        except (ValueError, RecursionError) as error:  # an integer of too many digits is a plain ValueError
+        except (ValueError, RecursionError) as error:  # ValueError: an integer has too many digits
             raise ManifestError(f"schema: expected JSON, got {error}") from None
 
     @classmethod
     def from_dict(cls, data: Any) -> Schema:
-        """Rebuild a schema from `to_dict`.
+        """Rebuild a schema from the dictionary of `to_dict`.
 
         Raises:
-            ManifestError: the data are not a schema.
+            ManifestError: the dictionary is not a schema.
         """
         try:
             name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
@@ -304,12 +305,12 @@ class Schema:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256, in hex, of the fields in `to_dict`; the name of the class does not matter."""
+        """SHA-256 (hex) of the fields as in `to_dict`; it does not depend on the name of the class."""
         canonical = json.dumps(self.to_dict()["fields"], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def changes_since(self, stored: Schema) -> list[Change]:
-        """List the changes since the schema of a dataset, each with its compatibility.
+        """List the changes since the schema of a dataset, and whether each is compatible.
 
         >>> import seqrecorder as sr
         >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
@@ -347,7 +348,8 @@ class Schema:
     def reading(self, stored: Schema) -> Schema:
         """Adapt this schema to read data written under `stored`, which must be readable (see `require_readable`).
 
-        Renamed fields are read from the features of their sources, and new fields from features that do not exist.
+        A renamed field is read from the feature of its earlier name. A new field gets a feature name that the data
+        does not contain.
         """
         sources = {field.name: source_of(field, stored.fields) for field in self.fields}
         taken = {name for field in stored.fields for name in feature_names(field)}
@@ -357,12 +359,12 @@ class Schema:
             if source is not None:
                 feature = source.feature
             while source is None and taken & set(feature_names(attrs.evolve(field, feature=feature))):
-                feature += "_"  # the feature of another field
+                feature += "_"  # the data has this feature for another field
             fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return this schema for records of `stored` that `load` will complete: deferred fields may be missing."""
+        """Return the schema to read `stored` before `load` runs: deferred fields that the data lacks are optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None
@@ -379,19 +381,19 @@ class Schema:
 
     @property
     def context_features(self) -> dict[str, Any]:
-        """The wire spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
+        """Parsing spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
         return self._codec.context_features()
 
     @property
     def sequence_features(self) -> dict[str, Any]:
-        """The wire spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
+        """Parsing spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
         return self._codec.sequence_features()
 
     def encode(self, record: Any) -> bytes:
         """Encode a record to a serialized `tf.train.SequenceExample`.
 
         Raises:
-            RecordError: values do not fit their fields; all bad fields are reported together.
+            RecordError: values do not fit their fields; all bad fields are reported.
         """
         return self._codec.encode_batch([record])[0]
 
@@ -399,7 +401,7 @@ class Schema:
         """Encode records to serialized `tf.train.SequenceExample`s, many times faster than one by one.
 
         Raises:
-            RecordError: values of a record do not fit their fields; all bad fields are reported together.
+            RecordError: values of a record do not fit their fields; all bad fields of the record are reported.
         """
         return self._codec.encode_batch(records)
 
@@ -407,7 +409,7 @@ class Schema:
         """Decode a record from a serialized `tf.train.SequenceExample`.
 
         Raises:
-            RecordError: the bytes are not such a message, or lack a field.
+            RecordError: the bytes are not a SequenceExample, or a field is missing.
         """
         return self._codec.decode_batch([data])[0]
 
@@ -415,7 +417,7 @@ class Schema:
         """Decode records from serialized `tf.train.SequenceExample`s, many times faster than one by one.
 
         Raises:
-            RecordError: bytes are not such a message, or lack a field.
+            RecordError: an item is not a SequenceExample, or a field is missing.
         """
         return self._codec.decode_batch(data)
 
@@ -423,12 +425,13 @@ class Schema:
         """Parse one record to tensors, inside a graph or eagerly.
 
         Args:
-            serialized: string scalar, one serialized SequenceExample.
+            serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            For each field a tensor of the declared dtype (str and bytes: string; times: int64): context fields of
-            their shape, feature lists of shape `(T, *shape)`; ragged steps a `tf.RaggedTensor` `(T, None, ...)`;
-            sparse fields a `tf.SparseTensor`; and `<field>_present` (bool) for optional fields.
+            Mapping of field name to tensor. The dtype is the declared one (string for str and bytes, int64 for times).
+            A context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
+            `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
+            has a flag `<field>_present` (bool).
         """
         return self._codec.parse(serialized)
 
@@ -439,8 +442,8 @@ class Schema:
             serialized: string vector of B serialized SequenceExamples.
 
         Returns:
-            As `parse`, with a leading dimension B; feature lists are padded with zeros (empty text) to the longest of
-            the batch, `(B, T, *shape)`; ragged values are `tf.RaggedTensor`s. Besides, `sequence_length` (int64,
-            `(B,)`), and `<group>_length` for each further alignment group.
+            Tensors as in `parse`, with a leading dimension B. Feature lists have the shape `(B, T, *shape)`: they are
+            padded with zeros (empty text) to the longest of the batch. Ragged values are `tf.RaggedTensor`s. The
+            lengths are in `sequence_length` (int64, `(B,)`), and in `<group>_length` for each other alignment group.
         """
         return self._codec.parse_batch(serialized)

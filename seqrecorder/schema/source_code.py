@@ -1,4 +1,4 @@
-"""Draft the source code of a record class from its schema, to paste into a program."""
+"""Source code of a record class, drafted from its schema for pasting into a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ANNOTATIONS = {"bool": "bool", "str": "str", "bytes": "bytes"}
 RESERVED = frozenset({"self", "sr", "np", *_ANNOTATIONS, "int", "float", "complex", "list"})
-"""Names that the source code uses itself, so that no attribute can have them."""
+"""Names used by the drafted source code, which no attribute may have."""
 _FLAGS = ("optional", "dense", "key", "chunk", "deferred")
 
 
@@ -33,16 +33,16 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
     class A:
         x: np.ndarray = sr.feature_list("int64")
 
-    It needs `import numpy as np` and `import seqrecorder as sr` above it.
+    The code needs `import numpy as np` and `import seqrecorder as sr` above it.
 
     Args:
-        schema: the fields; their names come from `identifier`.
-        comments: comments by field name.
-        notes: lines of comment below the last field.
+        schema: schema whose field names come from `identifier`.
+        comments: mapping of field name to the comment on its line.
+        notes: comment lines below the last field.
     """
     comments = comments or {}
     defaults = [field.default is not attrs.NOTHING for field in schema.fields]
-    in_order = defaults == sorted(defaults)  # attrs takes no mandatory field after one with a default
+    in_order = defaults == sorted(defaults)  # attrs refuses a mandatory field after one with a default
     lines = ["@sr.record" if in_order else "@sr.record(kw_only=True)", f"class {schema.name}:"]
     for field in schema.fields:
         comment = f"  # {comments[field.name]}" if field.name in comments else ""
@@ -120,14 +120,14 @@ def _value(value: Any) -> str:
         return _floats(array.astype(np.float32).tolist())
     if array.dtype.kind == "f" and array.ndim == 0 and np.isfinite(array):
         return repr(float(array))
-    # By their bits: text has no NaN payloads, and not every unit of time has a constructor.
+    # As bits: decimal text loses NaN payloads, and not every time unit has a constructor.
     width = f"u{min(array.itemsize, 8)}"
     bits = array.reshape(-1).view(width).tolist()
     return f'np.array({bits}, "{width}").view("{array.dtype.name}").reshape({array.shape})' + "[()]" * (array.ndim == 0)
 
 
 def _floats(value: Any) -> str:
-    """Write nested lists of floats as text, for bfloat16, which numpy lacks; all its NaNs become one."""
+    """Write nested lists of floats as text, for bfloat16, which numpy lacks; NaN payloads are lost."""
     if isinstance(value, list):
         return f"[{', '.join(map(_floats, value))}]"
     return repr(value) if math.isfinite(value) else f'float("{value}")'

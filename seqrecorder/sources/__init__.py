@@ -1,3 +1,6 @@
-"""Sources of records: tables, rows, CSV, JSON lines, CoNLL, .ts, TFRecord files of others."""
+"""Record sources other than datasets: tables, rows, CSV, JSON lines, CoNLL, .ts and foreign TFRecord files.
+
+Schemas are inferred here as well.
+"""
 
 __all__ = ["foreign", "infer", "rows", "tables", "text"]

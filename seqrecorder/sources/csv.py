@@ -1,4 +1,7 @@
-"""Sources of records: any iterable or a mapping of iterables, and CSV files through `from_csv_row`."""
+"""Records of CSV files, built by the `from_csv_row` hook of a record class.
+
+CSV files that need no hook are tables: see `from_table`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _ROW_NAMES = " (row names without a column name, as R's write.table has them? wr
 
 
 class Row(dict[str, str]):
-    """A line of a CSV file: a dictionary of column to text, also indexed by the position of a column.
+    """A row of a CSV file: a dictionary of column name to text, which also accepts column positions.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]
@@ -36,10 +39,10 @@ class Row(dict[str, str]):
 
 
 class CsvRecords(SkippingSource, Generic[T]):
-    """The records of a CSV file, read line by line each time they are iterated over.
+    """Records of a CSV file, read line by line on each iteration.
 
     Attributes:
-        skipped: how many rows the last iteration left out, because `from_csv_row` raised `SkipRecord`.
+        skipped: number of rows for which `from_csv_row` raised `SkipRecord` in the last iteration.
     """
 
     def __init__(self, path: Any, record_class: type[T], params: dict[str, Any], encoding: str) -> None:
@@ -48,7 +51,7 @@ class CsvRecords(SkippingSource, Generic[T]):
         self.skipped = 0
 
     def __iter__(self) -> Iterator[T]:
-        """Yield a record for each row that is not left out."""
+        """Yield a record for each row that the hook does not skip."""
         self.begin()
         with opened_text(self.path, self.encoding, newline="") as file:
             rows = csv.DictReader(file, strict=True)
@@ -104,7 +107,7 @@ class CsvRecords(SkippingSource, Generic[T]):
 def from_csv(
     path: str | os.PathLike[str], record_class: type[T], *, encoding: str = "utf-8-sig", **params: Any
 ) -> CsvRecords[T]:
-    r"""Return the records of a CSV file with a header line, made by `record_class.from_csv_row(row, **params)`.
+    r"""Read records from a CSV file with a header line, through `record_class.from_csv_row(row, **params)`.
 
     >>> import pathlib, tempfile, seqrecorder as sr
     >>> @sr.record
@@ -122,16 +125,16 @@ def from_csv(
     (['TO', 'BE'], 1)
 
     Args:
-        path: of the file, packed where it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
-        record_class: has a class method `from_csv_row(row, **params)`, which takes a dictionary of column to text (an
-            int stands for the position of a column) and returns a record, or raises `SkipRecord`.
-        encoding: of the file; a byte order mark is dropped.
-        params: for the hook, which gets those that it names.
+        path: path of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+        record_class: record class with a class method `from_csv_row(row, **params)`. The row maps column names, and
+            positions (int), to text. The method returns a record or raises `SkipRecord`.
+        encoding: encoding of the file; a byte order mark is dropped.
+        params: keyword arguments for the hook; it gets only the parameters that it names.
 
     Raises:
         SchemaError: the class has no `from_csv_row`.
-        DatasetNotFoundError: there is no such file.
-        SourceError: while iterating: a line is not as the header says, or the hook failed; the line is named.
+        DatasetNotFoundError: the file does not exist.
+        SourceError: during iteration, a line does not match the header, or the hook failed; the error names the line.
     """
     if not callable(getattr(record_class, "from_csv_row", None)):
         raise SchemaError(f"{record_class.__name__} has no from_csv_row: give it a class method from_csv_row(row)")

@@ -1,4 +1,7 @@
-"""A schema inferred from a table: the kinds, dtypes and shapes of its columns, and what of that is a guess."""
+"""Inference of a schema from a table: kinds, dtypes and shapes of the columns, with a comment on each guess.
+
+The table is opened by `seqrecorder.sources.tables` or parsed by `seqrecorder.sources.text`.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,21 @@ if TYPE_CHECKING:
     from seqrecorder.codec.arrow import Table
 
 
-_PIECES = 1 << 14  # of text
+_PIECES = 1 << 14  # sentences or series read from text files; `Schema.infer` documents it
 _CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-"""The columns of CoNLL-U (https://universaldependencies.org/format.html)."""
+"""Names of the columns of CoNLL-U (https://universaldependencies.org/format.html)."""
 _CONLL_ENDINGS = (".conll", ".conllu", ".conllx")
-_INT = re.compile("-?[0-9]{1,18}")  # which fits 64 bits
+_INT = re.compile("-?[0-9]{1,18}")  # 18 digits always fit into 64 bits
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_of_series(source: Any) -> bool:
-    """Check whether a path or a glob ends in `.ts` (or `.tsf`, which is refused with advice)."""
+    """Check whether a path or glob ends in `.ts` or `.tsf`; reading a `.tsf` file raises an error with advice."""
     return _unpacked(source).endswith((".ts", ".tsf"))
 
 
 def _unpacked(source: Any) -> str:
-    """Return a path without the ending that says how it is packed; nothing for what is none."""
+    """Strip the suffix of the compression from a path; return an empty text if `source` is not a path."""
     name = str(source) if isinstance(source, (str, Path)) else ""
     return name.removesuffix(next((ending for ending in _PACKED if name.endswith(ending)), ""))
 
@@ -82,7 +85,7 @@ def _sentences(path: Any, columns: Sequence[str | None] | None, most: int) -> li
     return [{**sentence.comments, **lists(sentence)} for sentence in sentences]
 
 
-_ROWS = 1 << 20
+_ROWS = 1 << 20  # rows read from a table; `Schema.infer` documents it
 _DRAFT_HEAD = "import numpy as np\n\nimport seqrecorder as sr\n\n\n"
 
 
@@ -97,9 +100,9 @@ def infer_table(
     rows: int = _ROWS,
     leave_out: Sequence[str] = (),
 ) -> Schema:
-    """Return the schema of a table's rows, or of the groups of its rows; see `Schema.infer`.
+    """Infer the schema of records that are rows, or groups of rows, of a table; see `Schema.infer`.
 
-    `leave_out` names columns that no field stands for.
+    Columns in `leave_out` get no field.
     """
     table = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]
@@ -107,7 +110,7 @@ def infer_table(
         if column not in table.column_names:
             raise OptionError(f"there is no column {column!r}{did_you_mean(column, table.column_names)}")
     if order is not None and by is None:
-        raise OptionError("order: is for rows that are steps; say by which column they are one record: by=")
+        raise OptionError("order: only for rows that are steps; pass the column that groups them into records as by=")
     drafted = _Drafted(table, name, is_text=bool(re.search(r"\.(csv|tsv|jsonl|ndjson)\b", str(source))))
     for column in table.column_names:
         if column in leave_out:
@@ -124,17 +127,17 @@ def infer_table(
 
 
 def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> Any:
-    """Return the first rows of a table, a file, or dictionaries.
+    """Read the first rows of a table, a file or a list of dictionaries.
 
     Args:
-        source: what `Schema.infer` takes.
-        columns: the names of the columns of CoNLL; None leaves one out. They say that a file is of that kind.
-        rows: how many rows, at most.
+        source: source as in `Schema.infer`.
+        columns: column names of a CoNLL file, with None for a column to leave out; they mark a file as CoNLL.
+        rows: maximal number of rows.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        OptionError: columns are given for what has none, or there are no rows.
-        SourceError: a file cannot be read, or a value is of another type than those before.
+        DatasetNotFoundError: the file does not exist.
+        OptionError: `columns` is passed for a source other than CoNLL, or there are no rows.
+        SourceError: a file cannot be read, or the type of a value differs from the values before it.
     """
     pa, plain = pyarrow(), _unpacked(source)
     if is_of_series(source):
@@ -142,13 +145,15 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     elif plain and (columns is not None or plain.endswith(_CONLL_ENDINGS)):
         source = _sentences(source, columns, min(rows, _PIECES))
     elif columns is not None:
-        raise OptionError("columns: names those of a file of CoNLL; a table has names")
+        raise OptionError("columns: only for CoNLL files; the columns of a table already have names")
     if isinstance(source, (list, tuple)) and source and all(isinstance(row, Mapping) for row in source):
         names = dict.fromkeys(name for row in source[:rows] for name in row)
         try:
             return pa.Table.from_pylist([{name: _nested(row.get(name)) for name in names} for row in source[:rows]])
         except (pa.ArrowException, OverflowError, TypeError) as error:
-            raise SourceError(f"rows: a value is of another type than those before, or too large: {error}") from error
+            raise SourceError(
+                f"rows: a value is too large, or its type differs from the values before it: {error}"
+            ) from error
     table: Table = open_table(source)
     batches, count = [], 0
     for batch in table.batches(table.names):
@@ -157,19 +162,19 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
         if count >= rows:
             break
     if not count:
-        raise OptionError(f"{table.name} has no rows to infer anything from")
+        raise OptionError(f"{table.name} has no rows to infer a schema from")
     return pa.Table.from_batches(batches).slice(0, rows)
 
 
 def _nested(value: Any) -> Any:
-    """Return an array of several dimensions as lists of those of one, and a scalar of no dimension as itself."""
+    """Convert an array to nested lists of one-dimensional arrays, or to a scalar if it has no dimension."""
     if not isinstance(value, np.ndarray) or value.ndim == 1:
         return value
     return [_nested(part) for part in value] if value.ndim else value[()]
 
 
 class _Drafted:
-    """Fields as they are found, with what was guessed."""
+    """Draft of a schema: the fields added so far, with comments on guesses."""
 
     def __init__(self, table: Any, name: str, *, is_text: bool) -> None:
         self.table, self.name, self.is_text = table, name, is_text
@@ -179,7 +184,7 @@ class _Drafted:
         self.lengths: dict[str, Any] = {}
 
     def add_whole(self, column: str) -> None:
-        """Add the field of a column whose rows are records."""
+        """Add the field of a column of a table in which a row is a record."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         kind: Any = "context"
@@ -201,7 +206,7 @@ class _Drafted:
             self.lengths[self.fields[-1].name] = spread
 
     def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
-        """Add the field of a column whose rows are steps."""
+        """Add the field of a column of a table in which a row is a step."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         inner, shape = _within(array.drop_null(), comments)
@@ -235,7 +240,7 @@ class _Drafted:
         optional: bool,
         nulls: int,
     ) -> bool:
-        """Add a field, or the note why there is none, and return whether there is."""
+        """Add a field, or a note why the column cannot be declared; return True if a field was added."""
         if None in shape[1:]:
             self.notes.append(f"{column!r} cannot be declared: only the first dimension of a step may be of any size")
             return False
@@ -258,7 +263,7 @@ class _Drafted:
         return True
 
     def schema(self, *, key: str | None, guesses: bool) -> Schema:
-        """Return the schema, with the source code of its class as its text."""
+        """Build the schema; its repr is the source code of its class."""
         if not self.fields:
             raise OptionError(f"no column can be declared: {'; '.join(self.notes)}")
         self._align()
@@ -275,7 +280,7 @@ class _Drafted:
         return Schema(self.name, tuple(self.fields), None, text)
 
     def _align(self) -> None:
-        """Free lists that are not as long as the first one."""
+        """Set `align=None` for feature lists whose lengths differ from the first one."""
         first: Any = None
         for number, field in enumerate(self.fields):
             lengths = self.lengths.get(field.name)
@@ -295,7 +300,7 @@ class _Drafted:
 
 
 def _dtype_of(kind: Any, comments: list[str]) -> Any:
-    """Return the dtype of a type of pyarrow."""
+    """Map a pyarrow type to the dtype of a field."""
     import pyarrow as pa
 
     types = pa.types
@@ -333,7 +338,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Return the values of lists inside one another, and the size of each of these; None where it may be any."""
+    """Flatten nested lists; return the values and the size of each level, None for a varying size."""
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

@@ -1,4 +1,7 @@
-"""Tables whose rows are steps: `from_rows` gathers the rows of each group into a record."""
+"""Records from tables whose rows are steps: `from_rows` sorts the rows and groups them into records.
+
+Tables whose rows are records are in `seqrecorder.sources.tables`.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,14 @@ if TYPE_CHECKING:
 
 
 MEMORY = 160 << 20
-"""Bytes of rows that are sorted in memory at once."""
+"""Bytes of rows to sort in memory at once."""
 
-_WORD = 64
+_WORD = 64  # bits of a key word
 _NUMBER = "seqrecorder: number of the row"
-_LEAST_BATCH = 1 << 16
-_UNITS = (10**9, 10**6, 10**3)  # of finer times, which are whole ones as a rule
-_SAMPLE = 1000
+_LEAST_BATCH = 1 << 16  # bytes read from a sorted file at once, at least
+# Fine-grained times are mostly whole seconds, milli- or microseconds; division shortens the keys.
+_UNITS = (10**9, 10**6, 10**3)
+_SAMPLE = 1000  # times to test first for a coarser unit, before testing all
 
 
 def rows_in_order(
@@ -50,26 +54,26 @@ def rows_in_order(
     memory: int = MEMORY,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Iterator[Any]:
-    """Yield Arrow tables with all rows, sorted stably by their keys.
+    """Yield all rows as Arrow tables, sorted stably by key.
 
-    Rows that are in order already are passed on as they come, if they can be gone through twice. Where more bytes than
-    `memory` come out of order, sorted parts of them go to files, which are merged.
+    A table that is already sorted, and can be read twice, streams through. Otherwise more than `memory` bytes of rows
+    are sorted externally: sorted runs are written to files and merged.
 
     Args:
-        table: gives the rows.
-        names: of the columns that are wanted, the keys among them.
-        keys: columns, the most significant one first.
-        memory: bytes of rows that are held at once.
-        advance: is told of each batch how many rows it has.
+        table: table to sort.
+        names: names of the columns to read, which include the keys.
+        keys: names of the key columns, the most significant first.
+        memory: bytes of rows to hold at once.
+        advance: callback for the number of rows of each batch read.
 
     Raises:
-        SourceError: a key is missing in some row.
+        SourceError: a row has no value of a key.
     """
     import pyarrow as pa
 
     source = table.batches(names)
     if table.is_sorted:
-        yield from (in_order(_table(batch), keys) for batch in source)  # which looks for keys that are missing
+        yield from (in_order(_table(batch), keys) for batch in source)  # in_order also checks for missing keys
         return
     batches = _read_batches(source, memory, advance)
     if sum(batch.nbytes for batch in batches) <= memory:
@@ -89,7 +93,7 @@ def rows_in_order(
 
 
 def _read_batches(source: Iterator[Any], memory: int, advance: Callable[[int], None]) -> list[Any]:
-    """Read batches until they have more bytes than `memory`, or there are no more."""
+    """Read batches until they exceed `memory` bytes or the source ends."""
     batches: list[Any] = []
     size = 0
     for batch in source:
@@ -110,8 +114,8 @@ def in_order(table: Any, keys: Sequence[str]) -> Any:
         return table
     columns, places = {}, pa.array(order)
     for name in table.column_names:
-        column = one_array(table[name])  # one column at a time is there twice
-        if name in keys and _is_text(column.type):  # a code is taken in a fraction of the time
+        column = one_array(table[name])  # one by one, so that only one column is in memory twice
+        if name in keys and _is_text(column.type):  # taking codes is much faster than taking texts
             column = column.dictionary_encode()
         columns[name] = column.take(places)
     return pa.table(columns)
@@ -127,7 +131,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the sorted indices of the rows; None if they are sorted already."""
+    """Compute the row order that sorts the keys; None if the rows are already sorted."""
     words = _words(table, keys)
     if _are_sorted(words):
         return None
@@ -147,7 +151,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Return words in whose order the keys are, and how many of their bits are used: as few as hold all."""
+    """Pack the keys into few 64-bit words that sort in the same order; pair each with its number of used bits."""
     words: Words = []
     for name in keys:
         ranks = _ranks(name, table[name])
@@ -161,7 +165,7 @@ def _words(table: Any, keys: Sequence[str]) -> Words:
 
 
 def _are_sorted(words: Words) -> bool:
-    """Check whether words are in order, the first being the most significant."""
+    """Check whether rows are sorted by their words, the first word being the most significant."""
     equal: NDArray[np.bool_] | None = None
     for word, _ in words:
         before, after = word[:-1], word[1:]
@@ -173,11 +177,11 @@ def _are_sorted(words: Words) -> bool:
 
 
 def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
-    """Return integers from 0 on in the order of a column's values.
+    """Map the values of a column to integers from 0 that sort in the same order.
 
     Raises:
         SourceError: a value is missing.
-        OptionError: its values have no order.
+        OptionError: the type of the column has no order.
     """
     import pyarrow as pa
 
@@ -186,7 +190,9 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
         raise OptionError(f"column {name!r}: rows cannot be ordered by {column.type}")
     if column.null_count:
         where = int(np.argmax(column.is_null().to_numpy()))
-        raise SourceError(f"column {name!r}: {column.null_count} rows have none, such as row {where}: leave them out")
+        raise SourceError(
+            f"column {name!r}: {column.null_count} rows have no value, such as row {where}: leave them out"
+        )
     kind = column.type
     if types.is_boolean(kind) or types.is_integer(kind):
         return _from_zero(column.to_numpy())
@@ -202,7 +208,7 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
         values = column.to_numpy().astype(np.float64)
         if np.isnan(values).any():
             raise SourceError(f"column {name!r}: {int(np.isnan(values).sum())} rows have NaN: leave them out")
-        bits = (values + 0.0).view(np.int64)  # without -0.0
+        bits = (values + 0.0).view(np.int64)  # adding 0.0 turns -0.0 into 0.0
         return _from_zero(bits ^ ((bits >> 63) & np.int64(2**63 - 1)))
     return _ranks_of_codes(column)
 
@@ -210,12 +216,13 @@ def _ranks(name: str, column: Any) -> NDArray[np.uint64]:
 def _from_zero(values: NDArray[Any]) -> NDArray[np.uint64]:
     if not values.size:
         return np.empty(0, np.uint64)
-    unsigned: NDArray[np.uint64] = values.astype(np.uint64)  # wraps around, and so does the difference
+    # Negative values wrap around, and the difference wraps back.
+    unsigned: NDArray[np.uint64] = values.astype(np.uint64)
     return np.asarray(unsigned - values.min().astype(np.uint64), np.uint64)
 
 
 def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
-    """Return ranks of values that are looked up: those of different values are sorted, and not all."""
+    """Rank values by a dictionary, so that only the distinct values are sorted."""
     import pyarrow as pa
 
     pc = compute()
@@ -226,12 +233,12 @@ def _ranks_of_codes(column: Any) -> NDArray[np.uint64]:
     places = pc.sort_indices(values).to_numpy()
     same = pc.equal(values.take(pa.array(places[1:])), values.take(pa.array(places[:-1])))
     ranks = np.empty(len(values), np.uint64)
-    # A dictionary may hold a value twice.
+    # A dictionary may contain a value twice.
     ranks[places] = np.concatenate([[0], np.cumsum(~same.to_numpy(zero_copy_only=False))])[: len(values)]
     return np.asarray(ranks[array.indices.to_numpy()], np.uint64)
 
 
-# Outside of memory ---------------------------------------------------------------------------------------------------
+# External sort ------------------------------------------------------------------------------------------------------
 
 
 def _table(batch: Any) -> Any:
@@ -246,7 +253,7 @@ def _cut(table: Any) -> Iterator[Any]:
 
 
 def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
-    """Check whether all rows come sorted by key, reading only the key columns."""
+    """Check whether the whole table is sorted by key, reading only the key columns."""
     last: Any = None
     for batch in table.batches(list(dict.fromkeys(keys))):
         whole = _table(batch)
@@ -259,12 +266,12 @@ def _comes_sorted(table: Table, keys: Sequence[str]) -> bool:
 
 
 def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
-    """Convert the keys of a row to values that Python compares in the same order."""
+    """Convert the keys of a row to Python values that compare in the same order."""
     row = row % table.num_rows
     values = []
     for name in keys:
         scalar = table[name][row]
-        value = getattr(scalar, "value", None)  # an int of times, of whatever unit; a scalar of dictionaries
+        value = getattr(scalar, "value", None)  # an int for times of any unit; the inner scalar for dictionaries
         value = scalar.as_py() if value is None else value
         values.append(value.as_py() if hasattr(value, "as_py") else value)
     return tuple(values)
@@ -299,7 +306,7 @@ def _write_runs(
 
 
 def _plain(table: Any) -> Any:
-    """Replace dictionary columns by plain ones, since a file holds only one dictionary."""
+    """Decode dictionary columns, since an Arrow file allows one dictionary per column only."""
     import pyarrow as pa
 
     for index, column in enumerate(table.columns):
@@ -311,7 +318,7 @@ def _plain(table: Any) -> Any:
 def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[Any]:
     """Merge sorted files.
 
-    Each time those are taken that are in order before the end of what has been read of any file.
+    Each round takes all rows up to the smallest last key among the current blocks of the files.
     """
     import pyarrow as pa
 
@@ -335,7 +342,7 @@ def _merged(paths: Sequence[Path], keys: Sequence[str], size: int) -> Iterator[A
 
 
 def _read_run(path: Path, size: int) -> Iterator[Any]:
-    """Yield the rows of a sorted file, in tables of about a given size."""
+    """Yield the rows of a sorted file in tables of about `size` bytes."""
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -352,18 +359,20 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
 
 _LOG = logging.getLogger("seqrecorder")
-_REGULAR = 0.9  # of the distances are the same where a longer one is a gap
+_REGULAR = 0.9  # share of equal time steps from which a longer step counts as a gap
 
 
 class RowGroups(TableSource):
-    """The rows of a table, gathered into records; made by `from_rows`.
+    """Records grouped from the rows of a table, see `from_rows`.
 
     Attributes:
-        ignored: the columns that nothing uses, where `extra="ignore"` lets them be.
-        rows, groups: how many there were, the last time that it was gone through.
-        equal_times: how many rows have the same `order` as the one before in their group.
-        gaps: how many rows come later than the usual distance after the one before, where there is a usual one.
-        missing: how many values of feature lists are missing, which is NaN, or None where all of a group are.
+        ignored: names of the columns that `extra="ignore"` left unused.
+        rows: number of rows in the last pass.
+        groups: number of groups in the last pass.
+        equal_times: number of rows with the same `order` value as the row before in their group.
+        gaps: number of rows that follow the row before by more than the usual step, if steps are regular.
+        missing: number of missing values in feature lists. They become NaN; an optional field without any value in a
+            group becomes None.
     """
 
     def __init__(
@@ -401,7 +410,7 @@ class RowGroups(TableSource):
         )
 
     def tables(self) -> Iterator[Any]:
-        """Yield tables with a row for each group."""
+        """Yield tables with one row per group."""
         self.rows = self.groups = self.equal_times = self.gaps = self.missing = 0
         self._usual: int | float | None = None
         wanted = list(dict.fromkeys([*self.column_of.values(), *self.by, *self.order]))
@@ -430,10 +439,10 @@ class RowGroups(TableSource):
             )
 
     def _whole_groups(self, ordered: Iterator[Any]) -> Iterator[tuple[Any, NDArray[np.int64]]]:
-        """Yield tables of whole groups, and where each group begins; a group may come in many tables."""
+        """Yield tables of complete groups with the first row of each group, joining groups that span tables."""
         import pyarrow as pa
 
-        pieces: list[Any] = []  # from the start of a group on that has not ended
+        pieces: list[Any] = []  # tables of the last group, which may continue
         for table in ordered:
             if not table.num_rows:
                 continue
@@ -457,10 +466,10 @@ class RowGroups(TableSource):
             yield pa.concat_tables(pieces), np.zeros(1, np.int64)
 
     def _gathered(self, table: Any, starts: NDArray[np.int64]) -> Any:
-        """Return a table with a row for each group of rows.
+        """Convert groups of rows to a table with one row per group.
 
         Raises:
-            SourceError: a column of a context field is not constant in a group.
+            SourceError: the column of a context field is not constant in a group.
         """
         import pyarrow as pa
 
@@ -495,7 +504,7 @@ class RowGroups(TableSource):
         )
 
     def _count_times(self, table: Any, inside: NDArray[np.bool_]) -> None:
-        """Count equal times, and gaps between regular ones."""
+        """Count rows with equal times, and gaps in regular times."""
         import pyarrow as pa
 
         if not self.order or not inside.any():
@@ -530,7 +539,7 @@ def from_rows(
     memory: int = MEMORY,
     progress: bool | None = None,
 ) -> RowGroups:
-    """Read a table whose rows are steps: the sorted rows of a group are a record.
+    """Read records from a table whose rows are steps: each group of rows, sorted, is a record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record
@@ -543,27 +552,27 @@ def from_rows(
     >>> sr.write(sr.from_rows(rows, Day, by="sensor", order="hour"), tempfile.mkdtemp()).records
     2
 
-    A feature list has a value of each row, a context field the one that its column has in all rows of a group. A column
-    of lists gives steps with a shape. Records come in the order of `by`. Rows that come in order are passed on as they
-    come, others are sorted, outside of memory where they are many. An optional feature list is None where all values of
-    a group are null.
+    A feature list gets one value per row. A context field gets the value of its column, which must be the same in all
+    rows of a group. A column of lists gives steps with a shape. Records are sorted by `by`. Sorted input streams
+    through; other rows are sorted, on disk if they exceed `memory`. An optional feature list is None if all its values
+    in a group are null.
 
     Args:
-        source: what `from_table` takes.
-        record_class: of the records.
-        by: the column, or columns, whose values tell which rows are one record; None where all are one.
-        order: the column, or columns, that rows of a group are ordered by; None keeps them as they come.
-        columns: the column of a field, where that has another name, or a list of columns for a shape `(n,)`.
+        source: table or files, as in `from_table`.
+        record_class: record class or `Schema` of the records.
+        by: column, or columns, whose values group rows into records; None for one record of all rows.
+        order: column, or columns, to sort the rows of a group by; None keeps their order.
+        columns: mapping of field name to a column of another name, or to a list of columns for a shape `(n,)`.
         extra: see `from_table`; `by` and `order` need no field.
         cast: see `from_table`.
-        on_error: `skip` leaves records out that do not fit, logs the first and counts them.
-        memory: bytes of rows that are sorted at once (160 MiB); about eight times as many are needed.
-        progress: shows how many rows were read; see `write`.
+        on_error: `raise`, or `skip` to leave out records that do not fit, log the first and count them.
+        memory: bytes of rows to sort at once (default: 160 MiB); peak memory is about eight times as large.
+        progress: whether to show the number of rows read; see `write`.
 
     Raises:
-        OptionError: columns and fields do not belong together.
-        SourceError: while iterating or writing: a column of a context field changes inside of a group, or `by` or
-            `order` is missing in a row.
+        OptionError: the columns do not match the fields.
+        SourceError: during iteration or writing, the column of a context field changes within a group, or a row has no
+            value of `by` or `order`.
         RecordError: as for `from_table`.
     """
     schema = Schema.of(record_class)
@@ -573,7 +582,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the mask of rows, from the second on, that differ from the row before in a column; NaN equals NaN."""
+    """Return the mask of rows, from the second, that differ from the row before in a named column; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))
@@ -591,14 +600,14 @@ def _differs(array: Any) -> NDArray[np.bool_]:
         values = array.to_pylist()
         return np.array([left != right for left, right in zip(values[1:], values[:-1], strict=True)], bool)
     if types.is_floating(array.type):
-        array = pc.add(array.cast(pa.float64()), 0.0)  # without -0.0
+        array = pc.add(array.cast(pa.float64()), 0.0)  # turns -0.0 into 0.0
     differs = np.zeros(max(0, len(array) - 1), bool)
     differs[pc.run_end_encode(array).run_ends.to_numpy()[:-1] - 1] = True
     return differs
 
 
 def _lists(field: Field, column: Any, starts: NDArray[np.int64]) -> Any:
-    """Return a list for each group; a null where an optional field has nulls only."""
+    """Convert a column to one list per group, or null for an optional field with only nulls in the group."""
     import pyarrow as pa
 
     ends = np.append(starts, len(column))

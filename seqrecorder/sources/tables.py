@@ -1,4 +1,7 @@
-"""Tables whose rows are records: `from_table`."""
+"""Records from tables whose rows are records: `from_table`, and the table files that it reads.
+
+Tables whose rows are steps are in `seqrecorder.sources.rows`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def is_path(source: object) -> bool:
 
 
 def is_table_file(path: Any) -> bool:
-    """Check whether a path, or a glob, has the suffix of a table file.
+    """Check whether a path or glob has the suffix of a table file.
 
     >>> is_table_file("a.csv.gz"), is_table_file("a.tfrecord")
     (True, False)
@@ -61,18 +64,18 @@ def is_table_file(path: Any) -> bool:
 
 
 def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -> Table:
-    """Return the rows of files, one file after the other; only some batches are in memory.
+    """Open files as one table, concatenated; only a few batches are in memory at once.
 
     Args:
-        path: of a file whose ending tells its format (`.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv`, `.jsonl`; of
-            texts also with `.gz`, `.bz2`, `.zst` or `.lz4`), a glob, a directory of such, or a list.
-        types: of pyarrow, of some columns by name, where the files are text.
-        skip: whether rows of text that cannot be read are left out; the table lists them.
+        path: path, glob, directory or list of paths. The suffix of a file is its format: `.parquet`, `.arrow`,
+            `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
+        types: mapping of column name to pyarrow type, for columns of text files.
+        skip: whether to leave out rows of text that cannot be converted; the table lists them in `left_out`.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        OptionError: the ending of a file tells no format.
-        SourceError: a file is not of its format, or has other columns than the first.
+        DatasetNotFoundError: the file does not exist.
+        OptionError: the suffix of a file is not the suffix of a known format.
+        SourceError: a file does not have the format of its suffix, or its columns differ from the first file.
     """
     files = _files(path)
     names = _names(files[0])
@@ -125,7 +128,7 @@ def _format_of(file: Path) -> str | None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Name the file in errors of pyarrow."""
+    """Add the path of the file to errors of pyarrow."""
     try:
         yield
     except (DatasetNotFoundError, OptionError):
@@ -137,7 +140,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Add advice to an error of Arrow's about row names, or about a line longer than its blocks of 1 MiB."""
+    """Add advice to an Arrow error about row names, or about a line longer than the 1 MiB blocks of Arrow."""
     widths = _WIDTHS.search(str(error))
     if widths and int(widths[2]) == int(widths[1]) + 1:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
@@ -163,20 +166,20 @@ def _names(file: Path) -> tuple[str, ...]:
 
 
 def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
-    """Yield the wanted columns of a file, of the declared types where it is text.
+    """Yield the wanted columns of a file in batches, text converted to the declared types.
 
     Args:
-        file: its path.
-        wanted: names of columns.
-        kinds: their declared types, where the file is text.
-        left_out: gets the messages of rows that are left out; None raises the first one.
+        file: path of the file.
+        wanted: names of the columns.
+        kinds: mapping of column name to declared type, for text files.
+        left_out: list that collects a message per row left out; None raises the first instead.
     """
     pa, kind = pyarrow(), _format_of(file)
     if kind == "json":
         wide = {name: _wide(declared) for name, declared in kinds.items()}
         return _converted(file, lambda: _json(file, wide), wanted, kinds, _narrower, left_out=left_out)
     if kind == "csv":
-        # Arrow's own conversion forgets whether an infinity was written as one, and names no row.
+        # Read as bytes: the conversion by Arrow turns large numbers into infinity, and its errors name no row.
         texts = {name: declared if pa.types.is_nested(declared) else pa.binary() for name, declared in kinds.items()}
 
         def rows() -> Any:
@@ -189,11 +192,11 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
             with _parquet(file) as opened:
                 yield from opened.iter_batches(BATCH_ROWS, columns=wanted)
             return
-        reader = _arrow(file)  # of a file, or of a stream
+        reader = _arrow(file)  # random access for the file format, an iterator for the stream format
         for batch in (
             map(reader.get_batch, range(reader.num_record_batches)) if hasattr(reader, "get_batch") else reader
         ):
-            batch.validate(full=True)  # a wrong length or offset ends the process where it is believed
+            batch.validate(full=True)  # an unchecked wrong length or offset can crash the process
             yield batch
 
     return _converted(file, batches, wanted, {}, _narrower, left_out=left_out)
@@ -202,7 +205,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
 def _parquet(file: Path) -> Any:
     from pyarrow import parquet
 
-    # With buffers read ahead, which are kept to the end, the whole file would be in memory.
+    # Pre-buffering keeps its buffers until the end, so that the whole file would be in memory.
     return parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True)
 
 
@@ -213,7 +216,7 @@ def _arrow(file: Path) -> Any:
     source = pa.memory_map(str(file))
     try:
         return ipc.open_file(source)
-    except pa.ArrowInvalid:  # the form of streams
+    except pa.ArrowInvalid:  # the stream format
         source.seek(0)
         return ipc.open_stream(source)
 
@@ -234,42 +237,42 @@ def _json(file: Path, kinds: Mapping[str, Any] | None = None) -> Any:
     source = pa.input_stream(str(file), compression="detect")
     if hasattr(json, "open_json"):
         return json.open_json(source, parse_options=parsing)
-    return json.read_json(source, parse_options=parsing).to_reader()  # as a whole: pyarrow 18 has no other way
+    return json.read_json(source, parse_options=parsing).to_reader()  # pyarrow 18 can only read the whole file
 
 
 def _value_of_text(array: Any, kind: Any) -> Any:
-    """Convert the bytes of a column of CSV to its declared type.
+    """Convert the bytes of a CSV column to the declared type.
 
     Raises:
-        ArrowInvalid: one is no such value.
+        ArrowInvalid: a text is not a value of the type.
     """
     from pyarrow import csv
 
     pa, pc, types = pyarrow(), compute(), pyarrow().types
     if types.is_nested(kind) or types.is_binary(kind):
         return array
-    texts = array.cast(pa.string())  # refuses what is no UTF-8
+    texts = array.cast(pa.string())  # raises for invalid UTF-8
     if types.is_string(kind):
         return texts
     texts = pc.ascii_trim_whitespace(texts)
     texts = pc.if_else(pc.is_in(texts, value_set=pa.array(csv.ConvertOptions().null_values)), None, texts)
-    if types.is_integer(kind):  # Arrow reads hexadecimal digits
+    if types.is_integer(kind):  # Arrow would accept hexadecimal numbers
         _refuse(pc.match_substring(texts, "x", ignore_case=True))
-    if types.is_date64(kind):  # stands for years and months, see `_types_of`
+    if types.is_date64(kind):  # marks years and months, see `_types_of`
         texts = pc.replace_substring_regex(texts, r"^(\d{4})$", r"\1-01")
         texts = pc.replace_substring_regex(texts, r"^(\d{4}-\d{2})$", r"\1-01")
         kind = pa.date32()
     values = texts.cast(kind)
-    if types.is_floating(kind):  # an infinity that was written as one has an "n"
+    if types.is_floating(kind):  # an infinity without an "n" in its text is an overflow
         _refuse(pc.and_(pc.is_inf(values), pc.invert(pc.match_substring(texts, "n", ignore_case=True))))
     return values
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert numbers of JSON that were read as float64, and dates that were read as text, also inside of lists.
+    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, also in lists.
 
     Raises:
-        ArrowInvalid: one is beyond the declared type.
+        ArrowInvalid: a value is out of the range of the declared type.
     """
     pa = pyarrow()
     if pa.types.is_date(kind):
@@ -297,10 +300,10 @@ def _converted(
     *,
     left_out: list[str] | None,
 ) -> Iterator[Any]:
-    """Yield batches with the wanted columns, those of text converted to the declared types.
+    """Yield batches with the wanted columns, converted to their declared types.
 
     Raises:
-        SourceError: a value does not fit, or the text is not of its format; the row is named.
+        SourceError: a value does not fit, or the file does not have its format; the error names the row.
     """
     pa, rows = pyarrow(), 0
 
@@ -331,7 +334,7 @@ def _converted(
 
 
 def _bad_rows(column: Any, convert: Callable[[Any], Any], first: int = 0) -> Iterator[tuple[int, Any]]:
-    """Yield the rows that cannot be converted, which are looked for by halving, and their values."""
+    """Yield the rows that cannot be converted, with their values; a binary search finds them."""
     try:
         convert(column)
     except pyarrow().ArrowInvalid:
@@ -352,13 +355,13 @@ def _unfit(value: object, kind: Any) -> str:
 
 
 def _wide(kind: Any) -> Any:
-    """Widen numbers to 64 bits, so that one beyond a narrower type can be refused by its row, and dates to text."""
+    """Widen a type for the JSON parser: numbers to 64 bits, so that errors can name the row; dates to text."""
     pa, types = pyarrow(), pyarrow().types
     if types.is_list(kind):
         return pa.list_(_wide(kind.value_type))
     if types.is_floating(kind):
         return pa.float64()
-    if types.is_date(kind):  # which the parser of JSON does not know
+    if types.is_date(kind):  # the JSON parser of Arrow has no dates
         return pa.string()
     return pa.int64() if types.is_integer(kind) and not types.is_uint64(kind) else kind
 
@@ -372,7 +375,7 @@ def from_table(
     cast: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TableRecords:
-    """Return the rows of a table as records, in columns: `write` makes no object of them, an iteration does.
+    """Read records from a table whose rows are records.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record
@@ -385,27 +388,31 @@ def from_table(
     >>> sr.write(records, tempfile.mkdtemp()).records
     2
 
-    A list column is a feature list, or ragged values; lists inside of it are the dimensions of a step. Of a sparse
-    field there are the two columns `<field>/indices` and `<field>/values`. Categories are the values that they stand
-    for. Only some batches of files and streams are in memory.
+    The records stay in columns: `write` encodes the columns without building objects, and only iteration builds them.
+    A list column is a feature list, or a context field with ragged values; nested lists are the dimensions of a step.
+    A sparse field has two columns, `<field>/indices` and `<field>/values`. Categories are decoded to their values. Only
+    a few batches of a file or stream are in memory at once.
 
     Args:
-        table: of any library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or of Hugging Face, a stream
-            of such; or a path of Parquet, Arrow, CSV or JSON lines, a glob, a directory of such, or a list of paths.
-        record_class: of the records.
-        columns: the column of a field, where that has another name; or a list of columns that together are the values
-            of a shape `(n,)`, or n steps: `{"features": ["f1", "f2"]}`.
-        extra: what becomes of columns that are no field: `error`, or `ignore`, which lists them as `ignored`.
-        cast: whether numbers may become the declared type where that may lose something: floats are rounded to
-            narrower ones, whole floats become integers, 0 and 1 bools. What does not fit is refused.
-        on_error: `skip` leaves rows out that do not fit, logs the first and counts them, in the manifest too. A
-            line with more or fewer columns, or no JSON, ends a table in any case (`from_jsonl` leaves such lines out).
+        table: table, or stream of tables, of a library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or
+            of Hugging Face; or path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such files, or
+            a list of paths.
+        record_class: record class or `Schema` of the records.
+        columns: mapping of field name to a column of another name, or to a list of columns, which are the values of a
+            shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
+        extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
+        cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
+            integers, 0 and 1 to bools. Values that do not fit are refused in any case.
+        on_error: `raise`, or `skip` to leave out rows that do not fit, log the first and count them, also in the
+            manifest. A line with too many or too few columns, or invalid JSON, always ends the table (`from_jsonl`
+            can skip such lines).
 
     Raises:
-        OptionError: columns and fields do not belong together, or a column is of a type that no field holds.
-        DatasetNotFoundError: there is no such file.
-        SourceError: a file is not of its format, or the library that gives the table failed.
-        RecordError: while iterating or writing: a value does not fit; a null of a float is NaN, of others an error.
+        OptionError: the columns do not match the fields, or no field holds the type of a column.
+        DatasetNotFoundError: the file does not exist.
+        SourceError: a file does not have the format of its suffix, or the library behind the table failed.
+        RecordError: during iteration or writing, a value does not fit. A null is NaN for floats, and an error for
+            other types.
     """
     schema = Schema.of(record_class)
     opened = open_table(table, schema, columns, skip=on_error == "skip")
@@ -420,19 +427,19 @@ def open_table(
     steps: bool = False,
     skip: bool = False,
 ) -> Table:
-    """Open a table in memory, or in files.
+    """Open a table in memory or in files.
 
     Args:
         source: see `from_table`.
-        schema: its fields give the types of columns in text files.
-        columns: the column, or columns, of a field, if the names differ.
-        steps: True if a row is a step, not a record.
+        schema: schema whose fields give the types of columns in text files.
+        columns: mapping of field name to its column or columns, if the names differ.
+        steps: True if a row is a step, False if it is a record.
         skip: see `table_of_files`.
 
     Raises:
-        OptionError: it is no table.
-        DatasetNotFoundError: there is no such file.
-        SourceError: a file is not of its format.
+        OptionError: the source is not a table.
+        DatasetNotFoundError: the file does not exist.
+        SourceError: a file does not have the format of its suffix.
     """
     if is_path(source):
         types = {} if schema is None else _types_of(schema, columns, steps=steps)
@@ -449,7 +456,7 @@ def open_table(
 
 
 def check_names(option: str, names: Iterable[str], table: Table) -> None:
-    """Raise `OptionError` for a name of an option that is no column's."""
+    """Raise `OptionError` if an option names a column that the table does not have."""
     for name in names:
         if name not in table.names:
             close = did_you_mean(str(name), table.names)
@@ -457,7 +464,7 @@ def check_names(option: str, names: Iterable[str], table: Table) -> None:
 
 
 def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Sequence[str]] | None) -> Table:
-    """Join the columns listed for a field into one column of lists with the field's name."""
+    """Join the columns listed for a field into one list column with the name of the field."""
     named = {} if schema is None else check_columns(schema, columns)
     lists = {field: names for field, names in named.items() if not isinstance(names, str)}
     listed = list(itertools.chain.from_iterable(lists.values()))
@@ -473,7 +480,7 @@ def _joined(table: Table, schema: Schema | None, columns: Mapping[str, str | Seq
 
 
 def _side_by_side(batch: Any) -> Any:
-    """Return an array of lists, each with the values of a row, of the type that holds those of all columns."""
+    """Join columns into an array of lists, one list per row, with a common type for all columns."""
     pa = pyarrow()
     schemas = [pa.schema([pa.field("value", kind)]) for kind in batch.schema.types]
     kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
@@ -483,17 +490,17 @@ def _side_by_side(batch: Any) -> Any:
 
 
 def _types_of(schema: Schema, columns: Mapping[str, str | Sequence[str]] | None, *, steps: bool) -> dict[str, Any]:
-    """Return the types of the columns of text files, as their fields declare them."""
+    """Map each column of a text file to the pyarrow type that its field declares."""
     pa, names_of, kinds = pyarrow(), check_columns(schema, columns), dict[str, Any]()
     for field in schema.fields:
         unit = np.datetime_data(field.element.numpy)[0] if field.element.is_time else ""
         if field.sparse is not None or field.element.numpy.kind in "cm" or unit in ("ps", "fs", "as"):
-            continue  # what text is read as is refused later
-        if field.element.name in ("bfloat16", "float16"):  # of which text has no parser
+            continue  # text has no such type: the conversion of records raises
+        if field.element.name in ("bfloat16", "float16"):  # Arrow cannot parse text to them
             kind = pa.float64()
         elif unit in ("Y", "M"):
-            kind = pa.date64()  # no other field is of it; see `_value_of_text`
-        elif unit in ("W", "h", "m"):  # of which Arrow has no type; a time between them is refused later
+            kind = pa.date64()  # a marker, used by no other field; see `_value_of_text`
+        elif unit in ("W", "h", "m"):  # Arrow has no such units; times finer than the unit raise later
             kind = pa.timestamp("s", field.element.zone)
         else:
             kind = arrow_type(field.element, field.name)

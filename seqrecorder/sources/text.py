@@ -1,4 +1,7 @@
-"""Records of text files, read piece by piece; an invalid piece raises an error, or is skipped."""
+"""Records of text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
+
+CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,17 @@ if TYPE_CHECKING:
     from seqrecorder.schema.field import Field
 
 
-# Files of text --------------------------------------------------------------------------------------------------------
+# Text files -----------------------------------------------------------------------------------------------------------
 
 STDIN = "-"
 
 
 UNPACKING_ERRORS = (EOFError, zlib.error, lzma.LZMAError, OSError)
-"""Errors of a file that is not compressed as its name says, or cannot be read."""
+"""Errors of a file that cannot be read, or is not compressed as its suffix says."""
 
 
 def lines_of(path: Any) -> Iterator[tuple[int, str]]:
-    r"""Yield the lines of a UTF-8 text with their numbers, from 1 on, without line ends.
+    r"""Yield the lines of a UTF-8 file with their numbers from 1, without line ends.
 
     >>> import pathlib, tempfile
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.txt"
@@ -55,12 +58,12 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
     [(1, 'one'), (2, 'two')]
 
     Args:
-        path: of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
+        path: path of the file, decompressed if it ends in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the standard input.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        SourceError: it is not compressed as its name says; the message names the line. Invalid UTF-8 is left to
-            `check_utf8`, so that the other lines can be read.
+        DatasetNotFoundError: the file does not exist.
+        SourceError: the file is not compressed as its suffix says; the error names the line. Invalid UTF-8 does not
+            raise here but in `check_utf8`, so that the other lines can be read.
     """
     number = 0
     with opened_text(path) as text:
@@ -73,7 +76,7 @@ def lines_of(path: Any) -> Iterator[tuple[int, str]]:
 
 
 def check_utf8(text: str, encoding: str = "UTF-8") -> None:
-    """Raise `SourceError` for a text with bytes that are invalid in its encoding."""
+    """Raise `SourceError` if a text has bytes that were invalid in its encoding."""
     if not text.isascii():
         try:
             text.encode()
@@ -84,10 +87,12 @@ def check_utf8(text: str, encoding: str = "UTF-8") -> None:
 
 @contextlib.contextmanager
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
-    """Open a text for reading; see `lines_of` and `check_utf8`, and `open` for `encoding` and `newline`.
+    """Open a text file for reading, decompressed as in `lines_of`.
+
+    Invalid bytes become surrogates, see `check_utf8`; `encoding` and `newline` are as in `open`.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
+        DatasetNotFoundError: the file does not exist.
     """
     with contextlib.ExitStack() as stack:
         if path == STDIN:
@@ -98,38 +103,38 @@ def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = No
                 raise DatasetNotFoundError(f"there is no file {str(path)!r}", path=path)
             binary = stack.enter_context(open_packed(file, "rb"))
         text = io.TextIOWrapper(binary, encoding=encoding, errors="surrogateescape", newline=newline)
-        stack.callback(text.detach)  # else the wrapper closes the standard input
+        stack.callback(text.detach)  # otherwise the wrapper would close the standard input
         yield text
 
 
 def name_of(path: Any) -> str:
-    """Return the label of a file, for messages."""
+    """Name a file in messages."""
     return "the standard input" if path == STDIN else str(local_path(path))
 
 
 if TYPE_CHECKING:
     Piece = tuple[int, int, Callable[[], dict[str, Any]]]
-    """Its line, its characters, and what gives the dictionary of its record."""
+    """Line number, number of characters, and a function that parses the values of the fields."""
 
 
 T = TypeVar("T")
-_PIECES = 4096
-_CHARACTERS = 2 << 20  # of pieces that are looked at together
-_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # what a piece raises that is no record
+_PIECES = 4096  # pieces that are converted together at most
+_CHARACTERS = 2 << 20  # characters that are converted together at most
+_BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors of an invalid piece
 
 
 class TextRecords(SkippingSource, Generic[T]):
-    """The records of files, read each time they are iterated over.
+    """Records of text files, read on each iteration.
 
     Args:
-        paths: of the files.
-        record_class: of the records.
-        parse: yields the pieces of a file.
-        on_error: `raise`, or `skip` pieces that are no records.
-        convert: makes what a field takes of a value of a piece.
+        paths: paths of the files.
+        record_class: class of the records.
+        parse: function that yields the pieces of a file, one per record.
+        on_error: `raise`, or `skip` invalid pieces.
+        convert: function that converts a parsed value to a value of its field; None if parsed values already fit.
 
     Attributes:
-        skipped: how many pieces of the files the last iteration left out, since they are no records.
+        skipped: number of invalid pieces that the last iteration skipped.
     """
 
     def __init__(
@@ -151,16 +156,16 @@ class TextRecords(SkippingSource, Generic[T]):
         return f"<{self.schema.name} records of {', '.join(map(name_of, self.paths))}>"
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the records; the line of one that cannot be made is named."""
+        """Yield the records; an error names the line of an invalid one."""
         self.begin()
         for path in self.paths:
             yield from self._records(path, self._parse(path))
 
     def _records(self, path: Any, pieces: Iterable[Piece]) -> Iterator[T]:
-        """Yield the records of pieces of a file.
+        """Yield the records of the pieces of a file.
 
         Raises:
-            SourceError: one is no record, and is not to be left out.
+            SourceError: a piece is invalid, unless `on_error` is `skip`.
         """
         for line, _, values_of in pieces:
             try:
@@ -178,10 +183,10 @@ class TextRecords(SkippingSource, Generic[T]):
                 yield record
 
     def _record(self, values: dict[str, Any]) -> T:
-        """Return the record of the values of fields.
+        """Build a record from the values of its fields.
 
         Raises:
-            RecordError: it is none; all bad fields are named. What `load` is to fill is looked at later.
+            RecordError: values do not fit; all bad fields are named. A record that `load` completes is checked later.
         """
         if self._convert is not None:
             of = self._fields.get
@@ -196,10 +201,10 @@ class TextRecords(SkippingSource, Generic[T]):
 
 
 class ColumnTextRecords(TextRecords[T], ColumnSource):
-    """The records of files, in columns."""
+    """Records of text files, converted in columns."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of some pieces at a time; where one is no record, they are looked at one by one."""
+        """Yield columns of pieces in batches; a batch with an invalid piece is parsed record by record."""
         self.begin()
         for path in self.paths:
             for pieces in _chunks(self._parse(path)):
@@ -229,10 +234,10 @@ def text_records(
     *,
     convert: Callable[[Any, Any], Any] | None = None,
 ) -> TextRecords[T]:
-    """Return the records of a file, a glob, a list of files or the standard input: in columns, if no hook sees them.
+    """Open a file, a glob, a list of files or the standard input as records; in columns if the class has no hooks.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
+        DatasetNotFoundError: the file does not exist.
     """
     paths = [path] if path == STDIN else list(files_named(path, natural_order))
     kind = ColumnTextRecords[T] if takes_columns(Schema.of(record_class)) else TextRecords[T]
@@ -240,7 +245,7 @@ def text_records(
 
 
 def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Yield pieces in batches that are converted together."""
+    """Group pieces into batches to convert together."""
     chunk: list[Piece] = []
     size = 0
     for piece in pieces:
@@ -257,7 +262,7 @@ _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
 def value_of_text(field: Field, text: str) -> Any:
-    """Convert a text to the value of a field: a number, a bool, a time, or itself.
+    """Parse a text as the value of a field: a number, a bool, a time or text.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -267,16 +272,16 @@ def value_of_text(field: Field, text: str) -> Any:
     0.5
 
     Raises:
-        SourceError: it says no such value.
+        SourceError: the text is not a value of the field.
     """
     return values_of_texts(field, [text])[0]
 
 
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
-    """Convert texts to the values of a field; `lines` are the numbers of their lines.
+    """Parse texts as values of a field; `lines` are their line numbers, for errors.
 
     Raises:
-        SourceError: one says no value of the field.
+        SourceError: a text is not a value of the field.
     """
     element, kind = field.element, field.element.numpy.kind
     if element.name == "str":
@@ -301,14 +306,14 @@ def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = (
 
 
 def _number(text: str, convert: Callable[[str], Any] = float) -> Any:
-    """Parse a number from text, in the digits that all formats share.
+    """Parse a number in ASCII digits without underscores.
 
     Raises:
-        ValueError: it says none, or one beyond any float; an infinity has an "n" in its name.
+        ValueError: the text is not a number, or overflows to infinity; an infinity itself has an "n" in its name.
     """
     value = convert(text)
     if "_" in text or not text.isascii() or (convert is not int and cmath.isinf(value) and "n" not in text.lower()):
-        raise ValueError(f"{text!r} is no number, or beyond any float")
+        raise ValueError(f"{text!r} is not a number, or too large for a float")
     return value
 
 
@@ -320,7 +325,7 @@ def from_jsonl(
     extra: Literal["error", "ignore"] = "error",
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TextRecords[T]:
-    r"""Return the records of lines of JSON, each an object of field to value.
+    r"""Read records from JSON lines, each an object that maps field names to values.
 
     >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -332,28 +337,28 @@ def from_jsonl(
     >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
     Sentence(key='a', scores=array([0.5, nan], dtype=float32))
 
-    A null of a float is NaN, of a time NaT; times are texts of ISO 8601, and of a sparse field there are the two keys
-    `<field>/indices` and `<field>/values`. Numbers become the declared type where they fit; text tells no width of
-    floats, and `Infinity` is one. A key that comes twice in a line is an error.
+    A null is NaN for floats and NaT for times. Times are ISO 8601 texts. A sparse field has two keys, `<field>/indices`
+    and `<field>/values`. Numbers must fit the declared type; floats are rounded to it, and `Infinity` is a float. A
+    duplicate key in a line is an error.
 
     Args:
-        path: of a file, a glob, or a list of files, packed where they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is the
-            standard input.
-        record_class: of the records.
-        columns: the key of a field, where that has another name.
-        extra: what becomes of keys that are no field: `error`, or `ignore`.
-        on_error: `skip` leaves lines out that are no records, logs the first and counts them, in the manifest too.
+        path: path of a file, a glob, or a list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`;
+            `-` is the standard input.
+        record_class: record class or `Schema` of the records.
+        columns: mapping of field name to a key of another name.
+        extra: `error` to refuse keys without a field, or `ignore`.
+        on_error: `raise`, or `skip` to leave out invalid lines, log the first and count them, also in the manifest.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        SourceError: while iterating: a line is no record; the file, the line, the key and the reason are named.
+        DatasetNotFoundError: the file does not exist.
+        SourceError: during iteration, a line is not a record; the error names the file, line, key and reason.
     """
     lines = _Lines(Schema.of(record_class), columns, extra)
     return text_records(path, record_class, lines.parse, on_error, convert=exact_text)
 
 
 class _Lines:
-    """Parser of lines of JSON."""
+    """Parser of JSON lines."""
 
     def __init__(self, schema: Schema, column_of: Mapping[str, str] | None, extra: str) -> None:
         check_choice("extra", extra, ("error", "ignore"))
@@ -366,22 +371,22 @@ class _Lines:
         self._decode = json.JSONDecoder(parse_float=_number, object_pairs_hook=_unique).decode
 
     def parse(self, file: Any) -> Iterator[Piece]:
-        """Yield each line that is not empty."""
+        """Yield the nonempty lines."""
         for number, line in lines_of(file):
             if line.strip():
                 yield number, len(line), functools.partial(self._values, line)
 
     def _values(self, line: str) -> dict[str, Any]:
-        """Return the values of the fields of a line, as JSON has them.
+        """Parse a line to a dictionary of field name to JSON value.
 
         Raises:
-            SourceError: it is no JSON, or no object.
+            SourceError: the line is not JSON, or not an object.
         """
         check_utf8(line)
         try:
             row = self._decode(line)
         except json.JSONDecodeError as error:
-            raise SourceError(f"no JSON: {error}") from None
+            raise SourceError(f"invalid JSON: {error}") from None
         if not isinstance(row, dict):
             raise SourceError(f"expected an object of field to value, got {type(row).__name__}")
         for key, field in self._sparse.items():
@@ -403,12 +408,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
         ((doubled, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"the key {doubled!r} comes twice")
+        raise ValueError(f"the key {doubled!r} occurs twice")
     return row
 
 
 def exact_text(field: Field, value: Any) -> Any:
-    """Return a value of JSON with NaN for the nulls of floats, NaT for those of times, and times for their texts."""
+    """Convert a JSON value: null to NaN or NaT, and ISO 8601 texts to times."""
     element = field.element
     plain = (value is None and field.optional) or not (element.has_nan or element.is_time)
     return value if plain else _of_json(element, value)
@@ -435,9 +440,9 @@ _COMMENT = re.compile(r"#\s*(\w+)\s*=\s*(.*)")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b")
 _SURE_COMMENT = re.compile(r"#\s+(\w+\s+=(\s|$)|newdoc\b)")
 _SPAN = re.compile(r"[0-9]+[-.][0-9]+")
-_BLANKS = " \t"  # what else Python takes for blanks belongs to tokens
+_BLANKS = " \t"  # other characters that Python strips, such as no-break spaces, belong to tokens
 _BLANK = re.compile(" +")
-_HEAD = 1000  # lines that are searched for the first token
+_HEAD = 1000  # lines to search for the first token
 CONLLU_COLUMNS = 10
 
 
@@ -450,7 +455,7 @@ def from_conll(
     separator: str | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TextRecords[T]:
-    r"""Return the sentences of files with a token a line and an empty line behind each sentence.
+    r"""Read sentences from CoNLL files, which have one token per line and an empty line after each sentence.
 
     >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -462,27 +467,26 @@ def from_conll(
     >>> list(sr.from_conll(file, Sentence, columns=["tokens", None, "tags"]))
     [Sentence(tokens=array(['Peter', 'sleeps'], dtype=object), tags=array(['B-PER', 'O'], dtype=object))]
 
-    Lines that begin with `#` are comments, but for those that have the columns of a token; `# name = text` always is
-    one, with the value of the context field `name`, if there is one. `-DOCSTART-` lines and `# newdoc` begin documents.
-    In CoNLL-U, with ten columns between tabs, words that are split (`3-4`) and words that are left out (`5.1`) are no
-    tokens.
+    A line that begins with `#` is a comment, unless it has all the columns of a token. A line `# name = text` is always
+    a comment, and sets the context field `name`, if the class has one. A `-DOCSTART-` or `# newdoc` line begins a
+    document. In CoNLL-U, with ten columns, the lines of multiword tokens (`3-4`) and empty nodes (`5.1`) are ignored.
 
     Args:
         path: see `from_jsonl`.
-        record_class: of the records.
-        columns: the feature list of each column, from the first on; None leaves a column out, and so does the end of
-            the list. Numbers are read as the field declares.
-        document: a context field that holds the number of the document, from 0 on: `split_by=` it keeps documents
-            whole.
-        separator: between columns; None is tabs where a line has one, so that values may hold blanks, else spaces. A
-            no-break space and its like belong to tokens.
-        on_error: `skip` leaves sentences out that are no records, logs the first and counts them, in the manifest too.
+        record_class: record class or `Schema` of the records.
+        columns: name of the feature list of each column, in order. None leaves a column out, as does the end of the
+            list. Numbers are parsed as the field declares.
+        document: name of a context field for the number of the document, from 0; `split_by=` this field keeps
+            documents whole. None for no such field.
+        separator: separator of columns; None for tabs in a line that has one, so that values may contain spaces, and
+            for spaces otherwise. A no-break space and other Unicode spaces belong to tokens.
+        on_error: `raise`, or `skip` to leave out invalid sentences, log the first and count them, also in the manifest.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        OptionError: there is no field of a name.
-        SourceError: while iterating: a line has too few columns, or others than the first of its sentence, or a value
-            does not fit; the line is named.
+        DatasetNotFoundError: the file does not exist.
+        OptionError: the class has no field of a name in `columns` or `document`.
+        SourceError: during iteration, a line has too few columns or a different number than the first line of its
+            sentence, or a value does not fit; the error names the line.
     """
     sentences = _Sentences(Schema.of(record_class), columns, document, separator)
     return text_records(path, record_class, sentences.parse, on_error)
@@ -490,14 +494,14 @@ def from_conll(
 
 @attrs.define
 class Sentence:
-    """The tokens of a sentence, as text.
+    """A sentence of a CoNLL file, as text.
 
     Attributes:
-        rows: the columns of each token.
-        numbers: of their lines, from 1 on.
-        comments: `# name = text` before and between them.
-        document: its number, from 0 on.
-        size: characters of its tokens.
+        rows: columns of each token.
+        numbers: line number of each token, from 1.
+        comments: mapping of name to text for each `# name = text` before and between the tokens.
+        document: number of the document, from 0.
+        size: number of characters in the lines of the tokens.
     """
 
     rows: list[list[str]] = attrs.field(factory=list)
@@ -511,16 +515,16 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     """Yield the sentences of a file.
 
     Args:
-        file: its path, or `-`.
-        separator: between columns, as for `from_conll`.
-        least: columns that a token has at least.
+        file: path of the file, or `-`.
+        separator: separator of columns, as for `from_conll`.
+        least: minimal number of columns of a token.
     """
     documents, lines = -1, lines_of(file)
     head = list(itertools.islice(lines, _HEAD))
     tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
-    before = next(tokens, "")  # the last line that is certainly a token's, at first the one that comes
+    before = next(tokens, "")  # the last line known to be a token; initially the first such line
     sentence = Sentence()
-    for number, line in itertools.chain(head, lines, [(0, "")]):  # an empty line ends the last sentence
+    for number, line in itertools.chain(head, lines, [(0, "")]):  # the empty line at the end closes the last sentence
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)
         if not stripped:
             if sentence.rows:
@@ -541,7 +545,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
 
 
 def _is_comment(line: str, before: str, separator: str | None, least: int) -> bool:
-    """Check whether a line that begins with `#` is a comment, not a token with all its columns."""
+    """Check whether a line that begins with `#` is a comment, and not a token with all its columns."""
     if _SURE_COMMENT.match(line):
         return True
     width = len(_cells(line, separator))
@@ -557,7 +561,7 @@ def _cells(line: str, separator: str | None) -> list[str]:
 
 
 class _Sentences:
-    """Parser of sentences, a token a line."""
+    """Parser of CoNLL sentences."""
 
     def __init__(
         self, schema: Schema, columns: Sequence[str | None], document: str | None, separator: str | None
@@ -577,15 +581,15 @@ class _Sentences:
         self.width = max(i for i, _ in self.columns) + 1
 
     def parse(self, file: Any) -> Iterator[Piece]:
-        """Yield each sentence, by the number of its first line."""
+        """Yield the sentences, each with the number of its first line."""
         for sentence in split_sentences(file, self.separator, self.width):
             yield sentence.numbers[0], sentence.size, functools.partial(self._values, sentence)
 
     def _values(self, sentence: Sentence) -> dict[str, Any]:
-        """Return the values of a sentence.
+        """Parse the values of the fields of a sentence.
 
         Raises:
-            SourceError: a line has too few columns, or holds no number where one is declared.
+            SourceError: a line has a wrong number of columns, or a text is not a value of its field.
         """
         rows, numbers = sentence.rows, sentence.numbers
         check_utf8("".join(itertools.chain(*rows, sentence.comments.values())))
@@ -600,7 +604,7 @@ class _Sentences:
             if len(cells) != len(rows[0]):
                 raise SourceError(
                     f"expected {len(rows[0])} columns, as in line {numbers[0]}, got {len(cells)} in line {number}: "
-                    f"{cells} (separator= says what stands between columns)"
+                    f"{cells} (separator= sets the separator of columns)"
                 )
         for index, field in self.columns:
             values[field.name] = values_of_texts(field, [cells[index] for cells in rows], numbers)
@@ -611,7 +615,7 @@ class _Sentences:
 
 
 _MISSING = ("?", "NaN")
-_REMEDY = "are not read: make a table of them, a row a step, with columns of series, time and value, for from_rows"
+_REMEDY = "are not supported: make a table with a row per step and columns series, time and value, for from_rows"
 
 
 def from_ts(
@@ -621,7 +625,7 @@ def from_ts(
     label: str | None = None,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TextRecords[T]:
-    r"""Return the series of `.ts` files (https://www.sktime.net, the archives of UCR and UEA).
+    r"""Read time series from `.ts` files (https://www.sktime.net), the format of the UCR and UEA archives.
 
     >>> import pathlib, tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -633,31 +637,31 @@ def from_ts(
     >>> list(sr.from_ts(file, Series))[0]
     Series(label='up', values=array([ 1.,  2., nan], dtype=float32))
 
-    One feature list takes all dimensions: without a shape of one, with the shape `(d,)` of d, which then are equally
-    long. Several feature lists without a shape take a dimension each, in the order of their declaration; with `align=`
-    they may be of different lengths. Missing values (`?`) are NaN. The class is the label's text, or its place in
-    `@classLabel` where the field is of integers; the target of a regression is a number. A field with `key=True` is
-    text: the name of the file, without its ending, with the number of the series, such as `Steps_TRAIN-0`.
+    A single feature list holds all dimensions: without a shape for one dimension, with shape `(d,)` for d dimensions
+    of equal length. Several feature lists without a shape hold one dimension each, in the order of declaration; with
+    `align=` their lengths may differ. Missing values (`?`) are NaN. The label is text, or its index in `@classLabel` if
+    its field is an integer; the target of a regression is a number. A field with `key=True` must be text, and holds
+    the name of the file without its suffix and the number of the series, such as `Steps_TRAIN-0`.
 
     Args:
         path: see `from_jsonl`.
-        record_class: of the records.
-        label: the context field of the class; None takes the only one that is required and no key.
-        on_error: `skip` leaves series out that are no records, logs the first and counts them, in the manifest too.
+        record_class: record class or `Schema` of the records.
+        label: name of the context field for the label; None for the only required context field that is not the key.
+        on_error: `raise`, or `skip` to leave out invalid series, log the first and count them, also in the manifest.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
-        OptionError: the class has no such fields.
-        SourceError: while iterating: a line does not fit the header or the class; the line is named.
+        DatasetNotFoundError: the file does not exist.
+        OptionError: the fields of the class do not fit this format.
+        SourceError: during iteration, a line does not match the header or the class; the error names the line.
     """
     return text_records(path, record_class, _Series(Schema.of(record_class), label).parse, on_error)
 
 
 def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
-    """Yield the label of each series of a file, a number for a regression, and the values of each dimension.
+    """Yield the label (a number for a regression) and the values of each dimension for each series of a file.
 
     Raises:
-        SourceError: there is no header, or one that is not understood; or a line has other than numbers.
+        SourceError: the header is missing or not supported, or a value is not a number.
     """
     header: dict[str, str] = {}
     for number, text in _lines_of_series(file, header):
@@ -670,7 +674,7 @@ def series_in(file: Any) -> Iterator[tuple[str | float | None, list[Any]]]:
 
 
 def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines behind the header, which is put into a dictionary, with their numbers."""
+    """Yield the lines after the header with their numbers; the header is parsed into the dictionary."""
     in_data = False
     for number, line in lines_of(file):
         text = line.strip()
@@ -694,7 +698,7 @@ def _lines_of_series(file: Any, header: dict[str, str]) -> Iterator[tuple[int, s
 
 
 def _series_of(header: dict[str, str], text: str) -> tuple[str | None, list[Any]]:
-    """Parse the label of a line, and the values of its dimensions."""
+    """Parse a line to its label and the values of its dimensions."""
     check_utf8(text)
     classes = header.get("classlabel", "").split()
     has_label = classes[:1] == ["true"] or header.get("targetlabel", "").lower() == "true"
@@ -735,10 +739,10 @@ class _Series:
         self.label: Field | None = wanted[0] if wanted else None
 
     def parse(self, file: Any) -> Iterator[Piece]:
-        """Yield each line with a series.
+        """Yield the lines with series.
 
         Raises:
-            SourceError: there is no header, or one that is not understood.
+            SourceError: the header is missing or not supported.
         """
         header: dict[str, str] = {}
         stem = Path(name_of(file)).stem
@@ -746,10 +750,10 @@ class _Series:
             yield number, len(text), functools.partial(self._values, header, text, f"{stem}-{count}")
 
     def _values(self, header: dict[str, str], text: str, key: str) -> dict[str, Any]:
-        """Return the values of a series.
+        """Parse the values of the fields of a series.
 
         Raises:
-            SourceError: the line has other dimensions than the class, or no number.
+            SourceError: the dimensions of the line and the class differ, or a value is not a number.
             Mismatch: a number does not fit its field.
         """
         label, series = _series_of(header, text)
@@ -797,9 +801,9 @@ def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _exact(field: Field, values: Any) -> Any:
-    """Return numbers of text, which tells no dtype, as a field declares them.
+    """Cast numbers parsed from text, which has no dtype, to the type of a field.
 
     Raises:
-        Mismatch: one does not fit.
+        Mismatch: a number does not fit.
     """
     return cast_values(values.reshape(-1), field.element).reshape(values.shape)

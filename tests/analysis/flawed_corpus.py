@@ -10,7 +10,7 @@ import seqrecorder as sr
 FLAWS = {
     "a damaged byte in a shard": ("damaged files", ""),
     "six records of train are in eval under other keys": ("shared contents", "train and eval"),
-    "two speakers of train are in eval": ("groups nearly apart", "speaker, train and eval"),
+    "two speakers of train are in eval": ("groups nearly disjoint", "speaker, train and eval"),
     "nine records of train are copies": ("exact copies", ""),
     "five records have no step": ("empty records", ""),
     "one record is forty times as long": ("very long records", ""),

@@ -34,7 +34,7 @@ def test_nothing_is_found_where_nothing_is(corpus: sr.Corpus) -> None:
     report = sr.leakage(corpus)
     assert report.is_clean
     assert report == sr.leakage(corpus.manifest.path)
-    assert str(report) == "no keys, no contents in several splits"
+    assert str(report) == "no shared keys, no shared contents"
     assert repr(report) == "<Leakage: none; looked for keys, contents>"
     assert sr.leakage(corpus, time="day").is_clean
 

@@ -29,19 +29,19 @@ class Series:
 TOLD = {
     "damaged files": "train/train-00000-of-00002.tfrecord: its SHA-256 is not the manifest's: the contents changed; "
     "the section Damage has 1 other problem.",
-    "unreadable records": "1 train record cannot be read; it is left out of all other figures.",
+    "unreadable records": "1 train record cannot be read; it is excluded from all statistics.",
     "shared contents": "6 records have identical contents in train and eval, under different keys.",
-    "time goes backwards": "goes backwards at 3 steps, of 3 records in train (first: r17).",
+    "time goes backwards": "goes backwards at 3 steps in 3 records in train (first: r17).",
     "exact copies": "9 records in train repeat an earlier one exactly (first: again-0 = r100).",
     "constant values": "Channel 2 (counting from 0) is always 0.25.",
-    "outliers": "the least value, -9999 (22 times), is far from all others: 98% lie from 55 to 94.",
-    "groups nearly apart": "2 of eval's 12 values of speaker (s0, s7) are also in train. If splits should not share a "
-    "speaker, this is leakage.",
-    "empty records": "5 records in train have no step.",
+    "outliers": "the minimum, -9999 (22 times), is far from other values: 98% lie between 55 and 94.",
+    "groups nearly disjoint": "2 of the 12 values of speaker in eval (s0, s7) are also in train. If splits should "
+    "not share a speaker, this is leakage.",
+    "empty records": "5 records in train have no steps.",
     "very long records": "r320 has 4,000 steps, 14.9% of all steps; 99% of the records have at most 99.",
     "labels differ": "seizure is 32.3% of train, 0.0% of eval (Jensen-Shannon 0.429, limit 0.198).",
     "values differ": "mean 36.84 in train, 94.06 in eval (Kolmogorov-Smirnov 0.931, limit 0.242).",
-    "missing values": "696 of 26,827 values (2.6%): 664 in train, 32 in eval, nine tenths of them at steps 30 to 38.",
+    "missing values": "696 of 26,827 values (2.6%): 664 in train, 32 in eval, 90% of them at steps 30 to 38.",
 }
 """What is said of the flawed corpus."""
 
@@ -133,7 +133,7 @@ def test_a_selection_has_a_report(flawed):
     """One split alone is compared with none."""
     found = sr.report(sr.open(flawed)["eval"][:50])
     assert found.stats.records == 50
-    assert "There is one split alone." in found.html
+    assert "There is only one split." in found.html
 
 
 def test_a_report_is_short_in_a_line_and_a_table_in_notebooks(report):

@@ -196,7 +196,7 @@ def test_a_selection_has_statistics_of_its_records_alone(corpus):
     check(found, list(chosen))
     assert list(found.splits) == ["train", "eval"]
     assert sr.stats(opened, "eval").records == 10
-    with pytest.raises(OptionError, match="of its splits already"):
+    with pytest.raises(OptionError, match="already has its splits"):
         sr.stats(chosen, "train")
     with pytest.raises(OptionError, match="got none"):
         sr.stats(opened["train"][:0])

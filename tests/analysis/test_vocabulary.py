@@ -142,7 +142,7 @@ def test_pieces_make_tokens_of_texts():
     assert [ids.tolist() for ids in letters.encode(["a", "bd"])] == [[2], [3, 1]]
     assert "".join(letters.decode(letters.encode("abc"))) == "abc"
     assert sr.Vocabulary.from_json(letters.to_json(), pieces=list).encode("b").tolist() == [3]
-    with pytest.raises(OptionError, match="store pieces"):
+    with pytest.raises(OptionError, match="store the pieces"):
         letters.lookup()
 
 
@@ -183,7 +183,7 @@ def test_a_changed_file_is_no_vocabulary(tmp_path):
 def test_padding_that_occurs_is_refused():
     """A token of the data cannot be padding, but the empty text, which pads text anyway."""
     for data, padding in ((["a", "b", "a"], "a"), ([0, 1], 0), ([b"x"], b"x")):
-        with pytest.raises(OptionError, match="no data, or None"):
+        with pytest.raises(OptionError, match="not in the data, or None"):
             sr.Vocabulary.build(data, padding=padding)
     assert sr.Vocabulary.build(["", "b"]).encode(["", "b"]).tolist() == [0, 2]
     assert sr.Vocabulary.build(["a"], padding="<pad>").encode(["a", "<pad>"]).tolist() == [2, 0]
@@ -193,9 +193,9 @@ def test_bytes_have_vocabularies_too(corpus):
     """In numpy and in batches; Keras and JSON keep those that are text."""
     blobs = sr.Vocabulary.build(corpus, "blobs", padding=b"", oov_buckets=0)
     assert blobs.encode([b"\xff", b""]).tolist() == [1, 0]
-    with pytest.raises(OptionError, match="no UTF-8"):
+    with pytest.raises(OptionError, match="not UTF-8"):
         blobs.to_json()
-    with pytest.raises(OptionError, match="no UTF-8"):
+    with pytest.raises(OptionError, match="not UTF-8"):
         blobs.lookup()
     texts = sr.Vocabulary([b"a"])
     assert sr.Vocabulary.from_json(texts.to_json()) == texts

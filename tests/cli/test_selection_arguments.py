@@ -146,6 +146,6 @@ def test_leakage_is_a_problem(capsys: pytest.CaptureFixture[str], path: str) -> 
         ("groups", 3, ["train", "eval"])
     ]
     assert main(["leakage", path]) == 0
-    assert capsys.readouterr().out == "no keys, no contents in several splits\n"
+    assert capsys.readouterr().out == "no shared keys, no shared contents\n"
     assert main(["leakage", path, "--by", "patients"]) == 1
     assert "patient" in capsys.readouterr().err

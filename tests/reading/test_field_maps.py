@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused(corpus, vocabulary, stats):
         ({"vocabulary": vocabulary["words"]}, "mapping of field to vocabularies"),
         ({"vocabulary": {"words": ["a"]}}, "mapping of field to vocabularies"),
         ({"vocabulary": {"frames": vocabulary["words"]}}, "expected one of float32"),
-        ({"vocabulary": {"words": sr.Vocabulary(["a"], pieces=list)}}, "store pieces"),
+        ({"vocabulary": {"words": sr.Vocabulary(["a"], pieces=list)}}, "store the pieces"),
         ({"normalize": {"words": stats["words"]}}, "expected statistics of"),
         ({"normalize": {"level": stats["frames"]}}, "expected statistics of"),
         ({"normalize": 3}, "mapping of field to statistics"),

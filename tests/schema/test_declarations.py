@@ -14,7 +14,7 @@ STRUCTURED = np.dtype([("a", "i4"), ("b", "f4")])
 REFUSED: dict[str, tuple[Any, str]] = {
     "a dimension of zero": (lambda: sr.feature_list("int8", shape=(0,)), r"a dimension of 0 stores nothing.*\(0,\)"),
     "a dimension of zero inside": (lambda: sr.context("int8", shape=(None, 0)), "a dimension of 0"),
-    "a negative dimension": (lambda: sr.context("int8", shape=(-1,)), "ints of 1 or more, or None first"),
+    "a negative dimension": (lambda: sr.context("int8", shape=(-1,)), "ints of 1 or more, or None as the first"),
     "a float dimension": (lambda: sr.context("int8", shape=(2.0,)), "ints of 1 or more"),
     "a bool dimension": (lambda: sr.context("int8", shape=(True,)), "ints of 1 or more"),
     "None not first": (lambda: sr.feature_list("int8", shape=(2, None)), "only the first dimension may be None"),
@@ -121,7 +121,7 @@ TOGETHER: dict[str, tuple[dict[str, Any], str]] = {
             "x": sr.context("int8", optional=True, default=None, name="other"),
             "x_present": sr.context("int8", default=0),
         },
-        "optional field 'x' gives x_present, which is a field's name too",
+        "optional field 'x' adds x_present, which is also the name of a field",
     ),
     "a sparse part": (
         {"x": sr.context("int8", sparse=3), "y": sr.context("int8", name="x/indices")},

@@ -60,7 +60,7 @@ def test_empty_arrays_of_another_shape_are_refused(declaration: Any, given: Any)
 @pytest.mark.parametrize("name", ["", 5, "\ud800"])
 def test_a_name_that_no_file_can_hold_is_refused(name: Any) -> None:
     """A feature's name is text that UTF-8 can hold, and an empty one is not taken for none."""
-    with pytest.raises(sr.SchemaError, match="name is the feature's name in the file"):
+    with pytest.raises(sr.SchemaError, match="name: expected nonempty text"):
         sr.context("int64", name=name)
 
 

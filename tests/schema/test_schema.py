@@ -405,7 +405,7 @@ def test_a_field_that_no_rebuilt_class_can_have_is_refused() -> None:
     class Odd:
         self: int = sr.context("int64", alias="me")
 
-    with pytest.raises(sr.SchemaError, match="'self' cannot be the name of a field; call it otherwise, and pass name="):
+    with pytest.raises(sr.SchemaError, match="'self' cannot be the name of a field; choose another, and pass name="):
         sr.Schema.of(Odd)
 
     @sr.record

@@ -68,7 +68,7 @@ def test_what_fits_no_file_is_refused(tmp_path):
     file.write_text("a b\n")
     with pytest.raises(sr.OptionError, match="at most 2 names"):
         sr.Schema.infer(file, columns=["a", "b", "c"])
-    with pytest.raises(sr.OptionError, match="columns: names those of a file of CoNLL"):
+    with pytest.raises(sr.OptionError, match="columns: only for CoNLL files"):
         sr.Schema.infer([{"x": 1}], columns=["x"])
     with pytest.raises(sr.DatasetNotFoundError):
         sr.Schema.infer(tmp_path / "none.ts")

@@ -212,5 +212,5 @@ def test_tables_come_back(array):
 @pytest.mark.parametrize("rows", [[{"a": 10**20}], [{"a": 1}, {"a": "x"}], [{"a": 1}, {"a": [1]}]])
 def test_dictionaries_that_no_table_holds_are_refused(rows):
     """Values of several types, or beyond 64 bits, are an error of ours that says so."""
-    with pytest.raises(sr.SourceError, match="rows: a value is of another type than those before, or too large: "):
+    with pytest.raises(sr.SourceError, match="rows: a value is too large, or its type differs from "):
         sr.Schema.infer(rows)

@@ -51,7 +51,7 @@ def test_keys_are_mapped_and_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "no JSON: "),
+        ("{", "invalid JSON: "),
         ("[1]", "expected an object of field to value, got list"),
         ('{"key": "c"}', r"\(key 'c'\): this dictionary is no Event: at: expected a value"),
         ('{"key": "c", "at": "1970-01-01", "ids": [300], "scores": []}', r"\(key 'c'\).*ids\[0\]: expected uint8 in"),

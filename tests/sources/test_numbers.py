@@ -122,7 +122,7 @@ def test_keys_of_json_come_once(tmp_path):
     """A key that comes twice is refused with its line, at any depth; the next lines are read."""
     (tmp_path / "a.jsonl").write_text('{"key": 1, "x": 1, "x": 2}\n{"key": 1, "x": 3}\n')
     row, _ = declared("float64")
-    with pytest.raises(sr.SourceError, match="line 1: the key 'x' comes twice"):
+    with pytest.raises(sr.SourceError, match="line 1: the key 'x' occurs twice"):
         list(sr.from_jsonl(tmp_path / "a.jsonl", row))
     records = sr.from_jsonl(tmp_path / "a.jsonl", row, on_error="skip")
     assert [attrs.astuple(record) for record in records] == [(1, 3.0)]

@@ -105,8 +105,8 @@ def test_lines_that_do_not_fit_are_named(tmp_path, kind, data, said):
     [
         ("@problemName x\n", "expected a line @data"),
         ("1,2:a\n", "expected a header until @data"),
-        ("@timeStamps true\n@data\n", "series with times of their own are not read: make a table .* for from_rows"),
-        ("@relation x\n@attribute name string\n@data\n", ".tsf format are not read: make a table .* for from_rows"),
+        ("@timeStamps true\n@data\n", "series with times of their own are not supported: .* for from_rows"),
+        ("@relation x\n@attribute name string\n@data\n", ".tsf format are not supported: .* for from_rows"),
         ("@classLabel false\n@data\n1,2\n", "the header has no @classLabel"),
     ],
 )

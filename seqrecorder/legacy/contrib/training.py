@@ -124,8 +124,8 @@ def bucket_by_sequence_length(
         `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` of vectors, and the batched tensors.
 
     Raises:
-        TypeError: the boundaries are no list of integers, or `bucket` has no such argument.
-        ValueError: the boundaries do not increase, the length is no int32, or see `bucket`.
+        TypeError: the boundaries are not a list of integers, or `bucket` has no such argument.
+        ValueError: the boundaries do not increase, or the length is not an int32; or as for `bucket`.
         LiftError: the pipeline of the tensors cannot be translated.
     """
     import tensorflow as tf

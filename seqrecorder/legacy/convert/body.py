@@ -70,7 +70,7 @@ _FUNCTIONS = {
 }
 """Functions of TensorFlow 2 that take the same inputs as the operation, in the same order, and its attributes."""
 _RENAMED = {"keep_dims": "keepdims", "squeeze_dims": "axis"}
-"""Attributes that the function calls otherwise."""
+"""Attributes that have another name in the function."""
 _PASSES = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics")
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "PartitionedCall", "StatefulPartitionedCall")
 _LARGEST = 16

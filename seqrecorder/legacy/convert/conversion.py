@@ -61,7 +61,7 @@ class Conversion:
     Attributes:
         source: the text of the module, which defines `inputs`.
         files: the contents of the data files of the module, by name: large constants.
-        report: a summary: what was printed or why not, and what was proved.
+        report: summary: whether the function was printed or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
         printed: whether the module is tf.data; else it lifts the old function.
@@ -97,7 +97,7 @@ class Conversion:
         """Merge the modules of several calls into one.
 
         Differing values become parameters, such as the files or the batch size. If more differs, each call gets a
-        function of its own. The report shows the call of each.
+        separate function. The report shows each call.
 
         Args:
             *others: conversions of other calls.
@@ -119,11 +119,11 @@ class Conversion:
     def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
         """Write the records that the function parses as a dataset; return a script that reads it in the same batches.
 
-        Every record of the files comes once, in their order.
+        The dataset has every record of the files once, in the same order.
 
         Args:
-            directory: of the dataset.
-            **options: those of `sr.convert`, such as `splits`, `split_by` and `seed`.
+            directory: directory of the dataset.
+            **options: options of `sr.convert`, such as `splits`, `split_by` and `seed`.
 
         Raises:
             LiftError: the function parses no records.
@@ -142,9 +142,9 @@ class Conversion:
 def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = None, **kwargs: Any) -> Conversion:
     r"""Convert an input function of TensorFlow 1 to a module of TensorFlow 2.
 
-    The function is called, and its graph printed as a `tf.data` pipeline. The module then runs beside the function,
-    which runs in a session with its own queue runners: on the files as they are for a hundred batches, and on their
-    first records to the end. What cannot be printed stays lifted, and the report says why.
+    The function is called, and its graph printed as a `tf.data` pipeline. The module is then compared with the
+    function, which runs in a session with its own queue runners: a hundred batches of the original files, and all
+    batches of files truncated to their first records. What cannot be printed stays lifted, and the report says why.
 
     >>> import pathlib, tempfile, tensorflow as tf, seqrecorder as sr
     >>> path = str(pathlib.Path(tempfile.mkdtemp(), "numbers.csv"))
@@ -171,7 +171,7 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
     <BLANKLINE>
 
     Args:
-        function: the input function; it returns tensors that queues give.
+        function: the input function, which returns tensors from queues.
         *args: its positional arguments.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any.
         **kwargs: its keyword arguments.
@@ -180,7 +180,7 @@ def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = N
         The module, the report and the dataset.
 
     Raises:
-        LiftError: the function cannot be lifted, or the printed module gives different batches.
+        LiftError: the function cannot be lifted, or the batches of the printed module differ.
     """
     shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
     name, module = getattr(function, "__qualname__", "inputs"), getattr(function, "__module__", "script")
@@ -319,7 +319,7 @@ def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
         assert spec is not None  # noqa: S101 - for type checkers
         assert spec.loader is not None  # noqa: S101 - for type checkers
         module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # AutoGraph looks it up here
+        sys.modules[spec.name] = module  # AutoGraph looks up the module here
         try:
             with eagerly():
                 spec.loader.exec_module(module)
@@ -381,7 +381,7 @@ def _compare(
 ) -> Comparison:
     """Compare the old function in a session with a dataset: in order once, or by records over several runs.
 
-    `proved` tells that both were equal in a fixed order; see `by_records`.
+    `proved`: whether both were equal in a fixed order, see `by_records`.
     """
     runs = [
         (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))

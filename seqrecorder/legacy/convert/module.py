@@ -31,12 +31,12 @@ class Function:
     """A function of the module.
 
     Attributes:
-        name: its name.
-        arguments: the names of its arguments.
-        lines: its statements.
+        name: name of the function.
+        arguments: names of the arguments.
+        lines: statements.
         results: an expression for each returned component.
-        returned: the text of its return value, unless it is the tuple of the results.
-        random: whether it draws random numbers, so that it must not run in parallel.
+        returned: text of the return value, unless that is the tuple of the results.
+        random: whether the function draws random numbers and so must not run in parallel.
     """
 
     name: str
@@ -161,11 +161,11 @@ class Module:
 
         Args:
             base: the name of the function; numbered if it is taken.
-            body: its body.
+            body: statements of the function.
             results: an expression of the body for each result.
             variable: the dataset variable that the function is mapped over, if any.
             shapes: the static shape of each result, declared where it was lost in translation.
-            pack: packs the results into the text of the return value.
+            pack: function that packs the results into the text of the return value.
 
         Returns:
             The function in the module, or None if it would return its arguments unchanged.

@@ -111,7 +111,7 @@ class Pipeline:
     # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Let the last function return the structure; return False if more is computed behind it."""
+        """Let the last function return the structure; return False if the outputs need further operations."""
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
@@ -251,7 +251,7 @@ class Pipeline:
         return live if any(live) else [True] * count
 
     def _is_used(self, tensor: Any) -> bool:
-        """Check that a tensor is returned or computed with, directly or behind further queues."""
+        """Check that a tensor is returned or computed with, directly or after further queues."""
         return tensor.name in self._returned or any(self._uses(op, tensor) for op in tensor.consumers())
 
     def _uses(self, op: Any, tensor: Any) -> bool:

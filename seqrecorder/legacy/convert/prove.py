@@ -86,7 +86,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
     records are compared in any order and without padding.
 
     Args:
-        old: a function that takes nothing and returns tensors or a `tf.data.Dataset`, or a dataset.
+        old: a dataset, or a function without arguments that returns tensors or a `tf.data.Dataset`.
         new: the reader to compare with, in the same forms.
         batches: the number of batches to compare; fewer if both readers end earlier.
 
@@ -94,7 +94,7 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
         The result, with the first difference.
 
     Raises:
-        LiftError: neither reader gives a batch.
+        LiftError: neither reader returns a batch.
     """
     first, second = (Run.of(reader, batches) for reader in (old, new))
     if not first.batches and not second.batches:
@@ -124,7 +124,8 @@ class Run:
 
         if callable(reader) and not isinstance(reader, tf.data.Dataset):
             eager = True
-            with contextlib.suppress(Exception), tf.Graph().as_default(), quiet():  # such as .numpy() in a graph
+            # Building the graph may fail in any way, such as by a call of .numpy().
+            with contextlib.suppress(Exception), tf.Graph().as_default(), quiet():
                 eager = isinstance(reader(), tf.data.Dataset)
             if not eager:
                 return session_run(trace_function(reader), most)
@@ -294,8 +295,8 @@ def _short(value: Any) -> str:
 def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, proved: bool = False) -> Comparison:
     """Compare the records of runs in random order.
 
-    Over all runs together, both readers must give the same set of records. If both end, each record must come equally
-    often, except for records dropped with an incomplete last batch.
+    Over all runs together, both readers must return the same set of records. If both end, each record must have
+    equal counts, except for records dropped with an incomplete last batch.
 
     Args:
         old: runs of the old reader.

@@ -97,7 +97,8 @@ def fold(line: str, indent: int = 0) -> list[str]:
     if len(inside) > _MANY and max(map(len, inside)) <= _NARROW:
         filled = textwrap.wrap(", ".join(inside) + ",", WIDTH - indent - 4)
         return [space + line[: start + 1], *(f"{space}    {row}" for row in filled), space + line[end:]]
-    groups = line[start] == "(" and not re.search(r"[\w\])]$", line[:start])  # around an operand: no tuple
+    # Parentheses around an operand are neither a call nor a tuple.
+    groups = line[start] == "(" and not re.search(r"[\w\])]$", line[:start])
     comma = "" if len(inside) == 1 and (groups or " for " in inside[0] or inside[0].startswith("*")) else ","
     inner = [folded for item in inside for folded in fold(item + comma, indent + 4)]
     return [space + line[: start + 1], *inner, space + line[end:]]

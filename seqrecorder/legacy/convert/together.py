@@ -44,9 +44,9 @@ class _Printed:
     """A printed module.
 
     Attributes:
-        source: its text.
-        definitions: the texts of its constants and functions, by name.
-        defaults: the texts of the default values of `inputs`, by parameter.
+        source: text of the module.
+        definitions: mapping of name to text, for constants and functions.
+        defaults: mapping of parameter of `inputs` to the text of its default value.
     """
 
     def __init__(self, source: str) -> None:
@@ -67,7 +67,7 @@ class _Printed:
         return _Printed(self.with_parameters({}).replace(".repeat()", ".repeat(num_epochs)"))
 
     def frame(self) -> tuple[object, ...]:
-        """Return a key that is equal for modules that differ only in the constants of `inputs`."""
+        """Build a key that ignores the constants of `inputs`, to compare modules."""
         others = {n: text for n, text in self.definitions.items() if n not in {"inputs", *self.defaults.values()}}
         lines = re.sub(r"Constant\(value=[^()]*\)", "Constant()", "\n".join(map(ast.dump, self._inputs.body)))
         return others, lines, [*self.defaults]

@@ -80,7 +80,7 @@ class Trace:
 
 
 def trace_function(function: Callable[[], Any]) -> Trace:
-    """Call a function in a graph of its own, with TensorFlow 1 under `tensorflow`."""
+    """Call a function in a new graph, with TensorFlow 1 imported as `tensorflow`."""
     import tensorflow as tf
 
     graph = tf.Graph()

@@ -1,3 +1,3 @@
-"""TFRecord files that other programs wrote: what they hold, and how to bring them over."""
+"""TFRecord files written by other programs: inference of their schema, and conversion to a dataset."""
 
 __all__ = ["convert", "infer"]

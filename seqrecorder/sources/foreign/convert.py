@@ -1,4 +1,7 @@
-"""TFRecord files that others wrote, made a dataset."""
+"""`convert`: TFRecord files written by other programs, converted to a dataset.
+
+Their schema is inferred in `seqrecorder.sources.foreign.infer`.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Conversion:
-    """Result of `convert`: the dataset, and the schema that was inferred.
+    """Result of `convert`: the dataset, and the inferred schema.
 
     Attributes:
-        manifest: of the dataset.
-        inference: what the schema was inferred from; None where one was given.
+        manifest: manifest of the dataset.
+        inference: inference of the schema; None if a schema was passed.
     """
 
     manifest: Manifest
@@ -68,26 +71,26 @@ def convert(
     >>> done.manifest.records
     2
 
-    Without a schema every record is looked at first, with protobuf, so that nothing in them is missed. With one, only
-    its fields are read, and no time is spent on that.
+    Without a schema, an extra pass over all records infers one, so that no feature is lost. With a schema, only its
+    fields are read, in one pass.
 
     Args:
-        paths: a file, a glob or a list of files; or a mapping of a split's name to such.
+        paths: path, glob or list of paths; or mapping of split to any of these.
         destination: directory of the dataset.
-        schema: the class or schema to read as; inferred where there is none.
-        name: see `infer`, like the next three.
+        schema: record class or schema of the records; None to infer it.
+        name: see `infer`.
         raw: see `infer`.
         shapes: see `infer`.
         key: see `infer`.
-        leave_out: names of features that the dataset does without.
-        **options: the fields of `WriteOptions`.
+        leave_out: names of features to leave out.
+        **options: fields of `WriteOptions`.
 
     Returns:
-        What was written, and what was inferred.
+        The manifest of the dataset, and the inference.
 
     Raises:
         SchemaMismatchError: a feature cannot be declared; or as for `infer` and `read`.
-        DatasetExistsError: something stands at the destination.
+        DatasetExistsError: the destination exists.
         RecordError: a record does not fit the schema; nothing is published.
     """
     named = dict(paths) if isinstance(paths, Mapping) else {"": paths}
@@ -100,7 +103,7 @@ def convert(
         inference = _without(inference, leave_out)
         schema, layout = inference.schema, inference.layout
     elif raw or shapes or key or leave_out:
-        raise OptionError("raw, shapes, key and leave_out are for a schema that is inferred; the given one says it all")
+        raise OptionError("raw, shapes, key and leave_out are only for an inferred schema; leave them out with schema=")
     known = Schema.of(schema)
     reading = known.with_encoded_images
     sources = {split: read_records(files, schema=reading, layout=layout) for split, files in splits.items()}  # type: ignore[call-overload]
@@ -110,10 +113,10 @@ def convert(
 
 
 def _without(inference: Inference, leave_out: Sequence[str]) -> Inference:
-    """Return the inference without some features.
+    """Remove features from an inference.
 
     Raises:
-        SchemaMismatchError: a feature remains that no field stands for.
+        SchemaMismatchError: a remaining feature cannot be declared.
     """
     undeclared = {name: why for name, why in inference.undeclared.items() if name not in leave_out}
     if undeclared:

@@ -1,7 +1,7 @@
-"""A schema inferred from TFRecord files that others wrote, and its class to paste.
+"""`infer`: the schema of TFRecord files written by other programs, and the source code of its class.
 
-What is inferred holds for the records that were looked at: how many values each feature has, in which list, and which
-of them are equally long. What bytes mean to `tf.io.decode_raw` is nowhere in the files; that must be said.
+The inference holds for the inspected records: the list and number of values of each feature, and the features of equal
+length. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Shape = tuple[int | None, ...]
     Raw = Mapping[str, tuple[ElementType, Shape]]
-    """By the names of features that `tf.io.decode_raw` makes numbers of: their type and shape."""
+    """Mapping of feature name to element type and shape, for features decoded by `tf.io.decode_raw`."""
 
 
 SEQUENCE_EXAMPLE = "tf.train.SequenceExample"
 EXAMPLE = "tf.train.Example"
 ABSENT = -1
 
-# How files of these formats begin.
+# First bytes of files of these formats.
 _FORMATS = {
     b"\x89PNG\r\n\x1a\n": "PNG",
     b"\xff\xd8\xff": "JPEG",
@@ -59,20 +59,20 @@ _FORMATS = {
     b"\x1f\x8b": "GZIP",
     b"\x93NUMPY": "npy",
 }
-_TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # its dtype and shape, which come first and always
+_TENSOR = re.compile(rb"\x08[\x01-\x1f]\x12", re.DOTALL)  # a TensorProto begins with its dtype and shape
 _DTYPES = {"int64": "int64", "float": "float32", "bytes": "bytes"}
 
 
 @attrs.frozen
 class Range:
-    """The least and the largest of some counts."""
+    """Minimum and maximum of counts."""
 
     least: int
     most: int
 
     @property
     def only(self) -> int | None:
-        """The count, where all are the same."""
+        """The common count; None if counts differ."""
         return self.least if self.least == self.most else None
 
     def __str__(self) -> str:
@@ -81,17 +81,16 @@ class Range:
 
 @attrs.frozen
 class FeatureDescription:
-    """One feature of the messages in a shard.
+    """Description of a feature in the messages of a shard.
 
     Attributes:
-        name: of the feature.
+        name: name of the feature.
         kind: `context` or `feature_list`; the features of a flat `tf.train.Example` are `context`.
-        dtype: `int64`, `float32`, `bytes`, `str` (bytes that are all UTF-8) or `mixed`; None where it never
-            has a value.
-        present: in how many of the messages it is.
-        steps: number of steps; None for `context`.
-        values: number of values, of each step for a `feature_list`; None where there is no step.
-        format: `PNG`, `JPEG` and the like where all values are bytes that begin so, else None.
+        dtype: `int64`, `float32`, `bytes`, `str` (all bytes are UTF-8) or `mixed`; None without any value.
+        present: number of messages that contain the feature.
+        steps: range of the number of steps; None for `context`.
+        values: range of the number of values, per step for a `feature_list`; None without any step.
+        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None for no common format.
     """
 
     name: str
@@ -104,22 +103,22 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """Check whether a feature list has whole sequences for its only steps, as far as can be told."""
+        """Check whether a feature list seems packed: one step at most, with a varying number of values."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
 
 @attrs.frozen(eq=False)
 class Profile:
-    """Features of some messages.
+    """Description of the features in messages.
 
     Attributes:
-        message: `tf.train.SequenceExample`, `tf.train.Example`, or what else can be said.
-        records: how many messages were looked at.
-        features: of these messages; none where they are of another kind.
-        sizes: by the name of a feature, in each message its values (`context`) or its steps (`feature_list`), `ABSENT`
-            where it is not.
-        totals: likewise, the values of all steps.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation why the kind is unknown.
+        records: number of inspected messages.
+        features: features of these messages; empty for an unknown kind.
+        sizes: mapping of feature name to its number of values (`context`) or steps (`feature_list`) in each message, or
+            `ABSENT`.
+        totals: mapping of feature name to its number of values over all steps in each message, or `ABSENT`.
     """
 
     message: str
@@ -131,17 +130,17 @@ class Profile:
 
 @attrs.define
 class _Tally:
-    """Counts of one feature so far."""
+    """Counts of a feature over the messages so far."""
 
     kinds: set[str] = attrs.field(factory=set)
     is_text: bool = True
     formats: set[str | None] = attrs.field(factory=set)
     sizes: list[tuple[int, int, int]] = attrs.field(factory=list)
-    """By message that has the feature: its number, and how many features and values it has."""
+    """For each message with the feature: index of the message, number of steps and number of values."""
     values: Range | None = None
 
     def add(self, feature: Feature) -> int:
-        """Count the values of one Feature, and return how many there are."""
+        """Count the values of a Feature; return their number."""
         kind, values = feature.kind, feature.values
         count = len(values)
         if kind:
@@ -157,7 +156,7 @@ class _Tally:
         return count
 
     def dtype(self) -> str | None:
-        """Return the element type of the values."""
+        """Name the element type of the values, as in `FeatureDescription.dtype`."""
         if len(self.kinds) != 1:
             return "mixed" if self.kinds else None
         dtype = _DTYPES[next(iter(self.kinds))]
@@ -165,12 +164,12 @@ class _Tally:
 
     @property
     def format(self) -> str | None:
-        """The format of files that all values are."""
+        """Common file format of all values; None if there is none."""
         return next(iter(self.formats)) if len(self.formats) == 1 else None
 
 
 def profile(data: Iterable[bytes]) -> Profile:
-    """Describe some serialized messages.
+    """Describe the features of serialized messages.
 
     >>> import tensorflow as tf
     >>> message = tf.train.Example()
@@ -206,15 +205,15 @@ def profile(data: Iterable[bytes]) -> Profile:
             features.append(FeatureDescription(name, kind, tally.dtype(), len(positions), length, *of_values))
             sizes[name], totals[name] = np.full((2, records), ABSENT, np.int64)
             sizes[name][list(positions)], totals[name][list(positions)] = lengths, counts
-    # Both have their first features under one number, so a flat message is an Example for all one can tell.
+    # Both kinds store their first features under the same field number, so a flat message looks like an Example.
     return Profile(SEQUENCE_EXAMPLE if lists else EXAMPLE, records, tuple(features), sizes, totals)
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Return for each feature the group of those that are as long in every record, None for one that is alone.
+    """Group features of equal length in every record; map each feature to its group, or None if it is alone.
 
-    The largest group, by features and then by elements, is the default one, unless there is none; others are called by
-    their first feature.
+    The largest group, by number of features and then of elements, is the default group if `has_default`. The other
+    groups are named after their first feature.
 
     >>> sizes = {"a": [2, 2], "b": [1, 3], "c": [1, 3]}
     >>> aligned({name: np.array(counts) for name, counts in sizes.items()})
@@ -255,28 +254,28 @@ def _is_text(value: bytes) -> bool:
 
 
 def array_of(feature: Feature) -> NDArray[Any]:
-    """Return the values of one Feature as an array; bytes that are UTF-8 as text."""
+    """Convert the values of a Feature to an array; bytes that are UTF-8 become text."""
     if feature.kind == "bytes":
         return objects([value.decode() if _is_text(value) else value for value in feature.values])
     return np.asarray(feature.values, np.int64 if feature.kind == "int64" else np.float32)
 
 
-_READ = 64  # records at a time
-_LENGTHS = 2  # distinct ones, before a multiple of them is taken for more than chance
+_READ = 64  # records per read
+_LENGTHS = 2  # distinct lengths needed before a constant ratio of lengths counts as more than chance
 
 
 @attrs.frozen(repr=False)
 class Inference:
-    """Schema that was inferred, and what it leaves open.
+    """Inferred schema, with comments on its guesses.
 
     Attributes:
-        schema: the fields.
-        layout: how sequences lie in the messages: `steps`, or `example` for flat ones. A list whose sequences are one
-            feature each is declared `storage="packed"`, which is read under `steps`.
+        schema: inferred schema.
+        layout: layout of the messages: `steps`, or `example` for flat messages. A list with one feature per sequence is
+            declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
-        records: how many were looked at.
-        undeclared: by name, why no field stands for a feature.
-        comments: by field, what the inference leaves open.
+        records: number of inspected records.
+        undeclared: mapping of feature name to the reason why it cannot be declared.
+        comments: mapping of field name to a comment on its guess.
     """
 
     schema: Schema
@@ -291,7 +290,7 @@ class Inference:
 
     @property
     def draft(self) -> str:
-        """Source code of the class."""
+        """Source code of the record class."""
         notes = [f"{name!a} cannot be declared: {why}" for name, why in self.undeclared.items()]
         return draft(self.schema, comments=self.comments, notes=notes)
 
@@ -322,20 +321,21 @@ def infer(
         label: int = sr.context("int64")
 
     Args:
-        paths: a file, a glob or a list of files, plain or in GZIP.
-        name: of the class.
-        raw: for features whose bytes `tf.io.decode_raw` makes numbers of, their dtype (little-endian).
-        shapes: for such features, their shape, whose first dimension may be None; without it they are flat.
-        key: name of the feature that identifies a record.
-        records: how many to look at, dealt among the files; None for all.
-        compression: None looks at each file's first bytes.
+        paths: path, glob or list of paths of TFRecord files.
+        name: name of the class.
+        raw: mapping of feature name to dtype (little-endian), for bytes to decode as by `tf.io.decode_raw`.
+        shapes: mapping of feature name in `raw` to its shape, whose first dimension may be None; without a shape the
+            values are flat.
+        key: name of the feature that identifies a record; None for no key.
+        records: number of records to inspect, spread over the files; None for all.
+        compression: compression of the files; None to detect it by their first bytes.
 
     Raises:
-        DatasetNotFoundError: there is no such file.
+        DatasetNotFoundError: the file does not exist.
         ShardReadError: a file is damaged.
-        SchemaMismatchError: the messages are of another kind, or what is `raw` holds no bytes.
+        SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not hold bytes.
         SchemaError: no feature can be declared.
-        OptionError: options make no sense.
+        OptionError: an option is invalid, or names an unknown feature.
     """
     if not name.isidentifier() or name in RESERVED or keyword.iskeyword(name):
         raise OptionError(f"name: expected a class's name, got {name!r}")
@@ -383,17 +383,18 @@ def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
 
 
 def _sample(files: Sequence[Path], records: int | None, compression: str | None) -> Iterator[bytes]:
-    """Yield some records of each file."""
+    """Yield the first records of each file, about `records` in total."""
     each = None if records is None else -(-records // len(files))
     kind = common_compression(files, check_compression(compression))
     for path in files:
-        check_walk(path, kind, -1, path)  # TensorFlow takes some cuts for the end, and some headers kill it
+        # Without this check, TensorFlow ends silently at some truncated records, and crashes on some damaged headers.
+        check_walk(path, kind, -1, path)
         windows = RecordReader(path, kind, _READ if each is None else min(each, _READ))
         yield from itertools.islice(itertools.chain.from_iterable(windows), each)
 
 
 def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None, key: str | None = None) -> Inference:
-    """Infer fields from the features of some messages; see `infer`."""
+    """Infer a schema from described features; see `infer`."""
     flat = profile.message == EXAMPLE
     raw = raw or {}
     sequences = _sequences(profile, raw)
@@ -426,9 +427,9 @@ def infer_profile(profile: Profile, name: str = "Record", raw: Raw | None = None
 
 
 def _in_order(profile: Profile) -> list[FeatureDescription]:
-    """Return the features, context before lists.
+    """List the features, context before lists.
 
-    Those that only say of an optional field whether it has a value are left out: they come with the field.
+    Presence flags of optional features are left out, since they belong to the optional field.
     """
     presence = {f"{feature.name}_present" for feature in profile.features if feature.present < profile.records}
     return [
@@ -446,10 +447,10 @@ def _field(
     raw: tuple[ElementType, Shape] | None,
     **options: Any,
 ) -> tuple[Field, str]:
-    """Return the field of a feature, and what is left open about it.
+    """Build the field of a feature, and a comment on its guess.
 
     Raises:
-        SchemaError: its values are of several types, or no field can hold them.
+        SchemaError: the feature has values of several types, or no field can hold them.
     """
     if feature.dtype == "mixed":
         raise SchemaError("it has values of several types")
@@ -481,7 +482,7 @@ def _field(
 
 
 def _bytes_comment(feature: FeatureDescription) -> str:
-    """Guess the meaning of bytes that are no text."""
+    """Guess the meaning of bytes that are not text."""
     if feature.format in ("PNG", "JPEG"):
         storage = feature.format.lower()
         return f'{feature.format} images; "uint8", shape=(None, None, channels), storage="{storage}" decodes them'
@@ -493,10 +494,10 @@ def _bytes_comment(feature: FeatureDescription) -> str:
 
 
 def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
-    """Find the features that are sequences: their alignment group, and the values of a step where steps do not show.
+    """Find the features that are sequences; map each to its alignment group and number of values per step.
 
-    In flat messages a feature whose number of values is always the same is one value or one vector; all others are
-    sequences. One that always has a fixed multiple of another's length has vectors for steps.
+    In flat messages, a feature with a constant number of values is a value or a vector; all others are sequences. A
+    sequence whose length is always a fixed multiple of the length of another has vectors as steps.
     """
     flat = profile.message == EXAMPLE
     sizes, steps_show = {}, set()
@@ -521,7 +522,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
 
 
 def _multiple(sizes: NDArray[np.int64], of: NDArray[np.int64]) -> int:
-    """Return the constant ratio of a feature's values to another's, 0 where that is no whole number."""
+    """Compute the constant whole ratio of the sizes of two features; 0 if there is none."""
     both = (sizes != ABSENT) & (of != ABSENT)
     positive = both & (of > 0)
     if np.unique(of[positive]).size < _LENGTHS:

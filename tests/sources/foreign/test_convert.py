@@ -94,7 +94,7 @@ def test_a_given_class_is_enough(tmp_path):
     done = convert(path, tmp_path / "new", schema=Ids)
     assert done.inference is None
     assert [field.name for field in sr.info(tmp_path / "new").schema.fields] == ["ids"]
-    with pytest.raises(sr.OptionError, match="are for a schema that is inferred"):
+    with pytest.raises(sr.OptionError, match="only for an inferred schema"):
         convert(path, tmp_path / "again", schema=Ids, raw={"x": "uint8"})
 
 
