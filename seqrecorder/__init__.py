@@ -141,7 +141,7 @@ _LAZY = {
         "reading.batching.token_budget": "TokenBudget",
         "reading.batching.unroll": "Unroll",
         "reading.batching.window": "Window",
-        "reading.elements": "next_step previous_step",
+        "reading.derived_fields": "next_step previous_step",
         "reading.mix": "mix",
         "reading.plan": "Plan PlanTable plan",
         "reading.read": "info read",
