@@ -48,13 +48,13 @@ BUDGETS = {
     "storage": (2830, 9),
     "codec": (3080, 13),
     "dataset": (3790, 15),
-    "writing": (2970, 11),
+    "writing": (2930, 11),
     "reading": (3960, 24),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),
     "legacy": (4100, 32),
-    "cli": (1060, 9),
+    "cli": (1050, 9),
     "the top": (240, 4),
 }
 
@@ -350,7 +350,7 @@ def test_files_of_tests_have_names_of_their_own():
     assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)
 
 
-PATCHED = 53
+PATCHED = 52
 """How often tests set a constant of the package to reach a second path. It may only fall: give data that reach it."""
 
 

@@ -519,6 +519,9 @@ class SplitsInTime:
         rule: which times are of which split.
         schema: of the records.
 
+    Attributes:
+        needs: names of the fields that are looked at.
+
     Raises:
         OptionError: the rule does not fit the fields.
         SchemaError: there is no field of a name.
@@ -529,6 +532,7 @@ class SplitsInTime:
         self.names = list(rule.starts)
         self._time = time_field(schema, rule.time, "time")
         self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
+        self.needs = list(dict.fromkeys([self._time.name, self._end.name]))
         self._chunk = next((field.name for field in schema.fields if field.chunk), None)
         if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
             raise OptionError(
@@ -544,11 +548,6 @@ class SplitsInTime:
         self.bounds = np.array(bounds, self._time.element.numpy)
         if (self.bounds[1:] <= self.bounds[:-1]).any():
             raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
-
-    @property
-    def needs(self) -> list[str]:
-        """Names of the fields that are looked at."""
-        return list(dict.fromkeys([self._time.name, self._end.name]))
 
     def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
         """Return the records, of those that straddle the pieces, and for each the index of its source.

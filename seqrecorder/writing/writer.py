@@ -207,11 +207,6 @@ class WriteOptions:
         if self.straddling != "error" and self.time is None and not self.append:
             raise OptionError("straddling needs time")
 
-    @property
-    def time_rule(self) -> TimeRule | None:
-        """Rule of the splits in time; None without `time`."""
-        return None if self.time is None else TimeRule.of(self.splits, self.time, self.end, self.straddling)
-
     def _check_shards(self) -> None:
         if self.shards is not None and self.shard_bytes is not None:
             raise OptionError(f"give shards or shard_bytes, not both (got {self.shards} and {self.shard_bytes})")
@@ -230,24 +225,6 @@ class WriteOptions:
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
-
-    def of_shards(self, *, seed: int, generation: int, groups: int) -> ShardOptions:
-        """Derive the options of the shards.
-
-        Args:
-            seed: seed of the dataset; an append keeps the seed of the old one.
-            generation: generation of the dataset that is written.
-            groups: number of alignment groups of the schema.
-        """
-        return ShardOptions(
-            shards=self.shards,
-            shard_bytes=self.shard_bytes,
-            compression=check_compression(self.compression),
-            shuffle_seed=seed if self.shuffle else None,
-            generation=generation,
-            csv_generation=generation if self.append else 0,
-            groups=groups,
-        )
 
 
 def _is_int(value: object) -> bool:
@@ -358,6 +335,7 @@ class Writer(Generic[R]):
         self._generation = self._standing.generation
         # The dataset that is appended to; None for a new one, even if it replaces another.
         self._old = self._standing.manifest if self.options.append else None
+        time = options.time
         self._router = Router(
             schema,
             options.splits,
@@ -366,11 +344,17 @@ class Writer(Generic[R]):
             self._old if part is None else part.whole,
             part=None if part is None else part.number,
             stratify=options.stratify,
-            time=options.time_rule,
+            time=None if time is None else TimeRule.of(options.splits, time, options.end, options.straddling),
         )
         self._keys = UniqueKeys(schema, options.on_duplicate)
-        self._shard_options = self.options.of_shards(
-            seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
+        self._shard_options = ShardOptions(
+            shards=options.shards,
+            shard_bytes=options.shard_bytes,
+            compression=check_compression(options.compression),
+            shuffle_seed=self._router.seed if options.shuffle else None,
+            generation=self._generation,
+            csv_generation=self._generation if options.append else 0,
+            groups=max(1, len(schema.groups)),
         )
         self._splitting: Splitting | None = None
         self._open_intake: RecordIntake | None = None
@@ -401,7 +385,9 @@ class Writer(Generic[R]):
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
             self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
-            encoder = self._new_encoder()
+            encoder: LifeCycle | PoolEncoder = self._life_cycle
+            if options.workers != 1:
+                encoder = PoolEncoder(self._life_cycle, options.workers)
             # Callbacks run in reverse order: files are removed before we wait for the workers.
             stack.callback(encoder.close)
             self._staging = stack.enter_context(
@@ -428,12 +414,10 @@ class Writer(Generic[R]):
             for name in self._router.names:
                 placement.open(name)
             self._open_intake = RecordIntake(
-                self.schema,
                 self._life_cycle,
                 encoder,
-                csv=options.csv,
+                placement,
                 workers=options.workers,
-                placement=placement,
                 progress=progress,
                 lock=self._lock,
             )
@@ -441,12 +425,6 @@ class Writer(Generic[R]):
         # For a `with` block that never ends: files still open at the end of the interpreter can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
-
-    def _new_encoder(self) -> LifeCycle | PoolEncoder:
-        options = self.options
-        if options.workers == 1:
-            return self._life_cycle
-        return PoolEncoder(self.schema, self._life_cycle, options.params, rows=options.csv, workers=options.workers)
 
     @property
     def _intake(self) -> RecordIntake:
