@@ -63,10 +63,6 @@ class Specs:
         """Check whether the op finishes a context field by itself, including its default."""
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
-    def in_one_feature(self, field: Field) -> bool:
-        """Check whether a whole sequence is one Feature, alone or in a FeatureList."""
-        return self.layout != "steps" or field.packed
-
     def public(self) -> Spec:
         """Build context and sequence features for TensorFlow's own parse functions."""
         import tensorflow as tf

@@ -241,6 +241,7 @@ class RecordStore:
                 path=directory,
             )
         self.manifest: Manifest = parse_manifest(text, directory)
+        self.is_sought = self.manifest.compression is None  # records can be read in any order
         self._asked = schema
         self.schema = schema_to_read(self.manifest, schema, str(directory))
         self._open: OrderedDict[int, Shard] = OrderedDict()
@@ -278,11 +279,6 @@ class RecordStore:
     def order(self) -> WrittenOrder:
         """The place of each record, by its position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
-
-    @property
-    def is_sought(self) -> bool:
-        """Check whether records can be read in any order."""
-        return self.manifest.compression is None
 
     def shard(self, number: int) -> Shard:
         """Return an open shard.
