@@ -48,8 +48,7 @@ _rebuilding = threading.Lock()
 class _Codec(Protocol):
     """Interface of the codec behind the methods of `Schema` on bytes and tensors."""
 
-    def context_features(self) -> dict[str, Any]: ...
-    def sequence_features(self) -> dict[str, Any]: ...
+    def features(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]: ...
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]: ...
     def parse(self, serialized: Any) -> dict[str, Any]: ...
@@ -380,12 +379,12 @@ class Schema:
     @property
     def context_features(self) -> dict[str, Any]:
         """The wire spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
-        return self._codec.context_features()
+        return self._codec.features()[0]
 
     @property
     def sequence_features(self) -> dict[str, Any]:
         """The wire spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
-        return self._codec.sequence_features()
+        return self._codec.features()[1]
 
     def encode(self, record: Any) -> bytes:
         """Encode a record to a serialized `tf.train.SequenceExample`.
