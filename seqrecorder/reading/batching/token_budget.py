@@ -39,15 +39,7 @@ class TokenBudgetPlan(LengthPlan):
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Return a `tf.data.Dataset` of `PlannedBatch`."""
-        return budget_batches(
-            turns,
-            self.options.max_steps,
-            pad_to_multiple_of=self.options.pad_to_multiple_of,
-            batch_size_multiple=self.options.batch_size_multiple,
-            max_batch_size=self.options.max_batch_size,
-            drop_remainder=self.options.drop_remainder,
-            at_random=shuffle > 0,
-        )
+        return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest batch that records of these lengths can make, and its longest record."""
@@ -60,16 +52,7 @@ class TokenBudgetPlan(LengthPlan):
         return int(rows[largest]), int(distinct[largest])
 
 
-def budget_batches(
-    turns: Any,
-    max_steps: int,
-    *,
-    pad_to_multiple_of: int = 1,
-    batch_size_multiple: int = 1,
-    max_batch_size: int | None = None,
-    drop_remainder: bool = False,
-    at_random: bool = False,
-) -> Any:
+def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
     """Return batches of rows of similar length whose rows times longest length never exceed `max_steps`.
 
     Each window is sorted by length, and cut greedily from the shortest row on: a batch takes all that fits.
@@ -81,7 +64,7 @@ def budget_batches(
     >>> from seqrecorder.reading.batching.bucket import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):
+    >>> for batch in budget_batches(in_turns(records.batch(4)), TokenBudget(4)):
     ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc'] [3]
@@ -90,12 +73,8 @@ def budget_batches(
     Args:
         turns: a `tf.data.Dataset` of epochs of windows, as `in_turns` gives them. No length may exceed
             `max_steps // batch_size_multiple`: leave such records out before, or split them.
-        max_steps: most padded steps of a batch. A record of length 0 counts as one step.
-        pad_to_multiple_of: for a caller who pads to multiples: each length counts as the next multiple of this.
-        batch_size_multiple: the rows of each batch are a multiple of it; of the last batch of all they may be
-            fewer.
-        max_batch_size: most rows of a batch.
-        drop_remainder: leave out the last batch of all where it is smaller than `batch_size_multiple`.
+        options: the budget, the sizes of batches, and what lengths are padded to. A record of length 0 counts as one
+            step. Of the last batch of all, the rows may be no multiple.
         at_random: whether the batches of a window leave in an order drawn from the number of the epoch, so that lengths
             do not come in runs; else they leave shortest first.
 
@@ -106,11 +85,11 @@ def budget_batches(
     """
     import tensorflow as tf
 
-    multiple = batch_size_multiple
+    max_steps, multiple, width = options.max_steps, options.batch_size_multiple, options.pad_to_multiple_of
     longest = max_steps // multiple
 
     def counted(lengths: Any) -> Any:
-        return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
+        return -(-tf.maximum(lengths, 1) // width) * width
 
     def plan(lengths: Any, turn: Turn) -> Any:
         # No cut is possible of longer ones, and the search for one would not end.
@@ -121,7 +100,7 @@ def budget_batches(
         lengths = checked(lengths, lengths <= longest, message, tf.reduce_max(tf.concat([lengths, [0]], 0)))
         n = tf.size(lengths, tf.int64)
         whole = n // multiple * multiple
-        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
+        planned = whole if options.drop_remainder else tf.where(turn.last, n, whole)
         # The newest rows stay behind where they are.
         oldest = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
         rows = tf.concat([oldest, tf.range(planned, n)], 0)
@@ -131,8 +110,8 @@ def budget_batches(
         # start does: so the longest batch from any start is found by a search.
         ends = tf.minimum(tf.range(multiple, planned + multiple, multiple, tf.int64), planned)
         most = max_steps // (counted(tf.gather(lengths, tf.gather(rows, ends - 1))) * multiple)
-        if max_batch_size is not None:
-            most = tf.minimum(most, max_batch_size // multiple)
+        if options.max_batch_size is not None:
+            most = tf.minimum(most, options.max_batch_size // multiple)
         units = tf.size(ends, tf.int64)
         earliest = tf.range(1, units + 1, dtype=tf.int64) - most
         following = tf.searchsorted(earliest, tf.range(units), side="right", out_type=tf.int64)
@@ -143,7 +122,7 @@ def budget_batches(
             starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    key = ("budget", max_steps, pad_to_multiple_of, batch_size_multiple, max_batch_size, drop_remainder, at_random)
+    key = ("budget", max_steps, width, multiple, options.max_batch_size, options.drop_remainder, at_random)
     return plan_batches(turns, plan, key)
 
 
