@@ -48,13 +48,13 @@ BUDGETS = {
     "storage": (2830, 9),
     "codec": (3080, 13),
     "dataset": (3790, 15),
-    "writing": (2970, 11),
-    "reading": (3960, 24),
+    "writing": (2930, 11),
+    "reading": (3950, 24),
     "sources": (1840, 9),
     "analysis": (2520, 9),
     "keras, distributed": (910, 8),
     "legacy": (4100, 32),
-    "cli": (1060, 9),
+    "cli": (1050, 9),
     "the top": (240, 4),
 }
 

@@ -330,7 +330,8 @@ class Vocabulary:
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise OptionError(f"{option}: expected an int of 1 or more, got {value!r}")
         if field is not None:
-            source = _of_split(source, split)
+            source = selections_of(source, split)
+            source = {"train": source["train"]} if split is None and "train" in source else source
         elif split is not None:
             raise OptionError("split: goes with a dataset and a field of it")
         counted, total = count_tokens(source, field, pieces, prune, progress)
@@ -590,9 +591,3 @@ class Vocabulary:
             raise ManifestError(
                 f"{path}: {error}; save the vocabulary again, or a copy of the file", path=path
             ) from None
-
-
-def _of_split(source: Any, split: str | None) -> Any:
-    """Map the chosen split to its selection; by default `train` if there is one, else all splits."""
-    splits = selections_of(source, split)
-    return {"train": splits["train"]} if split is None and "train" in splits else splits

@@ -67,20 +67,19 @@ def _add_inference(parser: argparse.ArgumentParser) -> None:
     add(parser, "--shape FEATURE=SHAPE ...", "shape of these numbers, such as 28,28 or ?,28 (default: flat)")
 
 
+def _drafting(options: argparse.Namespace) -> dict[str, Any]:
+    """Collect the options that `_add_inference` adds, as `infer` and `convert` take them."""
+    return {"name": options.name, "key": options.key, "raw": dict(options.raw), "shapes": dict(options.shape)}
+
+
 def _schema(options: argparse.Namespace) -> tuple[Any, str]:
     if _are_tables(options):
-        return _schema_of_tables(options)
+        drafted = _inferred(options)
+        return {"schema": drafted.to_dict(), "draft": repr(drafted)}, repr(drafted)
     from seqrecorder.cli import report
     from seqrecorder.sources.foreign import infer
 
-    inference = infer.infer(
-        options.paths,
-        name=options.name,
-        raw=dict(options.raw),
-        shapes=dict(options.shape),
-        key=options.key,
-        records=options.records,
-    )
+    inference = infer.infer(options.paths, records=options.records, **_drafting(options))
     return report.inference_summary(inference), report.inference_text(inference)
 
 
@@ -104,11 +103,8 @@ def _convert(options: argparse.Namespace) -> tuple[Any, str]:
         by_split or options.paths,
         options.destination,
         schema=load_class(options.schema),
-        name=options.name,
-        raw=dict(options.raw),
-        shapes=dict(options.shape),
-        key=options.key,
         leave_out=options.leave_out,
+        **_drafting(options),
         **of_writing(options),
     )
     return report.conversion_summary(done), report.conversion_text(done)
@@ -184,12 +180,6 @@ def _are_tables(options: argparse.Namespace) -> bool:
     if options.by or options.order or getattr(options, "cast", False):
         raise OptionError("--by, --order and --cast are for tables: .parquet, .arrow, .csv, .tsv, .jsonl")
     return False
-
-
-def _schema_of_tables(options: argparse.Namespace) -> tuple[Any, str]:
-    """Draft a class for tables; return the document and the text."""
-    schema = _inferred(options)
-    return {"schema": schema.to_dict(), "draft": repr(schema)}, repr(schema)
 
 
 def _convert_tables(options: argparse.Namespace, schema: Any) -> tuple[Any, str]:

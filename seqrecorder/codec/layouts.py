@@ -66,10 +66,6 @@ class Specs:
         """Check whether the parse op itself finishes a context field, including its default."""
         return not field.is_list and _in_shape(field) and not field.optional and field.name not in self.flattened
 
-    def in_one_feature(self, field: Field) -> bool:
-        """Check whether a whole sequence is stored in one Feature, alone or in a FeatureList."""
-        return self.layout != "steps" or field.packed
-
     def public(self) -> Spec:
         """Build the context and sequence features for TensorFlow's own parse functions."""
         import tensorflow as tf

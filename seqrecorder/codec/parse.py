@@ -63,7 +63,7 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
     if not field.is_list:
         values, counts = _ragged_values(field, features[field.feature])
         return Column(values, counts=counts), counts
-    if specs.in_one_feature(field):
+    if specs.layout != "steps" or field.packed:  # the whole list lies in one feature
         return _packed_column(field, features[field.feature], specs.layout, crop)
     return _list_column(field, features[field.feature], crop)
 

@@ -52,13 +52,9 @@ class RecordCodec:
         """Decode one record per serialized SequenceExample."""
         return self._decoder.decode_batch(data)
 
-    def context_features(self) -> dict[str, Any]:
-        """Return the wire spec of the context fields."""
-        return self._parser.specs.public()[0]
-
-    def sequence_features(self) -> dict[str, Any]:
-        """Return the wire spec of the feature lists."""
-        return self._parser.specs.public()[1]
+    def features(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Build the parsing specs of the context and of the feature lists."""
+        return self._parser.specs.public()
 
     def parse(self, serialized: Any) -> dict[str, Any]:
         """Parse one record to tensors."""

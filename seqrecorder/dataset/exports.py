@@ -43,8 +43,7 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
     _library("pandas")
     table = to_arrow(rows, fields).read_all()
     for field in rows.schema.select(fields).fields:
-        is_scalar = not (field.is_list or field.shape or field.sparse is not None)
-        if is_scalar and field.optional and field.element.has_nan:
+        if field.is_scalar and field.optional and field.element.has_nan:
             values = one_array(table[field.name].drop_null()).to_numpy(zero_copy_only=False)
             if np.isnan(values).any():
                 raise OptionError(

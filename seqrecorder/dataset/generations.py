@@ -104,11 +104,6 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
     return ours
 
 
-def strays(locked: Held, manifest: Manifest) -> set[str]:
-    """List the paths of the leftovers of killed writers in a dataset."""
-    return belongings(locked, manifest) - named(manifest) - _listings(locked, manifest)
-
-
 def others(locked: Held, ours: Iterable[str]) -> list[str]:
     """List the paths in a directory besides the files `ours`, their directories and the manifest."""
     files = {*ours, MANIFEST}
@@ -368,7 +363,8 @@ def merge_into(
                 _check_complete(locked, old.manifest)
             else:
                 replaced = belongings(locked, old.manifest)
-            locked.remove(strays(locked, old.manifest))
+            known = named(old.manifest) | _listings(locked, old.manifest)
+            locked.remove(belongings(locked, old.manifest) - known)  # leftovers of killed writers
         # An overwrite notes the old files too: if it is killed before it removes them, only the note lists them.
         noted = [text] if keep else [text, old.text]
         notes = {f".{MANIFEST}.files-{secrets.token_hex(8)}": manifest for manifest in noted if manifest is not None}

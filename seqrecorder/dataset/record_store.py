@@ -242,6 +242,7 @@ class RecordStore:
                 path=directory,
             )
         self.manifest: Manifest = parse_manifest(text, directory)
+        self.is_sought = self.manifest.compression is None  # records can be read in any order
         self._asked = schema
         self.schema = schema_to_read(self.manifest, schema, str(directory))
         self._open: OrderedDict[int, Shard] = OrderedDict()
@@ -279,11 +280,6 @@ class RecordStore:
     def order(self) -> WrittenOrder:
         """Mapping of positions to files and record numbers."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
-
-    @property
-    def is_sought(self) -> bool:
-        """Check whether records can be read in any order, which a GZIP shard does not allow."""
-        return self.manifest.compression is None
 
     def shard(self, number: int) -> Shard:
         """Open a shard, or return it if it is open.

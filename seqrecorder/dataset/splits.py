@@ -524,6 +524,9 @@ class SplitsInTime:
         rule: the rule.
         schema: schema of the records.
 
+    Attributes:
+        needs: names of the fields that the rule reads.
+
     Raises:
         OptionError: the rule does not fit the fields.
         SchemaError: a field does not exist.
@@ -534,6 +537,7 @@ class SplitsInTime:
         self.names = list(rule.starts)
         self._time = time_field(schema, rule.time, "time")
         self._end = self._time if rule.end is None else time_field(schema, rule.end, "end")
+        self.needs = list(dict.fromkeys([self._time.name, self._end.name]))
         self._chunk = next((field.name for field in schema.fields if field.chunk), None)
         if rule.straddling == "cut" and (rule.end is not None or not self._time.is_list):
             raise OptionError(
@@ -549,11 +553,6 @@ class SplitsInTime:
         self.bounds = np.array(bounds, self._time.element.numpy)
         if (self.bounds[1:] <= self.bounds[:-1]).any():
             raise OptionError(f"splits: expected times that ascend, got {[str(bound) for bound in bounds]}")
-
-    @property
-    def needs(self) -> list[str]:
-        """Names of the fields that the rule reads."""
-        return list(dict.fromkeys([self._time.name, self._end.name]))
 
     def cut(self, records: Sequence[Any], positions: NDArray[np.int64]) -> tuple[list[int], list[Any]]:
         """Cut records that straddle splits into pieces; return the index of each piece's source, and the pieces.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import OptionError
 from seqrecorder.legacy.graph import DEFAULT_SEED
+from seqrecorder.reading.strategy import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -246,7 +247,7 @@ def text_lines(files: Files, *, skip_header_lines: int = 0) -> Any:
         A `tf.data.Dataset` of `(key, value)`, string scalars. The key is `path:LINE`, counted from 1 and including
         the header. The value has no line end; an empty line is an empty string.
     """
-    _at_least("skip_header_lines", skip_header_lines, 0)
+    check_count("skip_header_lines", skip_header_lines, 0)
     return as_paths(files).flat_map(lambda path: lines_of(path, skip_header_lines, keyed=True))
 
 
@@ -308,10 +309,10 @@ def fixed_length_records(
     """
     import tensorflow as tf
 
-    _at_least("record_bytes", record_bytes, 1)
+    check_count("record_bytes", record_bytes)
     sizes = {"header_bytes": header_bytes, "footer_bytes": footer_bytes, "hop_bytes": hop_bytes}
     for name, value in sizes.items():
-        _at_least(name, value, 0)
+        check_count(name, value, 0)
     _one_of("encoding", encoding, ("", "ZLIB"))
 
     def read(path: Any) -> Any:
@@ -362,11 +363,6 @@ def as_paths(files: Files) -> Any:
     if not paths:
         raise OptionError("files: expected at least one path, got none")
     return tf.data.Dataset.from_tensor_slices(tf.constant([os.fspath(path) for path in paths], tf.string))
-
-
-def _at_least(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name}: expected an int of {least} or more, got {value!r}")
 
 
 def _one_of(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -48,8 +48,7 @@ _rebuilding = threading.Lock()
 class _Codec(Protocol):
     """Interface of the codec that encodes, decodes and parses for `Schema`."""
 
-    def context_features(self) -> dict[str, Any]: ...
-    def sequence_features(self) -> dict[str, Any]: ...
+    def features(self) -> tuple[dict[str, Any], dict[str, Any]]: ...
     def encode_batch(self, records: Sequence[Any]) -> list[bytes]: ...
     def decode_batch(self, data: Sequence[bytes]) -> list[Any]: ...
     def parse(self, serialized: Any) -> dict[str, Any]: ...
@@ -382,12 +381,12 @@ class Schema:
     @property
     def context_features(self) -> dict[str, Any]:
         """Parsing spec of the context, for `tf.io.parse_single_sequence_example` and `parse_sequence_example`."""
-        return self._codec.context_features()
+        return self._codec.features()[0]
 
     @property
     def sequence_features(self) -> dict[str, Any]:
         """Parsing spec of the feature lists, for `tf.io.parse_single_sequence_example` and its batch form."""
-        return self._codec.sequence_features()
+        return self._codec.features()[1]
 
     def encode(self, record: Any) -> bytes:
         """Encode a record to a serialized `tf.train.SequenceExample`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bisect
 import functools
 import logging
+import operator
 import shutil
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +18,7 @@ from seqrecorder.codec.arrow import compute, cut_batch, one_array
 from seqrecorder.errors import OptionError, SourceError
 from seqrecorder.schema.schema import Schema
 from seqrecorder.sources.tables import check_names, open_table
+from seqrecorder.sources.text import in_chunks
 from seqrecorder.storage.files import writing
 from seqrecorder.storage.processes import Progress, scratch
 from seqrecorder.wire.byte_rows import bounds
@@ -348,14 +350,9 @@ def _read_run(path: Path, size: int) -> Iterator[Any]:
 
     with pa.OSFile(str(path)) as file:
         reader = ipc.open_file(file)
-        batches: list[Any] = []
-        for number in range(reader.num_record_batches):
-            batches.append(reader.get_batch(number))
-            if sum(batch.nbytes for batch in batches) >= size:
-                yield pa.Table.from_batches(batches)
-                batches = []
-        if batches:
-            yield pa.Table.from_batches(batches)
+        batches = map(reader.get_batch, range(reader.num_record_batches))
+        together = in_chunks(batches, operator.attrgetter("nbytes"), reader.num_record_batches, size)
+        yield from map(pa.Table.from_batches, together)
 
 
 _LOG = logging.getLogger("seqrecorder")

@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import lzma
+import operator
 import re
 import sys
 import zlib
@@ -207,7 +208,7 @@ class ColumnTextRecords(TextRecords[T], ColumnSource):
         """Yield columns of pieces in batches; a batch with an invalid piece is parsed record by record."""
         self.begin()
         for path in self.paths:
-            for pieces in _chunks(self._parse(path)):
+            for pieces in in_chunks(self._parse(path), operator.itemgetter(1), _PIECES, _CHARACTERS):
                 try:
                     rows = [values_of() for _, _, values_of in pieces]
                 except _BAD:
@@ -244,16 +245,15 @@ def text_records(
     return kind(paths, record_class, parse, on_error, convert=convert)
 
 
-def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Group pieces into batches to convert together."""
-    chunk: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        chunk.append(piece)
-        size += piece[1]
-        if len(chunk) == _PIECES or size >= _CHARACTERS:
+def in_chunks(items: Iterable[T], size_of: Callable[[T], int], most: int, size: int) -> Iterator[list[T]]:
+    """Group items into lists of `most` items, or fewer if their sizes add up to `size` first."""
+    chunk, total = list[T](), 0
+    for item in items:
+        chunk.append(item)
+        total += size_of(item)
+        if len(chunk) == most or total >= size:
             yield chunk
-            chunk, size = [], 0
+            chunk, total = [], 0
     if chunk:
         yield chunk
 

@@ -75,6 +75,9 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.generations import Standing
     from seqrecorder.storage.locks import Held
 
+    Expected = int | list[int | str] | None
+    Source = PartsDirectory | UrlParts
+
 
 def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDArray[np.uint64] | None:
     """Raise `DuplicateKeyError` if two parts share a key.
@@ -208,9 +211,7 @@ def commit(
     return _commit_at_url(UrlParts.of(str(destination)), wanted, options)
 
 
-def _commit_in_directory(
-    source: PartsDirectory, wanted: int | list[int | str] | None, options: WriteOptions
-) -> Manifest:
+def _commit_in_directory(source: PartsDirectory, wanted: Expected, options: WriteOptions) -> Manifest:
     may_be_done = not (options.append or options.overwrite)
     try:
         with cleanup_when_terminated(), exclusive(source.path):  # other commits wait
@@ -231,15 +232,13 @@ def _commit_in_directory(
     return read_manifest(source.destination)
 
 
-def _no_parts(source: PartsDirectory | UrlParts, *, late: bool) -> DatasetNotFoundError:
+def _no_parts(source: Source, *, late: bool) -> DatasetNotFoundError:
     more = "" if late else "; a commit that ran before may have taken them"
     text = f"there are no parts of {source.destination}: expected them in {source.path}{more}"
     return DatasetNotFoundError(text, path=source.path)
 
 
-def _commit(
-    source: PartsDirectory, expected: int | list[int | str] | None, options: WriteOptions, lock: Held | None = None
-) -> None:
+def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, lock: Held | None = None) -> None:
     """Publish the parts and keep their files; `lock` is the lock on the destination if the caller holds it."""
     if lock is None:  # otherwise `publish` cleans under the lock
         clean_destination(source.destination)
@@ -260,7 +259,7 @@ def _commit(
             _LOG.warning("%s is committed, but the index of its keys could not be kept: %s", published.path, error)
 
 
-def _commit_at_url(source: UrlParts, expected: int | list[int | str] | None, options: WriteOptions) -> Manifest:
+def _commit_at_url(source: UrlParts, expected: Expected, options: WriteOptions) -> Manifest:
     """Publish the parts at a URL; their shards stay in place."""
     late = not (options.append or options.overwrite)
     if not source.attempts and not (late and source.whole.text is not None):
@@ -281,8 +280,8 @@ def _commit_at_url(source: UrlParts, expected: int | list[int | str] | None, opt
 
 
 def _fitting_parts(
-    source: PartsDirectory | UrlParts,
-    expected: int | list[int | str] | None,
+    source: Source,
+    expected: Expected,
     options: WriteOptions,
     stands: Callable[..., Standing],
 ) -> tuple[list[Attempt], Standing]:
@@ -322,7 +321,7 @@ def _whole(
     return manifest if earlier is None else combine(earlier, manifest)
 
 
-def _taken(source: PartsDirectory | UrlParts, there: Manifest, *, late: bool) -> list[bool]:
+def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
     """Check for each attempt whether a dataset contains its shards, or those of a later attempt at its part.
 
     An attempt without shards counts as contained if the shards of any other attempt are.
@@ -348,7 +347,7 @@ def _taken(source: PartsDirectory | UrlParts, there: Manifest, *, late: bool) ->
     ]
 
 
-def _read_parts(source: PartsDirectory | UrlParts) -> list[Attempt]:
+def _read_parts(source: Source) -> list[Attempt]:
     """Read the last completed attempt at each part, in the order of the parts."""
     attempts: dict[int | str, list[Attempt]] = {}
     for part in sorted(read_attempts(source), key=operator.attrgetter("completed", "manifest.path")):
@@ -369,7 +368,7 @@ def _read_parts(source: PartsDirectory | UrlParts) -> list[Attempt]:
     return parts
 
 
-def _wanted(expected: Any) -> int | list[int | str] | None:
+def _wanted(expected: Any) -> Expected:
     if expected is None:
         return None
     if isinstance(expected, int) and not isinstance(expected, bool) and expected >= 1:
@@ -379,9 +378,7 @@ def _wanted(expected: Any) -> int | list[int | str] | None:
     return list(dict.fromkeys(map(checked_part, expected)))
 
 
-def _check_expected(
-    source: PartsDirectory | UrlParts, parts: Sequence[Attempt], expected: int | list[int | str] | None
-) -> None:
+def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected) -> None:
     there = {part.name: None for part in parts}
     if expected is None or expected == len(there):
         return
@@ -487,7 +484,7 @@ def _digests(manifest: Manifest) -> dict[str, list[str]]:
     return {name: [shard.sha256 for shard in split.shards] for name, split in manifest.splits.items()}
 
 
-def _is_done(source: PartsDirectory | UrlParts, *, late: bool) -> bool:
+def _is_done(source: Source, *, late: bool) -> bool:
     """Check whether the dataset at the destination consists of the parts; if so, note that beside the parts.
 
     Args:

@@ -101,11 +101,14 @@ class LifeCycle:
         rows: whether to format a CSV line for each record.
 
     Attributes:
+        schema: the argument of that name.
+        params: the argument of that name.
+        rows: the argument of that name.
         has_hooks: whether the class has `load` or `split`.
     """
 
     def __init__(self, schema: Schema, params: Mapping[str, Any], *, rows: bool = False) -> None:
-        self._schema, self._rows = schema, rows
+        self.schema, self.params, self.rows = schema, params, rows
         self._encoder = RecordEncoder(schema)
         self._reasons: list[str] = []
         record_class = schema.record_class
@@ -186,14 +189,14 @@ class LifeCycle:
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(
-                f"expected a record of class {self._schema.name}, got {type(record).__name__}",
+                f"expected a record of class {self.schema.name}, got {type(record).__name__}",
                 position=position,
             )
         try:
             result = hook(**self._params[name])
             if name == "load":
                 return result
-            is_record = isinstance(result, (self._schema.record_class, str, bytes))
+            is_record = isinstance(result, (self.schema.record_class, str, bytes))
             if not is_record and hasattr(result, "__iter__"):
                 return collections.deque(map(self._take_snapshot, result))
         except SkipRecord:
@@ -201,13 +204,13 @@ class LifeCycle:
         except Exception as error:
             raise self._hook_error(name, position, error) from error
         raise RecordError(
-            f"{self._schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
+            f"{self.schema.name}.split: expected records (yield them one by one), got {type(result).__name__}",
             position=position,
         )
 
     def _hook_error(self, name: str, position: int, error: Exception) -> RecordError:
         return RecordError(
-            f"{self._schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
+            f"{self.schema.name}.{name} failed: {type(error).__name__}: {error} (raise"
             " seqrecorder.SkipRecord in load or split to leave the record out)",
             position=position,
         )
@@ -224,7 +227,7 @@ class LifeCycle:
                 error.position = int(positions[error.position])
             raise
         columns = rows = None
-        if self._rows and count:
+        if self.rows and count:
             columns, rows = self._lines(sources.records, positions.tolist())
         return Block(*encoded, positions, sources.splits, columns, rows, list(skipped), reasons, done).only(
             sources.kept
@@ -246,7 +249,7 @@ class LifeCycle:
         for position, record in zip(positions, records, strict=True):
             row = self._row(position, record)
             columns = columns or list(row)
-            check_columns(self._schema.name, columns, list(row), position)
+            check_columns(self.schema.name, columns, list(row), position)
             try:
                 lines.append(csv_line(row.values()))
             except ValueError as error:
@@ -264,7 +267,7 @@ class LifeCycle:
             row = {f"column_{number}": value for number, value in enumerate(row)}
         if not isinstance(row, dict) or not row:
             raise RecordError(
-                f"{self._schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
+                f"{self.schema.name}.to_csv_row: expected a dict of columns, or a list, got {row!r}",
                 position=position,
             )
         return row
@@ -384,7 +387,8 @@ class RecordStream:
                 raise self._source_error(self._failure)
             try:
                 if self._records is None:
-                    self._records = self._begin_source()
+                    self._split, self._source = next(self._sources, (None, None))
+                    self._records = None if self._source is None else self._iterate(self._source)
                 if self._records is None:
                     return self._split, []
                 records = itertools.islice(self._records, most)
@@ -400,11 +404,6 @@ class RecordStream:
             self._taken += len(block)
             self._left = max(0, self._left - len(block))
         return self._split, block
-
-    def _begin_source(self) -> Iterator[Any] | None:
-        """Begin the next source; return None if there is none, or if it consists of dictionaries."""
-        self._split, self._source = next(self._sources, (None, None))
-        return None if self._source is None else self._iterate(self._source)
 
     def _iterate(self, source: Iterable[Any]) -> Iterator[Any] | None:
         """Iterate over the records of a source; return None for dictionaries, which are written as columns."""
@@ -575,12 +574,10 @@ class RecordIntake:
     After an error it accepts nothing more: records buffered with the bad one are lost, so nothing may be published.
 
     Args:
-        schema: schema of the records.
-        csv: whether to write a CSV line for each record.
-        workers: number of processes that encode, or `"auto"`.
         life_cycle: hooks and encoding.
         encoder: encoder that runs the life cycle, in this process or in workers.
         placement: writer of the encoded records to their splits.
+        workers: number of processes that encode, or `"auto"`.
         progress: progress bar.
         lock: lock to hold while files are written, so that the exit of the interpreter waits.
 
@@ -591,24 +588,23 @@ class RecordIntake:
 
     def __init__(
         self,
-        schema: Schema,
         life_cycle: LifeCycle,
         encoder: Encoder,
-        *,
-        csv: bool,
-        workers: int | Literal["auto"],
         placement: Placement,
+        *,
+        workers: int | Literal["auto"],
         progress: Progress,
         lock: threading.RLock,
     ) -> None:
-        self._schema, self._life_cycle, self._encoder, self.placement = schema, life_cycle, encoder, placement
+        self._schema = schema = life_cycle.schema
+        self._life_cycle, self._encoder, self.placement = life_cycle, encoder, placement
         self._progress, self._lock = progress, lock
         self._failure: BaseException | None = None
         self._router = router = placement.router
         needs, stored = router.needs, {field.name for field in schema.fields}
-        self._lines = csv
+        self._lines = life_cycle.rows
         # whether splits or CSV lines need attributes that are not stored
-        self._whole = csv or router.cuts or needs is None or bool(set(needs) - stored)
+        self._whole = self._lines or router.cuts or needs is None or bool(set(needs) - stored)
         names = [*(needs or ()), *placement.keys.needs]
         self._viewed = schema if self._whole else schema.select(names) if names else None
         self._waiting = Waiting(schema, hooks=life_cycle.has_hooks, workers=workers, whole=self._whole)

@@ -6,6 +6,7 @@ Publishing the parts is in `commit`.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import itertools
 import secrets
@@ -41,7 +42,7 @@ from seqrecorder.storage.files import MANIFEST, check_name, is_url, local_path
 from seqrecorder.storage.object_store import Place
 from seqrecorder.storage.processes import in_threads
 from seqrecorder.storage.publish import PartsDirectory
-from seqrecorder.writing.columns import Block, ColumnSource, Sources, TableRecords
+from seqrecorder.writing.columns import ColumnSource, Sources, TableRecords
 from seqrecorder.writing.intake import LifeCycle, check_params
 from seqrecorder.writing.splits import Router
 from seqrecorder.writing.writer import Part, WriteOptions, Writer, shows_options, stream_of
@@ -459,7 +460,7 @@ def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
     return checked
 
 
-@attrs.define
+@attrs.define(slots=False)
 class PieceEncoder:
     """Encoder of records, dictionaries and tables, for any process; it pickles as its schema and options.
 
@@ -474,10 +475,15 @@ class PieceEncoder:
     schema: Schema
     options: WriteOptions
     skipped: int = attrs.field(default=0, init=False)
-    _tools: Tools | None = attrs.field(default=None, init=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         return PieceEncoder, (self.schema, self.options)
+
+    @functools.cached_property
+    def _tools(self) -> tuple[LifeCycle, Router, UniqueKeys]:
+        options = self.options
+        router = Router(self.schema, options.splits, options.split_by, options.seed)
+        return LifeCycle(self.schema, options.params), router, UniqueKeys(self.schema, "error")
 
     def encode(self, rows: Sequence[Any], split: str | None = None) -> Iterator[EncodedPiece]:
         """Encode records, one by one.
@@ -490,58 +496,46 @@ class PieceEncoder:
             RecordError: a record cannot be encoded.
             OptionError: the columns of a table do not match the fields.
         """
-        if self._tools is None:
-            options = self.options
-            self._tools = (
-                LifeCycle(self.schema, options.params),
-                Router(self.schema, options.splits, options.split_by, options.seed),
-                UniqueKeys(self.schema, "error"),
-            )
         try:
             if len(rows) == 1 and isinstance(rows[0], ColumnSource):
-                yield from self._of_columns(rows[0], split, self._tools)
+                yield from self._of_columns(rows[0], split)
             elif len(rows) == 1 and is_table(rows[0]):
-                yield from self._of_columns(TableRecords(table_of(rows[0]), self.schema), split, self._tools)
+                yield from self._of_columns(TableRecords(table_of(rows[0]), self.schema), split)
             else:
                 make = maker_from_mapping(self.schema)
                 records = [make(one, at) if isinstance(one, dict) else one for at, one in enumerate(rows)]
-                yield from self._of_records(records, split, self._tools)
+                yield from self._of_records(records, split)
         except RecordError as error:
             error.position = None  # the position in an arbitrary batch would mislead
             raise
 
-    def _of_columns(self, source: ColumnSource, split: str | None, tools: Tools) -> Iterator[EncodedPiece]:
+    def _of_columns(self, source: ColumnSource, split: str | None) -> Iterator[EncodedPiece]:
         for whole, size in source.columns():
             for _, columns in cut(whole, size):
-                rows = None if tools[0].has_hooks else columns
-                yield from self._of_records(records_of(source.in_columns, columns), split, tools, rows)
+                rows = None if self._tools[0].has_hooks else columns
+                yield from self._of_records(records_of(source.in_columns, columns), split, rows)
 
     def _of_records(
-        self, records: Sequence[Any], split: str | None, tools: Tools, columns: dict[str, Column] | None = None
+        self, records: Sequence[Any], split: str | None, columns: dict[str, Column] | None = None
     ) -> Iterator[EncodedPiece]:
-        life_cycle, router, keys = tools
+        life_cycle, router, keys = self._tools
         if not records:
             return
         sources, last = Sources(np.arange(len(records)), records, columns=columns), -1
-        splits = router.assign(sources, [split] * len(records))
-        names, numbers = np.unique([splits] * len(records) if isinstance(splits, str) else splits, return_inverse=True)
+        chosen = router.assign(sources, [split] * len(records))
+        names, numbers = np.unique([chosen] * len(records) if isinstance(chosen, str) else chosen, return_inverse=True)
         for block in life_cycle.encode(attrs.evolve(sources, splits=numbers)):
             self.skipped += len(block.skipped)
-            yield from self._pieces(block, sources, names.tolist(), keys, last)
+            hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
+            # Only the first chunk of a source carries its key. The last source of the previous block may continue here.
+            usable &= np.diff(block.sources, prepend=last) != 0
+            splits = names[block.splits].tolist()
+            rows = zip(block.data, splits, hashes.tolist(), usable.tolist(), block.lengths, strict=True)
+            for data, name, key, is_first, lengths in rows:
+                tag = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+                packed = key.to_bytes(8, "little") if is_first else b""
+                yield EncodedPiece(tag, name, packed, lengths.astype("<i8").tobytes(), bytes(data))
             last = max([last, *block.sources[-1:].tolist()])
-
-    @staticmethod
-    def _pieces(
-        block: Block, sources: Sources, names: Sequence[str], keys: UniqueKeys, last: int
-    ) -> Iterator[EncodedPiece]:
-        hashes, usable = keys.hashes_of([sources.records[position] for position in block.sources.tolist()])
-        # Only the first chunk of a source carries its key. The last source of the previous block may continue here.
-        usable &= np.diff(block.sources, prepend=last) != 0
-        rows = zip(block.data, block.splits.tolist(), hashes.tolist(), usable.tolist(), block.lengths, strict=True)
-        for data, number, key, is_first, lengths in rows:
-            tag = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
-            packed = key.to_bytes(8, "little") if is_first else b""
-            yield EncodedPiece(tag, names[int(number)], packed, lengths.astype("<i8").tobytes(), bytes(data))
 
 
 _MOST_OF_PIECE = 16_384  # records that one task reads
@@ -565,7 +559,4 @@ def same_everywhere(destination: str | os.PathLike[str]) -> str:
 
 
 _UNSORTED = ("splits", "split_by", "seed", "shards", "compression", "params", "metadata", "assets", "overwrite")
-"""Names of the options that are supported if many processes write records in no order."""
-
-
-Tools = tuple[LifeCycle, Router, UniqueKeys]
+"""The options that make sense where records come in no order, and in many processes."""

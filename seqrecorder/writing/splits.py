@@ -83,6 +83,10 @@ class Router:
     Attributes:
         ratios: shares of the splits; None if splits are named record by record.
         seed: seed of the hash.
+        is_in_time: whether the time of a record decides its split.
+        drops: whether records that straddle two splits are dropped.
+        cuts: whether records are cut at the boundaries between splits.
+        by_position: whether the positions of records decide their splits.
 
     Raises:
         OptionError: an option is invalid, or contradicts the old dataset.
@@ -109,6 +113,9 @@ class Router:
             balanced = old.splitting.groups is not None
         split_by = split_by.by if isinstance(split_by, Balanced) else split_by
         self._in_time = None if time is None else SplitsInTime(time, schema)
+        self.is_in_time = time is not None
+        self.drops = time is not None and time.straddling == "drop"
+        self.cuts = time is not None and time.straddling == "cut"
         splits = splits if time is None else None
         self.ratios = Ratios(splits) if isinstance(splits, Mapping) else None
         self._name_of = None if splits is None or self.ratios else _getter(splits, "splits", "its split", schema)
@@ -119,6 +126,7 @@ class Router:
         self._splits_option, self._by_option = splits, by
         self._key_of = None if by is None else _getter(by, "split_by", "its key", schema)
         self._by = BY_FUNCTION if callable(split_by) else split_by
+        self.by_position = self.ratios is not None and by is None
         self._dealer: StratifiedDealer | None = None
         if stratify is not None and self.ratios is None:
             raise OptionError("stratify needs splits with shares, such as splits={'train': 0.9, 'eval': 0.1}")
@@ -147,26 +155,11 @@ class Router:
         return [] if name is None else [str(name)]
 
     @property
-    def by_position(self) -> bool:
-        """Check whether the positions of records decide their splits."""
-        return self.ratios is not None and self._key_of is None
-
-    @property
     def names(self) -> list[str]:
         """Names of the declared splits, which exist even without a record."""
         if self._in_time is not None:
             return self._in_time.names
         return [] if self.ratios is None else list(self.ratios.shares)
-
-    @property
-    def is_in_time(self) -> bool:
-        """Check whether the time of a record decides its split."""
-        return self._in_time is not None
-
-    @property
-    def drops(self) -> bool:
-        """Check whether records that straddle two splits are dropped."""
-        return self._in_time is not None and self._in_time.rule.straddling == "drop"
 
     def splitting(self, count: int) -> Splitting:
         """Describe the rule for the manifest, after `count` records."""
@@ -185,11 +178,6 @@ class Router:
         if self._in_time is not None:
             raise OptionError("time: the split of a record follows from its time; do not name one")
         check_name(split, "split")
-
-    @property
-    def cuts(self) -> bool:
-        """Check whether records are cut at the boundaries between splits."""
-        return self._in_time is not None and self._in_time.rule.straddling == "cut"
 
     def cut(self, sources: Sources) -> Sources:
         """Cut records at the boundaries between splits.

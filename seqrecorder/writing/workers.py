@@ -39,11 +39,6 @@ _RESULT_BYTES = 32 << 20  # a worker returns results of this many bytes, and enc
 _state: dict[str, Any] = {"starts": False}  # state of a worker, with its `LifeCycle`
 
 
-def is_starting() -> bool:
-    """Check whether this process is a worker that is importing the main script for its classes."""
-    return bool(_state["starts"])
-
-
 def instructions(record_class: type, params: Mapping[str, Any], *, rows: bool) -> tuple[bytes, bytes]:
     """Build the start messages of a worker: the state of this process, then the work.
 
@@ -248,35 +243,26 @@ class PoolEncoder:
     bytes back, workers start in the background and take over. Otherwise this process encodes alone and logs the reason.
 
     Args:
-        schema: schema of the records; workers import its class by name.
-        life_cycle: hooks and encoding of the records that this process encodes.
-        params: keyword arguments of the hooks.
-        rows: whether to format a CSV line for each record.
+        life_cycle: hooks and encoding, for the records that this process encodes. Workers import the class by name and
+            build their own.
         workers: number of processes; `"auto"` chooses it, at most one per core.
 
     Raises:
         OptionError: the class or `params` cannot be pickled.
     """
 
-    def __init__(
-        self,
-        schema: Schema,
-        life_cycle: LifeCycle,
-        params: Mapping[str, Any],
-        *,
-        rows: bool,
-        workers: int | Literal["auto"],
-    ) -> None:
+    def __init__(self, life_cycle: LifeCycle, workers: int | Literal["auto"]) -> None:
+        schema = life_cycle.schema
         self._life_cycle, self._workers = life_cycle, workers
         self._key = None if schema.key_field is None else schema.key_field.name
         self._pending: collections.deque[_Chunk] = collections.deque()
         self._pool: _Pool | None = None
         self._begin: tuple[bytes, bytes] | None = None  # None once this process encodes alone
         self._costs = _Costs()
-        if is_starting():
+        if _state["starts"]:  # this is a worker that runs the main script to import its classes
             raise OptionError("a script that uses workers= needs `if __name__ == '__main__':` around its work")
         try:
-            self._begin = instructions(schema.record_class, params, rows=rows)
+            self._begin = instructions(schema.record_class, life_cycle.params, rows=life_cycle.rows)
         except Exception as error:
             reason = f"the class {schema.record_class.__qualname__} and params must reach other processes, and cannot"
             if workers != "auto":

@@ -209,11 +209,6 @@ class WriteOptions:
         if self.straddling != "error" and self.time is None and not self.append:
             raise OptionError("straddling needs time")
 
-    @property
-    def time_rule(self) -> TimeRule | None:
-        """Rule of the splits in time; None without `time`."""
-        return None if self.time is None else TimeRule.of(self.splits, self.time, self.end, self.straddling)
-
     def _check_shards(self) -> None:
         if self.shards is not None and self.shard_bytes is not None:
             raise OptionError(f"give shards or shard_bytes, not both (got {self.shards} and {self.shard_bytes})")
@@ -232,24 +227,6 @@ class WriteOptions:
             if not isinstance(content, (bytes, str, os.PathLike)):
                 kind = type(content).__name__
                 raise OptionError(f"asset {name!r}: expected text, bytes or the Path of a file, got {kind}")
-
-    def of_shards(self, *, seed: int, generation: int, groups: int) -> ShardOptions:
-        """Derive the options of the shards.
-
-        Args:
-            seed: seed of the dataset; an append keeps the seed of the old one.
-            generation: generation of the dataset that is written.
-            groups: number of alignment groups of the schema.
-        """
-        return ShardOptions(
-            shards=self.shards,
-            shard_bytes=self.shard_bytes,
-            compression=check_compression(self.compression),
-            shuffle_seed=seed if self.shuffle else None,
-            generation=generation,
-            csv_generation=generation if self.append else 0,
-            groups=groups,
-        )
 
 
 def _is_int(value: object) -> bool:
@@ -360,6 +337,7 @@ class Writer(Generic[R]):
         self._generation = self._standing.generation
         # The dataset that is appended to; None for a new one, even if it replaces another.
         self._old = self._standing.manifest if self.options.append else None
+        time = options.time
         self._router = Router(
             schema,
             options.splits,
@@ -368,11 +346,17 @@ class Writer(Generic[R]):
             self._old if part is None else part.whole,
             part=None if part is None else part.number,
             stratify=options.stratify,
-            time=options.time_rule,
+            time=None if time is None else TimeRule.of(options.splits, time, options.end, options.straddling),
         )
         self._keys = UniqueKeys(schema, options.on_duplicate)
-        self._shard_options = self.options.of_shards(
-            seed=self._router.seed, generation=self._generation, groups=max(1, len(self.schema.groups))
+        self._shard_options = ShardOptions(
+            shards=options.shards,
+            shard_bytes=options.shard_bytes,
+            compression=check_compression(options.compression),
+            shuffle_seed=self._router.seed if options.shuffle else None,
+            generation=self._generation,
+            csv_generation=self._generation if options.append else 0,
+            groups=max(1, len(schema.groups)),
         )
         self._splitting: Splitting | None = None
         self._open_intake: RecordIntake | None = None
@@ -403,8 +387,10 @@ class Writer(Generic[R]):
         with contextlib.ExitStack() as stack:
             stack.enter_context(cleanup_when_terminated())
             self._life_cycle = LifeCycle(self.schema, options.params, rows=options.csv)
-            encoder = self._new_encoder()
-            # Callbacks run in reverse order: remove the files before waiting for the workers.
+            encoder: LifeCycle | PoolEncoder = self._life_cycle
+            if options.workers != 1:
+                encoder = PoolEncoder(self._life_cycle, options.workers)
+            # Callbacks run in reverse order: files are removed before we wait for the workers.
             stack.callback(encoder.close)
             self._staging = stack.enter_context(
                 Staging(self.destination, overwrite=options.overwrite or options.append)
@@ -430,12 +416,10 @@ class Writer(Generic[R]):
             for name in self._router.names:
                 placement.open(name)
             self._open_intake = RecordIntake(
-                self.schema,
                 self._life_cycle,
                 encoder,
-                csv=options.csv,
+                placement,
                 workers=options.workers,
-                placement=placement,
                 progress=progress,
                 lock=self._lock,
             )
@@ -443,12 +427,6 @@ class Writer(Generic[R]):
         # A `with` block may never end, and files still open when the interpreter exits can crash it.
         self._finalizer = weakref.finalize(self, _abandon, self._cleanup, self._lock, self._process)
         return self
-
-    def _new_encoder(self) -> LifeCycle | PoolEncoder:
-        options = self.options
-        if options.workers == 1:
-            return self._life_cycle
-        return PoolEncoder(self.schema, self._life_cycle, options.params, rows=options.csv, workers=options.workers)
 
     @property
     def _intake(self) -> RecordIntake:

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,15 +31,19 @@ def test_options_are_their_own() -> None:
         options.seed = 1
 
 
-def test_options_of_shards() -> None:
-    """The order on disk has a seed where it is random, and a CSV a generation where lines are added to a dataset."""
-    plain = sr.WriteOptions(shards=2).of_shards(seed=5, generation=3, groups=2)
-    assert (plain.shards, plain.shuffle_seed, plain.generation, plain.csv_generation, plain.groups) == (
-        2,
-        None,
-        3,
-        0,
-        2,
-    )
-    added = sr.WriteOptions(shuffle=True, append=True, compression="gzip").of_shards(seed=5, generation=3, groups=1)
-    assert (added.shuffle_seed, added.csv_generation, added.compression) == (5, 3, "GZIP")
+def test_options_reach_the_shards(tmp_path: Path) -> None:
+    """The order on disk is random, files are packed, and an append has a CSV of its own beside the first one."""
+
+    @sr.record
+    class Number:
+        key: int = sr.context("int64", key=True)
+
+    options: Any = {"shuffle": True, "compression": "gzip", "csv": True}
+    sr.write(map(Number, range(50)), tmp_path / "n", schema=Number, seed=5, shards=2, **options)
+    added = sr.write(map(Number, range(50, 100)), tmp_path / "n", schema=Number, append=True, **options)
+    keys = [int(record.key) for record in sr.read_records(tmp_path / "n")]
+    assert added.compression == "GZIP"
+    for part, first in ((keys[:50], 0), (keys[50:], 50)):
+        assert part != sorted(part)
+        assert sorted(part) == list(range(first, first + 50))
+    assert len(list((tmp_path / "n" / "train").glob("*.csv"))) == 2

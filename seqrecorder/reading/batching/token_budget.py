@@ -39,15 +39,7 @@ class TokenBudgetPlan(LengthPlan):
 
     def apply(self, turns: Any, *, shuffle: int) -> Any:
         """Divide the records into batches: a `tf.data.Dataset` of `PlannedBatch`."""
-        return budget_batches(
-            turns,
-            self.options.max_steps,
-            pad_to_multiple_of=self.options.pad_to_multiple_of,
-            batch_size_multiple=self.options.batch_size_multiple,
-            max_batch_size=self.options.max_batch_size,
-            drop_remainder=self.options.drop_remainder,
-            at_random=shuffle > 0,
-        )
+        return budget_batches(turns, self.options, at_random=shuffle > 0)
 
     def largest(self, lengths: LengthCounts) -> tuple[int, int]:
         """Return the rows of the largest possible batch, and the length of its longest record."""
@@ -60,16 +52,7 @@ class TokenBudgetPlan(LengthPlan):
         return int(rows[largest]), int(distinct[largest])
 
 
-def budget_batches(
-    turns: Any,
-    max_steps: int,
-    *,
-    pad_to_multiple_of: int = 1,
-    batch_size_multiple: int = 1,
-    max_batch_size: int | None = None,
-    drop_remainder: bool = False,
-    at_random: bool = False,
-) -> Any:
+def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
     """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
     Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
@@ -80,7 +63,7 @@ def budget_batches(
     >>> from seqrecorder.reading.batching.bucket import in_turns
     >>> lengths = tf.constant([4, 1, 3, 2], tf.int64)
     >>> records = tf.data.Dataset.from_tensor_slices((["dddd", "a", "ccc", "bb"], lengths))
-    >>> for batch in budget_batches(in_turns(records.batch(4)), max_steps=4):
+    >>> for batch in budget_batches(in_turns(records.batch(4)), TokenBudget(4)):
     ...     print(batch.serialized().numpy().tolist(), batch.lengths.numpy().tolist())
     [b'a', b'bb'] [1, 2]
     [b'ccc'] [3]
@@ -89,12 +72,8 @@ def budget_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
             longer than `max_steps // batch_size_multiple` first.
-        max_steps: maximum number of padded steps in a batch. A record of length 0 counts as one step.
-        pad_to_multiple_of: number to a multiple of which the caller pads; each length counts as the next multiple.
-        batch_size_multiple: number of which the rows of each batch are a multiple; the last batch of all may have
-            fewer.
-        max_batch_size: maximum number of rows in a batch.
-        drop_remainder: whether to drop the last batch of all if it is smaller than `batch_size_multiple`.
+        options: the strategy. A record of length 0 counts as one step. The number of rows of the last batch of all may
+            not be a multiple of `batch_size_multiple`.
         at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
             lengths do not come in runs; False for shortest first.
 
@@ -105,11 +84,11 @@ def budget_batches(
     """
     import tensorflow as tf
 
-    multiple = batch_size_multiple
+    max_steps, multiple, width = options.max_steps, options.batch_size_multiple, options.pad_to_multiple_of
     longest = max_steps // multiple
 
     def counted(lengths: Any) -> Any:
-        return -(-tf.maximum(lengths, 1) // pad_to_multiple_of) * pad_to_multiple_of
+        return -(-tf.maximum(lengths, 1) // width) * width
 
     def plan(lengths: Any, turn: Turn) -> Any:
         # Without this check the search for a cut would not end: a longer record fits no batch.
@@ -120,7 +99,7 @@ def budget_batches(
         lengths = checked(lengths, lengths <= longest, message, tf.reduce_max(tf.concat([lengths, [0]], 0)))
         n = tf.size(lengths, tf.int64)
         whole = n // multiple * multiple
-        planned = whole if drop_remainder else tf.where(turn.last, n, whole)
+        planned = whole if options.drop_remainder else tf.where(turn.last, n, whole)
         # The newest rows keep their order and wait for the next window.
         oldest = tf.cast(tf.argsort(lengths[:planned], stable=True), tf.int64)
         rows = tf.concat([oldest, tf.range(planned, n)], 0)
@@ -130,8 +109,8 @@ def budget_batches(
         # starts are ascending, and a binary search finds the longest batch from each start.
         ends = tf.minimum(tf.range(multiple, planned + multiple, multiple, tf.int64), planned)
         most = max_steps // (counted(tf.gather(lengths, tf.gather(rows, ends - 1))) * multiple)
-        if max_batch_size is not None:
-            most = tf.minimum(most, max_batch_size // multiple)
+        if options.max_batch_size is not None:
+            most = tf.minimum(most, options.max_batch_size // multiple)
         units = tf.size(ends, tf.int64)
         earliest = tf.range(1, units + 1, dtype=tf.int64) - most
         following = tf.searchsorted(earliest, tf.range(units), side="right", out_type=tf.int64)
@@ -142,7 +121,7 @@ def budget_batches(
             starts, sizes = drawn(starts, sizes, turn)
         return tf.concat([tf.gather(rows, rows_of(starts, sizes)), rows[planned:]], 0), sizes
 
-    key = ("budget", max_steps, pad_to_multiple_of, batch_size_multiple, max_batch_size, drop_remainder, at_random)
+    key = ("budget", max_steps, width, multiple, options.max_batch_size, options.drop_remainder, at_random)
     return plan_batches(turns, plan, key)
 
 

@@ -12,7 +12,7 @@ from vector_windows import (
     streams_of,
 )
 
-from seqrecorder.reading.batching.token_budget import budget_batches
+from seqrecorder.reading.batching.token_budget import TokenBudget, budget_batches
 
 
 def padded(length, multiple):
@@ -62,7 +62,7 @@ def options(draw):
 @given(options(), streams_of(st.integers(0, 12), max_rows=30), st.booleans())
 def test_each_window_is_cut_greedily_under_the_budget(chosen, streams, at_random):
     """Whatever the options; chance changes the order of the batches of a window and nothing else."""
-    batches = rows(budget_batches(epochs_of(streams), at_random=at_random, **chosen))
+    batches = rows(budget_batches(epochs_of(streams), TokenBudget(**chosen), at_random=at_random))
     multiple, width = chosen["batch_size_multiple"], chosen["pad_to_multiple_of"]
     cutting = chosen["max_steps"], width, multiple, chosen["max_batch_size"]
 
@@ -87,7 +87,7 @@ def test_every_record_comes_exactly_once():
     """Long streams in windows of any size, with leftovers."""
     lengths = [(7 * i * i + 3 * i) % 50 + 1 for i in range(997)]
     streams = [[lengths[at : at + window] for at in range(0, 997, window)] for window in (5, 100, 997)]
-    batches = budget_batches(epochs_of(streams), 800, batch_size_multiple=8, at_random=True)
+    batches = budget_batches(epochs_of(streams), TokenBudget(800, batch_size_multiple=8), at_random=True)
     given_ = [row for batch in rows(batches) for row in batch]
     assert sorted(given_) == [(i, lengths[i % 997]) for i in range(3 * 997)]
 
@@ -98,13 +98,14 @@ def test_resumes_exactly_before_every_batch(drop_remainder, tmp_path, stride):
 
     def build():
         turns = epochs_of([[[3, 1, 4, 1, 5, 9], [], [2, 6, 5, 3, 5, 8, 9], [7, 9]]])
-        return budget_batches(turns, 18, batch_size_multiple=2, at_random=True, drop_remainder=drop_remainder)
+        budget = TokenBudget(18, batch_size_multiple=2, drop_remainder=drop_remainder)
+        return budget_batches(turns, budget, at_random=True)
 
     assert_resumes_before_every_batch(build, tmp_path, stride)
 
 
 def test_a_record_over_the_budget_is_an_error_that_says_what_to_do():
     """It could be in no batch; the pipeline neither hangs nor drops it."""
-    batches = budget_batches(epochs_of([[[3, 4], [9]]]), 16, batch_size_multiple=2)
+    batches = budget_batches(epochs_of([[[3, 4], [9]]]), TokenBudget(16, batch_size_multiple=2))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"at most 8 steps .*raise it; got\] \[9\]"):
         rows(batches)
