@@ -106,7 +106,7 @@ def leakage(
     Every record is read once. Memory holds 16 bytes and the key of each record.
 
     Args:
-        corpus: dataset, or mapping of name to selection as returned by `Selection.split`.
+        corpus: dataset, or mapping from name to selection as returned by `Selection.split`.
         by: name of a context field, or function of a record, whose values splits should not share.
         time: name of the field with the time of a record, in which splits should not overlap.
         end: name of the field with the time at which a record ends; see `Selection.split`.

@@ -186,7 +186,7 @@ class Tally:
 
     Attributes:
         limit: maximal number of distinct values to keep; None for all.
-        counts: mapping of value to count.
+        counts: mapping from value to count.
         total: number of values counted.
         error: maximal amount by which a count is too low, at most `total / limit`.
     """

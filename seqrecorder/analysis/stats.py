@@ -89,7 +89,7 @@ def by_pieces(
 
     Args:
         work: function of a selection, importable as for `in_processes`.
-        splits: mapping of name to selection.
+        splits: mapping from name to selection.
         label: label of the progress bar, see `Progress`.
         progress: whether to show the progress, see `Progress`.
         alone: whether to run in this process only, for a function that other processes cannot import.
@@ -164,7 +164,7 @@ class FieldStats:
         gaps: statistics of the differences of consecutive times in a feature list of times, in its unit; None for
             other fields.
         backwards: number of negative gaps.
-        splits: mapping of split to its statistics.
+        splits: mapping from split to its statistics.
     """
 
     field: Field
@@ -567,9 +567,9 @@ class Stats:
     Attributes:
         schema: schema of the records.
         records: number of records.
-        fields: mapping of field name to its statistics over all records.
-        groups: mapping of alignment group to the statistics of its lengths.
-        splits: mapping of split to its statistics.
+        fields: mapping from field name to its statistics over all records.
+        groups: mapping from alignment group to the statistics of its lengths.
+        splits: mapping from split to its statistics.
         by: mapping of each value of the field `by_field` to its statistics; empty without such a field.
         by_field: name of the field passed as `by`; None for none.
     """
@@ -744,12 +744,12 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
 
 
 def to_bytes(splits: dict[str, Stats]) -> bytes:
-    """Serialize a mapping of split to statistics."""
+    """Serialize a mapping from split to statistics."""
     return zlib.compress(json.dumps(_state(splits)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
-    """Deserialize a mapping of split to statistics."""
+    """Deserialize a mapping from split to statistics."""
     states = json.loads(zlib.decompress(data))
     return {split: _restored(Stats.of_nothing(schema), state) for split, state in states.items()}
 

@@ -84,15 +84,15 @@ class Survey:
         where: path or URL of the dataset.
         stats: statistics of all readable records, also by split.
         problems: problems of the files, as found by `verify`; empty for a selection.
-        lost: mapping of split to its number of unreadable records.
+        lost: mapping from split to its number of unreadable records.
         width: number of steps in a bin; the last bin holds all further steps.
-        missing: mapping of feature list to the number of steps with a missing value in each bin.
-        padded: mapping of feature list to the number of records that end in zeros.
-        worst: mapping of kind to the scores and positions of the ten most extreme records, the worst first.
+        missing: mapping from feature list to the number of steps with a missing value in each bin.
+        padded: mapping from feature list to the number of records that end in zeros.
+        worst: mapping from kind to the scores and positions of the ten most extreme records, the worst first.
         copies: groups of positions of identical records within a split, the largest groups only.
-        copied: mapping of split to its number of records that repeat an earlier one; splits without any are left out.
-        backwards: mapping of feature list and split to the number of records whose times go backwards, and the position
-            of the first.
+        copied: mapping from split to its number of records that repeat an earlier one; splits without any are left out.
+        backwards: mapping from feature list and split to the number of records whose times go backwards, and the
+            position of the first.
         leakage: overlaps of splits; None for a single split.
         plans: name of the planned split, and the plans of the batching strategies; None if lengths cannot be read.
         store: store of the records; None if the manifest is unreadable.

@@ -46,7 +46,7 @@ def count_tokens(
     Equally frequent tokens are sorted.
 
     Args:
-        source: dataset, selection, or mapping of name to selection; without a field, tokens or sequences of tokens.
+        source: dataset, selection, or mapping from name to selection; without a field, tokens or sequences of tokens.
         field: name of the field whose elements are the tokens.
         pieces: function that splits an element into tokens; None if elements are tokens.
         prune: maximal number of distinct tokens to keep, as for `Tally`; None for all.
@@ -111,7 +111,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
     """Build the graph function that maps a tensor of tokens to ids (int64).
 
     Args:
-        ids: mapping of token to id.
+        ids: mapping from token to id.
         first: first id of unknown tokens.
         buckets: number of ids of unknown tokens; 0 makes unknown tokens an error.
         where: name of the field in errors.
@@ -250,9 +250,9 @@ class Vocabulary:
         oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
         unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
         pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.
-        counts: mapping of token to its count.
+        counts: mapping from token to its count.
         total: number of tokens counted.
-        ids: mapping of known token to id.
+        ids: mapping from known token to id.
     """
 
     tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
@@ -443,7 +443,7 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens: a mapping of split to coverage, or one coverage for plain tokens.
+        """Compute the share of known tokens: a mapping from split to coverage, or one coverage for plain tokens.
 
         Args:
             source: source as for `build`.

@@ -498,7 +498,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
 
     Args:
         schema: schema of the records.
-        columns: mapping of field name to column.
+        columns: mapping from field name to column.
 
     Raises:
         OptionError: Arrow has no type for the values of a field.

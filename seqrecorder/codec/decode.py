@@ -266,9 +266,9 @@ def reconcile(
     Args:
         xp: the same as for `presence_of`.
         fields: fields of the group.
-        sizes: mapping of field to the number of steps of each record.
-        excused: mapping of field to the mask of records that lack it.
-        lengths: mapping of field to the number of steps of each record after cropping.
+        sizes: mapping from field to the number of steps of each record.
+        excused: mapping from field to the mask of records that lack it.
+        lengths: mapping from field to the number of steps of each record after cropping.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -299,9 +299,9 @@ def find_features(
 
     Args:
         serialized: serialized records, string `(n,)`.
-        doubtful: mapping of feature to the mask of records that parse to nothing and may lack it, bool `(n,)`.
-        context: mapping of context feature to its `tf.io.RaggedFeature`.
-        lists: mapping of feature list to its `tf.io.RaggedFeature`.
+        doubtful: mapping from feature to the mask of records that parse to nothing and may lack it, bool `(n,)`.
+        context: mapping from context feature to its `tf.io.RaggedFeature`.
+        lists: mapping from feature list to its `tf.io.RaggedFeature`.
     """
     import tensorflow as tf
 

@@ -96,7 +96,7 @@ def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[
 
     Args:
         schema: schema with fields of numbers with `raw` storage and fields of bytes.
-        element: mapping of field name to a tensor of its dtype.
+        element: mapping from field name to a tensor of its dtype.
     """
     import tensorflow as tf
 

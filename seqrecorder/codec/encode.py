@@ -149,7 +149,7 @@ def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[st
     """Cut columns into pieces; yield the number of records and the columns of each. Arrays are views.
 
     Args:
-        columns: mapping of field name to column.
+        columns: mapping from field name to column.
         size: number of records.
     """
     most = records_in_piece(size, bytes_of(columns))

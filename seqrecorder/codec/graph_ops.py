@@ -611,7 +611,7 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
 
     Args:
         schema: schema of the stored fields.
-        columns: mapping of field name to column, with at least the source fields.
+        columns: mapping from field name to column, with at least the source fields.
         derivations: derivations to apply, in order.
     """
     known = {field.name: field for field in schema.fields}
@@ -720,11 +720,11 @@ class Padding:
     """Options of padding.
 
     Attributes:
-        values: mapping of field to padding value; other fields are padded with zeros or empty text.
+        values: mapping from field to padding value; other fields are padded with zeros or empty text.
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
         ragged: whether to pad ragged values as well, each dimension to the longest of the batch.
-        static: mapping of alignment group to the padded length, if all batches have the same.
+        static: mapping from alignment group to the padded length, if all batches have the same.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

@@ -208,11 +208,11 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of any size, or to resize, by bytes; return the schema and a mapping of field to decoder.
+    """Replace images of any size, or to resize, by bytes; return the schema and a mapping from field to decoder.
 
     Args:
         schema: schema of the records.
-        resize: mapping of field to height and width.
+        resize: mapping from field to height and width.
 
     Raises:
         OptionError: a field of `resize` has no images, or a size is invalid.
@@ -235,8 +235,8 @@ def images_of(
 
     Args:
         schema: schema with all fields.
-        sources: mapping of derived field to source field.
-        decoders: mapping of source field to decoder.
+        sources: mapping from derived field to source field.
+        decoders: mapping from source field to decoder.
     """
     of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
@@ -269,11 +269,11 @@ class _Parsed:
 
     Attributes:
         features: output of the parse op.
-        columns: mapping of field to flat column, for the fields that the op does not finish.
-        whole: mapping of feature list to the number of steps per record before cropping.
-        lengths: mapping of feature list to the number of steps per record after cropping; 0 without a value.
-        present: mapping of optional field to the mask of records with a value.
-        of_group: mapping of alignment group to the length of each record after cropping.
+        columns: mapping from field to flat column, for the fields that the op does not finish.
+        whole: mapping from feature list to the number of steps per record before cropping.
+        lengths: mapping from feature list to the number of steps per record after cropping; 0 without a value.
+        present: mapping from optional field to the mask of records with a value.
+        of_group: mapping from alignment group to the length of each record after cropping.
     """
 
     features: dict[str, Any]
@@ -290,15 +290,15 @@ class Parser:
     Args:
         schema: schema of the records.
         layout: layout of sequences in the messages.
-        crops: mapping of alignment group to the steps to keep (default: all steps).
+        crops: mapping from alignment group to the steps to keep (default: all steps).
         where: label of the records in TensorFlow's errors; "" for none.
         derivations: derivations to apply, in order.
-        images: mapping of field to decoder, for fields of encoded images; the parser adds images of any size.
+        images: mapping from field to decoder, for fields of encoded images; the parser adds images of any size.
 
     Attributes:
         stored: schema of the stored fields.
         schema: schema of the stored and derived fields.
-        images: mapping of stored or derived field to the decoder for complete batches.
+        images: mapping from stored or derived field to the decoder for complete batches.
 
     Raises:
         OptionError: the layout cannot store the bounds of ragged or sparse steps, or a field of images is mapped.

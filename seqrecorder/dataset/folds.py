@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Sized)
 
 
 class Parts(dict[str, S]):
-    """Mapping of name to part of a selection, as accepted by `write`.
+    """Mapping from name to part of a selection, as accepted by `write`.
 
     Attributes:
         shares: requested and actual shares.
@@ -78,7 +78,7 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts by shares; return a mapping of name to row indices, and the shares."""
+    """Deal rows into parts by shares; return a mapping from name to row indices, and the shares."""
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")

@@ -62,7 +62,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
 
     Args:
-        splits: mapping of split name to pairs of a length and the number of records with that length.
+        splits: mapping from split name to pairs of a length and the number of records with that length.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -319,7 +319,7 @@ class Splitting:
         by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`; None for the key field, or the position if
             there is none.
         sources: number of source records so far, which is the position of the next one.
-        groups: mapping of split name to the hashes of its groups, for `Balanced` and strata; else None.
+        groups: mapping from split name to the hashes of its groups, for `Balanced` and strata; else None.
         stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
         strata: mapping of the hash of a stratum's value to the stratum, with its number of records in each split.
         time: `TimeRule.to_dict` for splits in time; else None.
@@ -360,14 +360,14 @@ class Manifest:
     Attributes:
         path: directory of the dataset; for a URL, the directory in the cache with the fetched files.
         schema: stored schema.
-        splits: mapping of name to split, in the order of their declaration.
+        splits: mapping from name to split, in the order of their declaration.
         compression: compression of the shards: None or `GZIP`.
         generation: number of the last write: 0 for the first, plus one for each append or overwrite.
         skipped: number of source records that were skipped, by a hook or for a duplicate key.
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors skipped by `on_error="skip"`.
         splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.
-        asset_infos: mapping of name to each of the user's own files.
+        asset_infos: mapping from name to each of the user's own files.
         url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
     """
 
@@ -425,13 +425,13 @@ class Manifest:
 
     @property
     def assets(self) -> dict[str, Path]:
-        """Mapping of name to the path of each of the user's own files; read it with `read_text()` or `read_bytes()`."""
+        """Paths of the user's own files, by name; read them with `read_text()` or `read_bytes()`."""
         self.fetch_files([Wanted(info.relative(name), info.sha256) for name, info in self.asset_infos.items()])
         return {name: inside(self.path, info.relative(name)) for name, info in self.asset_infos.items()}
 
     @property
     def asset_digests(self) -> dict[str, str]:
-        """Mapping of name to the SHA-256 of each of the user's own files."""
+        """Mapping from name to the SHA-256 of each of the user's own files."""
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
@@ -500,7 +500,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping of name to requested and actual share, for splits that groups move far from their shares."""
+        """Mapping from name to requested and actual share, for splits that groups move far from their shares."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -839,7 +839,7 @@ def write_assets(assets: Mapping[str, Any], staging: Path, generation: int) -> d
     """Write assets into a staging directory, and return their entries in the manifest.
 
     Args:
-        assets: mapping of name to text, bytes, or the path of a file.
+        assets: mapping from name to text, bytes, or the path of a file.
         staging: staging directory.
         generation: generation of an append; 0 for a new dataset.
 

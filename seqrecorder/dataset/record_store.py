@@ -264,7 +264,7 @@ class RecordStore:
 
     @functools.cached_property
     def splits(self) -> dict[str, range]:
-        """Mapping of split name to its range of positions."""
+        """Mapping from split name to its range of positions."""
         out, start = {}, 0
         for name, split in self.manifest.splits.items():
             out[name] = range(start, start + split.records)
@@ -278,7 +278,7 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Mapping of positions to files and record numbers."""
+        """Mapping from positions to files and record numbers."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     def shard(self, number: int) -> Shard:

@@ -481,14 +481,14 @@ class Selection(Selected, Generic[R]):
         (<Parts: train 32, eval 8>, 0.0)
 
         Args:
-            shares: mapping of part name to share; the shares add up to 1. Without `by`, a part misses its share by less
-                than one record in all, and by less than two in each stratum.
+            shares: mapping from part name to share; the shares add up to 1. Without `by`, a part misses its share by
+                less than one record in all, and by less than two in each stratum.
             by: name of a context field, or a function from a record to its group; records of a group stay together.
                 Without `stratify`, and with enough small groups, a part misses its share by less than the largest
                 group.
             stratify: name of a context field, or a function from a record to its stratum; each stratum is dealt in
                 these shares, as closely as whole groups allow.
-            at: mapping of part name to the time at which the part starts, ascending; `...` for the first part.
+            at: mapping from part name to the time at which the part starts, ascending; `...` for the first part.
             time: name of the field with a record's time; for a feature list, the time of the first step counts.
             end: name of the field with the time at which a record ends. None for the last step of `time`, or for `time`
                 itself if it is a context field.
@@ -581,7 +581,7 @@ def rows_of(selection: Selection[Any]) -> Rows:
 
 
 class Corpus(Generic[R]):
-    """An open dataset: a mapping of split name to `Selection`; made by `seqrecorder.open`.
+    """An open dataset: a mapping from split name to `Selection`; made by `seqrecorder.open`.
 
     Args:
         store: records of the dataset.

@@ -167,7 +167,7 @@ class Ratios:
     ['eval']
 
     Attributes:
-        shares: mapping of name to share, in the caller's order. The shares are finite, not negative, and add up to
+        shares: mapping from name to share, in the caller's order. The shares are finite, not negative, and add up to
             1 within 1e-9; a split with share 0 gets nothing.
     """
 
@@ -240,7 +240,7 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares widely; return a mapping of name to requested and actual share.
+    """Find the splits that miss their shares widely; return a mapping from name to requested and actual share.
 
     A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 
@@ -283,9 +283,9 @@ class Shares:
     """Requested and actual shares of parts, in all and in each stratum; print it for a table.
 
     Attributes:
-        wanted: mapping of part name to requested share.
-        got: mapping of part name to actual share of all records.
-        strata: mapping of stratum to the actual shares of its records; empty without strata.
+        wanted: mapping from part name to requested share.
+        got: mapping from part name to actual share of all records.
+        strata: mapping from stratum to the actual shares of its records; empty without strata.
         left_out: number of records in no part, for example because they straddle a time.
     """
 
@@ -423,7 +423,7 @@ class TimeRule:
     """Rule of splits in time.
 
     Attributes:
-        starts: mapping of split name to the time at which the split starts, ascending; None for the first split.
+        starts: mapping from split name to the time at which the split starts, ascending; None for the first split.
         time: name of the field with a record's time; for a feature list, the time of the first step counts.
         end: name of the field with the time at which a record ends; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
@@ -667,10 +667,10 @@ class StratifiedDealer:
     (12, 2)
 
     Args:
-        shares: mapping of split name to share.
+        shares: mapping from split name to share.
         seed: seed of the random numbers.
         strata: strata dealt before, by the hash of their value.
-        groups: mapping of split name to the hashes of its groups.
+        groups: mapping from split name to the hashes of its groups.
     """
 
     def __init__(
@@ -736,7 +736,7 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Mapping of split name to the hashes of its groups, ascending."""
+        """Mapping from split name to the hashes of its groups, ascending."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

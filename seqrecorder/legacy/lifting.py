@@ -148,7 +148,7 @@ def lift(
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: mapping of placeholder name to constant value, and of queue name, for queues that Python fills, to a
+        feed: mapping from placeholder name to constant value, and of queue name, for queues that Python fills, to a
             `tf.data.Dataset` of its elements (tuples of the components, one element at a time) or, inside a graph, to
             a function that returns one.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the

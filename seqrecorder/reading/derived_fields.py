@@ -189,7 +189,7 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
     Args:
         option: name of the option: inputs, targets or weights.
         part: value of the option.
-        vocabulary: mapping of field to the vocabulary of its start values.
+        vocabulary: mapping from field to the vocabulary of its start values.
 
     Raises:
         OptionError: several fields are in the place of one, or a start is not in the vocabulary.
@@ -262,7 +262,7 @@ class DerivedFields:
             vocabulary: see `read`.
             normalize: see `read`.
             normalize_targets: see `read`.
-            horizons: mapping of tensors that the strategy derives to their fields (see `Carried.names`).
+            horizons: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
 
         Raises:
             SchemaError: there is no field of that name.
@@ -338,7 +338,7 @@ class DerivedFields:
         """Map each target to the names of its masks: tensors that are 0 or False for entries that do not count.
 
         Args:
-            carried: mapping of tensors that the strategy derives to their fields (see `Carried.names`).
+            carried: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
 
         Raises:
             OptionError: a target with missing values has ragged steps.
@@ -445,8 +445,8 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
 
     Args:
         schema: stored fields.
-        vocabulary: mapping of field to its vocabulary, or None.
-        normalize: statistics of a dataset, or mapping of field to statistics, or None.
+        vocabulary: mapping from field to its vocabulary, or None.
+        normalize: statistics of a dataset, or mapping from field to statistics, or None.
 
     Raises:
         OptionError: an argument is of another type, or a field is mapped twice.
@@ -529,11 +529,11 @@ class OutputOptions:
         derived: fields, and the inputs, targets and weights of the model.
         strategy: strategy that makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
-        class_weight: mapping of class to weight; for several targets, in their structure.
-        counts: mapping of target to the names of its masks, which are 0 or False for entries that do not count.
+        class_weight: mapping from class to weight; for several targets, in their structure.
+        counts: mapping from target to the names of its masks, which are 0 or False for entries that do not count.
         index_name: name of the positions of records, or None.
         carried: tensors that the strategy adds; None for single records.
-        images: mapping of name to the decoder of images, which stay encoded until an element is complete.
+        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
     """
 
     derived: DerivedFields
@@ -547,7 +547,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Mapping of the name of image sizes to the name of the images."""
+        """Mapping from the name of image sizes to the name of the images."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

@@ -133,7 +133,7 @@ class Elements:
     Attributes:
         stored: fields to parse, all at one rate.
         derivations: derivations from these fields, in order.
-        images: mapping of name to the decoder of images, which stay encoded until an element is complete.
+        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
         shape: function from the tensors of a strategy to an element.
     """
 
@@ -161,7 +161,7 @@ class Elements:
             schema: fields of the records.
             strategy: strategy that makes batches or single records.
             fields: see `read`.
-            images: mapping of field to the decoder of its images.
+            images: mapping from field to the decoder of its images.
             output: see `read`.
             class_weight: see `read`.
             index_name: see `read`.
@@ -267,7 +267,7 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
     """Restore the steps of fields with a rate, which were cut as an inner dimension.
 
     Args:
-        values: mapping of name to the tensors of a strategy, changed in place.
+        values: mapping from name to the tensors of a strategy, changed in place.
         schema: fields of the records.
         rated: mapping of the name of each tensor with a rate to its alignment group.
         outer: number of dimensions before the steps: 1 in batches.

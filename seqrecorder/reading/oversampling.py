@@ -33,7 +33,7 @@ class Oversampling:
     Attributes:
         field: name of the context field with the weight.
         parser: parser of that field.
-        weights: mapping of value to weight; None if the value itself is the weight.
+        weights: mapping from value to weight; None if the value itself is the weight.
     """
 
     field: str

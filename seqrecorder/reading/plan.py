@@ -57,7 +57,7 @@ class Plan:
         most_steps: largest number of steps in one batch, padding included.
         shapes: mapping of each distinct shape `(rows, steps)` to its number of batches, largest first. `steps` is None
             for ragged batches.
-        left_out: mapping of reason to the number of records left out, such as those without steps or too long ones.
+        left_out: mapping from reason to the number of records left out, such as those without steps or too long ones.
     """
 
     strategy: Batching

@@ -125,19 +125,19 @@ def read(
         max_length: maximum number of steps of a record; longer records are left out, unparsed if lengths are stored.
         index_name: name under which to add the position of each record in written order, or in the selection: int64,
             -1 where a batch has no record.
-        inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping of model input to name. A name may be a
+        inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping from model input to name. A name may be a
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
         targets: targets of `model.fit`, named likewise. Elements are then `(inputs, targets, sample_weight)`; a target
             with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
-        class_weight: mapping of class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
+        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
-        vocabulary: mapping of field to `Vocabulary`: elements hold the ids of its tokens, int64.
-        normalize: result of `stats`, or mapping of field to statistics: subtract the mean and divide by the standard
+        vocabulary: mapping from field to `Vocabulary`: elements hold the ids of its tokens, int64.
+        normalize: result of `stats`, or mapping from field to statistics: subtract the mean and divide by the standard
             deviation. Padding stays 0; missing values become 0 afterwards.
         normalize_targets: whether to normalize targets too; `stats["mfcc"].denormalize` is the inverse.
-        resize: mapping of field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
+        resize: mapping from field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
             size are padded to the largest of the batch, and `<field>_size` holds their sizes.
         output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class that holds tensors).
         shard: `(index, count)` of this reader among several that together read each record once.

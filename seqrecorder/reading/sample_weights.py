@@ -25,7 +25,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """Build an element for `model.fit`: inputs, with targets and sample weights if there are any.
 
     Args:
-        values: mapping of name to tensor.
+        values: mapping from name to tensor.
         parsed: fields of the tensors.
         options: form of the elements.
     """
@@ -209,7 +209,7 @@ def _class_weight(target: str, value: Any, options: OutputOptions) -> Mapping[in
     """Check the class weights of one target, and convert words of its vocabulary to ids.
 
     Raises:
-        OptionError: the value is not a mapping of class to weight, or a word is not in the vocabulary.
+        OptionError: the value is not a mapping from class to weight, or a word is not in the vocabulary.
     """
     if value is None:
         return None
@@ -241,7 +241,7 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
         target: number or bool per record or step, with or without a last axis of 1; or one-hot with a last axis of
             classes, whose largest value counts, as in Keras.
         outer: number of dimensions of records and steps.
-        class_weight: mapping of class to weight.
+        class_weight: mapping from class to weight.
         name: name of the target, for errors.
 
     Raises:

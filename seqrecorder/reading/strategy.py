@@ -58,7 +58,7 @@ class Feed:
         parser: parser of the requested fields.
         shape: function from the dictionary of tensors that a strategy builds to an element; the last stage.
         options: order, epochs and sharding of the stream.
-        left_out: mapping of reason to the number of records left out per epoch. A strategy fills it while it reads or
+        left_out: mapping from reason to the number of records left out per epoch. A strategy fills it while it reads or
             plans, if the lengths are known.
     """
 
@@ -485,7 +485,7 @@ class PaddedBatches(Strategy):
         Args:
             feed: records to batch.
             width: function from a group and the lengths of a batch to its padded steps, before rounding up.
-            fixed: mapping of group to the result of `width`, for groups that have the same in every batch.
+            fixed: mapping from group to the result of `width`, for groups that have the same in every batch.
 
         Raises:
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
@@ -517,7 +517,7 @@ class PaddedBatches(Strategy):
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Convert a mapping of field to value into a mapping of alignment group to value.
+    """Convert a mapping from field to value into a mapping from alignment group to value.
 
     Raises:
         OptionError: a field is not a feature list, or two fields of one group have different values.

@@ -659,7 +659,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
     """Convert a value to a `SparseVector` of `size` elements of the declared type.
 
     Args:
-        value: `SparseVector`, mapping of index to value, pair of indices and values, or dense array. The stored
+        value: `SparseVector`, mapping from index to value, pair of indices and values, or dense array. The stored
             elements of a dense array are those with any bit set (such as -0.0), or nonempty text.
         element: the declared type of the values.
         size: the declared size.

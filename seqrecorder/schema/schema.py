@@ -427,7 +427,7 @@ class Schema:
             serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            Mapping of field name to tensor. The dtype is the declared one (string for str and bytes, int64 for times).
+            Mapping from field name to tensor. The dtype is as declared (string for str and bytes, int64 for times).
             A context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
             `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
             has a flag `<field>_present` (bool).

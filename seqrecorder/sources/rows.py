@@ -559,7 +559,7 @@ def from_rows(
         record_class: record class or `Schema` of the records.
         by: column, or columns, whose values group rows into records; None for one record of all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
-        columns: mapping of field name to a column of another name, or to a list of columns for a shape `(n,)`.
+        columns: mapping from field name to a column of another name, or to a list of columns for a shape `(n,)`.
         extra: see `from_table`; `by` and `order` need no field.
         cast: see `from_table`.
         on_error: `raise`, or `skip` to leave out records that do not fit, log the first and count them.

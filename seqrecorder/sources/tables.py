@@ -69,7 +69,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -
     Args:
         path: path, glob, directory or list of paths. The suffix of a file is its format: `.parquet`, `.arrow`,
             `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
-        types: mapping of column name to pyarrow type, for columns of text files.
+        types: mapping from column name to pyarrow type, for columns of text files.
         skip: whether to leave out rows of text that cannot be converted; the table lists them in `left_out`.
 
     Raises:
@@ -171,7 +171,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
     Args:
         file: path of the file.
         wanted: names of the columns.
-        kinds: mapping of column name to declared type, for text files.
+        kinds: mapping from column name to declared type, for text files.
         left_out: list that collects a message per row left out; None raises the first instead.
     """
     pa, kind = pyarrow(), _format_of(file)
@@ -398,7 +398,7 @@ def from_table(
             of Hugging Face; or path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such files, or
             a list of paths.
         record_class: record class or `Schema` of the records.
-        columns: mapping of field name to a column of another name, or to a list of columns, which are the values of a
+        columns: mapping from field name to a column of another name, or to a list of columns, which are the values of a
             shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
         extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
@@ -432,7 +432,7 @@ def open_table(
     Args:
         source: see `from_table`.
         schema: schema whose fields give the types of columns in text files.
-        columns: mapping of field name to its column or columns, if the names differ.
+        columns: mapping from field name to its column or columns, if the names differ.
         steps: True if a row is a step, False if it is a record.
         skip: see `table_of_files`.
 

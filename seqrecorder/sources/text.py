@@ -345,7 +345,7 @@ def from_jsonl(
         path: path of a file, a glob, or a list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`;
             `-` is the standard input.
         record_class: record class or `Schema` of the records.
-        columns: mapping of field name to a key of another name.
+        columns: mapping from field name to a key of another name.
         extra: `error` to refuse keys without a field, or `ignore`.
         on_error: `raise`, or `skip` to leave out invalid lines, log the first and count them, also in the manifest.
 
@@ -499,7 +499,7 @@ class Sentence:
     Attributes:
         rows: columns of each token.
         numbers: line number of each token, from 1.
-        comments: mapping of name to text for each `# name = text` before and between the tokens.
+        comments: mapping from name to text for each `# name = text` before and between the tokens.
         document: number of the document, from 0.
         size: number of characters in the lines of the tokens.
     """

@@ -597,8 +597,8 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
     Args:
         data: serialized message.
-        context: mapping of the context features to rewrite to their kind of list.
-        lists: mapping of the feature lists to rewrite to their kind of list.
+        context: mapping from the context features to rewrite to their kind of list.
+        lists: mapping from the feature lists to rewrite to their kind of list.
 
     Raises:
         WireError: TensorFlow's parser would not accept the message.

@@ -62,7 +62,7 @@ def given_columns(schema: Schema, batch: Any, *, cast: bool = False) -> tuple[di
 
     Args:
         schema: schema of the records.
-        batch: mapping of field name to column, or a table; see `Writer.write_batch`.
+        batch: mapping from field name to column, or a table; see `Writer.write_batch`.
         cast: whether to cast numbers of arrays to the declared type, by the rules of `cast_values`.
 
     Raises:
@@ -605,7 +605,7 @@ class TableRecords(TableSource):
 def check_columns(
     schema: Schema, columns: Mapping[str, Any] | None, *, several: bool = True
 ) -> Mapping[str, str | Sequence[str]]:
-    """Check a mapping of field to column name; return an empty mapping for None.
+    """Check a mapping from field to column name; return an empty mapping for None.
 
     Raises:
         OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
@@ -632,7 +632,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
     Args:
         schema: schema of the records.
         table: table with the columns.
-        columns: mapping of field to column name, if the names differ. Several columns of a field are already combined
+        columns: mapping from field to column name, if the names differ. Several columns of a field are already combined
             under the name of the field.
 
     Raises:
@@ -691,7 +691,7 @@ def check_types(types: Any, column_of: Mapping[str, str]) -> None:
 
     Args:
         types: pyarrow schema of the table.
-        column_of: mapping of field to column name.
+        column_of: mapping from field to column name.
     """
     import pyarrow as pa
 

@@ -302,8 +302,8 @@ class RecordStream:
     (('train', ['a', 'b']), ('train', ['c']), ('eval', ['d']), (None, []))
 
     Args:
-        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping of split name to one
-            of these.
+        records: an iterable of records or of dictionaries, a table, a `ColumnSource`, or a mapping from split name to
+            one of these.
         schema: schema of the records; needed for dictionaries and tables.
 
     Attributes:

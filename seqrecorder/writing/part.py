@@ -74,7 +74,7 @@ class UrlParts:
 
     Attributes:
         whole: destination of the dataset, with the manifest that was there.
-        known: mapping of manifest name to the directory in the cache and the time of completion in nanoseconds, for
+        known: mapping from manifest name to the directory in the cache and the time of completion in nanoseconds, for
             each completed attempt.
     """
 

@@ -70,7 +70,7 @@ class Router:
 
     Args:
         schema: schema of the records.
-        splits: mapping of split name to share; or the name of an attribute, or a function of the record, that returns
+        splits: mapping from split name to share; or the name of an attribute, or a function of the record, that returns
             the split name; or None for one split.
         split_by: name of an attribute, or a function of the record that returns the key to hash; None for the key
             field, else the position.

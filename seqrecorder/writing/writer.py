@@ -105,9 +105,9 @@ class WriteOptions:
     4
 
     Args:
-        splits: mapping of split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
+        splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
             attribute, or a function of the record, that returns the split name; or None for one split, `train`. With
-            `time`, a mapping of split name to start time, `...` for the first:
+            `time`, a mapping from split name to start time, `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
         split_by: name of a field, or a function of the record that returns the key to hash. Records with equal keys
             never straddle splits. The default is the key field, else the position. It is evaluated before `load`.
@@ -135,7 +135,7 @@ class WriteOptions:
         params: keyword arguments of the hooks of the class.
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data; `info` returns it.
-        assets: files to store with the data: mapping of name to text, bytes, or the `Path` of a file.
+        assets: files to store with the data: mapping from name to text, bytes, or the `Path` of a file.
         on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
@@ -495,7 +495,7 @@ class Writer(Generic[R]):
         [3]
 
         Args:
-            columns: mapping of field name to column. A context field takes values of shape `(N, *shape)`. A feature
+            columns: mapping from field name to column. A context field takes values of shape `(N, *shape)`. A feature
                 list takes `(values, steps)`: the concatenated values of all steps of all records, `(S, *shape)`, and
                 the number of steps of each record, `(N,)`. If the first dimension of the shape is None, the column is
                 `(values, lengths)`, for feature lists `(values, lengths, steps)`, with the number of values of each
@@ -638,8 +638,8 @@ def write(
         records: any iterable of records of one class, or of dictionaries of field name to value, which is consumed one
             by one and never held in memory as a whole; a table with one record per row, from any library with the Arrow
             C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
-            encoded records are copied if the schema is the same; or a mapping of split name to one of these. The values
-            of a record are read at once, so the next record may reuse its arrays.
+            encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
+            values of a record are read at once, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
         schema: the record class; needed for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.

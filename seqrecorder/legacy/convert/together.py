@@ -45,8 +45,8 @@ class _Printed:
 
     Attributes:
         source: text of the module.
-        definitions: mapping of name to text, for constants and functions.
-        defaults: mapping of parameter of `inputs` to the text of its default value.
+        definitions: mapping from name to text, for constants and functions.
+        defaults: mapping from parameter of `inputs` to the text of its default value.
     """
 
     def __init__(self, source: str) -> None:

@@ -215,7 +215,7 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
         feed: records whose batches it imitates.
         parse: function from serialized records and their lengths to the tensors of a batch.
         rows: rows of the batch.
-        widths: mapping of alignment group to steps of the batch. Ragged steps have one element.
+        widths: mapping from alignment group to steps of the batch. Ragged steps have one element.
 
     Raises:
         OptionError: elements have no sample weights.

@@ -215,7 +215,7 @@ class Pack(Strategy):
     of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
-        length: steps of a row, or a mapping of field to steps, which applies to the alignment group of the field.
+        length: steps of a row, or a mapping from field to steps, which applies to the alignment group of the field.
         batch_size: rows per batch.
         too_long: treatment of records with more than `length` steps: `"error"` (before anything is read), `"drop"`
             (leave them out), `"cut_end"` (cut off their last steps) or `"split"` (cut them into segments of `length`

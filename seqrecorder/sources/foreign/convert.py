@@ -75,7 +75,7 @@ def convert(
     fields are read, in one pass.
 
     Args:
-        paths: path, glob or list of paths; or mapping of split to any of these.
+        paths: path, glob or list of paths; or mapping from split to any of these.
         destination: directory of the dataset.
         schema: record class or schema of the records; None to infer it.
         name: see `infer`.

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:
     Shape = tuple[int | None, ...]
     Raw = Mapping[str, tuple[ElementType, Shape]]
-    """Mapping of feature name to element type and shape, for features decoded by `tf.io.decode_raw`."""
+    """Mapping from feature name to element type and shape, for features decoded by `tf.io.decode_raw`."""
 
 
 SEQUENCE_EXAMPLE = "tf.train.SequenceExample"
@@ -116,9 +116,9 @@ class Profile:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation why the kind is unknown.
         records: number of inspected messages.
         features: features of these messages; empty for an unknown kind.
-        sizes: mapping of feature name to its number of values (`context`) or steps (`feature_list`) in each message, or
-            `ABSENT`.
-        totals: mapping of feature name to its number of values over all steps in each message, or `ABSENT`.
+        sizes: mapping from feature name to its number of values (`context`) or steps (`feature_list`) in each message,
+            or `ABSENT`.
+        totals: mapping from feature name to its number of values over all steps in each message, or `ABSENT`.
     """
 
     message: str
@@ -274,8 +274,8 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: mapping of feature name to the reason why it cannot be declared.
-        comments: mapping of field name to a comment on its guess.
+        undeclared: mapping from feature name to the reason why it cannot be declared.
+        comments: mapping from field name to a comment on its guess.
     """
 
     schema: Schema
@@ -323,8 +323,8 @@ def infer(
     Args:
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
-        raw: mapping of feature name to dtype (little-endian), for bytes to decode as by `tf.io.decode_raw`.
-        shapes: mapping of feature name in `raw` to its shape, whose first dimension may be None; without a shape the
+        raw: mapping from feature name to dtype (little-endian), for bytes to decode as by `tf.io.decode_raw`.
+        shapes: mapping from feature name in `raw` to its shape, whose first dimension may be None; without a shape the
             values are flat.
         key: name of the feature that identifies a record; None for no key.
         records: number of records to inspect, spread over the files; None for all.
