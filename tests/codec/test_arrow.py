@@ -303,7 +303,7 @@ def test_rows_that_pandas_left_out():
         ({"weight": pa.array([2**60 + 1, None])}, r"'weight': Integer value"),
         ({"size": pd.Series([1.0, NAN])}, r"'size'.*int32.*float64.*astype"),
         ({"weight": pa.array([{"a": 1}])}, r"'weight': expected numbers or text"),
-        ({"other": pa.array([1, 2])}, r"no field 'other'.*no column but key, weight"),
+        ({"other": pa.array([1, 2])}, r"no field 'other'.*its fields are key, weight"),
     ],
 )
 def test_columns_that_do_not_fit(change, message):
