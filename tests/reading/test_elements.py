@@ -151,5 +151,5 @@ def test_a_choice_of_fields_that_makes_no_sense_is_refused(series: Path, read: A
 @pytest.mark.parametrize(("inputs", "got"), [("number", "got number"), ([], "got none")])
 def test_inputs_without_any_field_are_refused(series: Path, inputs: Any, got: str) -> None:
     """What elements carry beside fields is not enough to parse."""
-    with pytest.raises(sr.OptionError, match=f"inputs: expected a field of Series or more, {got}"):
+    with pytest.raises(sr.OptionError, match=f"inputs: expected at least one field of Series, {got}"):
         sr.read(series, batch=sr.Pad(2), inputs=inputs, index_name="number")

@@ -49,7 +49,7 @@ def test_temperature_evens_weights_out(sources: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 2}, "give weights too"),
+        ({"temperature": 2}, "temperature: needs weights"),
         ({"weights": [1], "temperature": 0}, "a number above 0, got 0"),
         ({"weights": [1], "temperature": float("nan")}, "a number above 0, got nan"),
         ({"seed": 1 << 100}, "seed: expected an int of 64 bits or None"),

@@ -95,7 +95,7 @@ def test_errors(tmp_path: Path) -> None:
     """Keys that come twice and bad records are named, without a position, which chance decides."""
     encode = encoder(Word)
     pieces = list(encode.encode([Word("a", None, []), Word("b", None, []), Word("b", None, [1])]))
-    with pytest.raises(sr.DuplicateKeyError, match="^record .key 'b'.: has the key") as caught:
+    with pytest.raises(sr.DuplicateKeyError, match="^record .key 'b'.: has the same key") as caught:
         write_pieces(pieces, tmp_path / "c", Word, 0, check_unsorted(sr.Schema.of(Word), {}))
     assert caught.value.key == "b"
     assert not list(tmp_path.glob("c.parts/*"))

@@ -83,7 +83,7 @@ def convert(
         shapes: see `infer`.
         key: see `infer`.
         leave_out: names of features to leave out.
-        **options: fields of `WriteOptions`.
+        **options: the fields of `WriteOptions`.
 
     Returns:
         The manifest of the dataset, and the inference.
