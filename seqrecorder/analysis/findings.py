@@ -134,7 +134,7 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field is a label: few distinct values, most of which occur in several splits."""
+    """Check whether a field is a label: it has few distinct values, and most of them occur in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -162,7 +162,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of the values of a field between the first split and each other one.
+    """Compute the distances between the values of a field in the first split and in each other split.
 
     Fields whose values must differ, such as keys and times, have no distances.
     """

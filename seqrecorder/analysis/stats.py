@@ -434,7 +434,7 @@ class FieldStats:
         """Build the graph function that normalizes a field; padding stays 0.
 
         Raises:
-            OptionError: the field is not numeric, or its channels differ from those of the statistics.
+            OptionError: the field is not numeric, or its channels differ from the channels of the statistics.
         """
         if self.field.any_size:
             raise OptionError(

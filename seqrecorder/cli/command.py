@@ -111,9 +111,10 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
 
     Args:
         commands: the subparsers of the program.
-        name: of the command.
-        run: from the parsed arguments to a document for `--json`, the text to print, and optionally an exit code.
-        summary: what the command does.
+        name: name of the command.
+        run: function that maps the parsed arguments to a document for `--json`, the text to print, and optionally an
+            exit code.
+        summary: description of the command, for its help.
     """
 
     def show(options: argparse.Namespace) -> int:

@@ -335,7 +335,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format as many items as fit between brackets, then dots."""
+    """Format items between brackets; replace items that do not fit by dots."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:

@@ -266,9 +266,9 @@ def reconcile(
     Args:
         xp: the same as for `presence_of`.
         fields: fields of the group.
-        sizes: mapping from field to the number of steps of each record.
-        excused: mapping from field to the mask of records that lack it.
-        lengths: mapping from field to the number of steps of each record after cropping.
+        sizes: number of steps of each record, by field.
+        excused: mask of the records that lack the field, by field.
+        lengths: number of steps of each record after cropping, by field.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -299,9 +299,9 @@ def find_features(
 
     Args:
         serialized: serialized records, string `(n,)`.
-        doubtful: mapping from feature to the mask of records that parse to nothing and may lack it, bool `(n,)`.
-        context: mapping from context feature to its `tf.io.RaggedFeature`.
-        lists: mapping from feature list to its `tf.io.RaggedFeature`.
+        doubtful: mask of the records that parse to nothing and may lack the feature, bool `(n,)`, by feature.
+        context: `tf.io.RaggedFeature` of each context feature, by name.
+        lists: `tf.io.RaggedFeature` of each feature list, by name.
     """
     import tensorflow as tf
 

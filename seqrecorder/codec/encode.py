@@ -136,7 +136,7 @@ _DEEPEST = 32  # maximum nesting of lists; no field takes deeper values
 
 
 def records_in_piece(size: int, octets: int) -> int:
-    """Choose the number of records to encode at once, for `size` records which take `octets` bytes in total.
+    """Choose the number of records to encode at once, if `size` records take `octets` bytes in total.
 
     >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
     (16384, 2048)

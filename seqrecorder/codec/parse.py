@@ -69,7 +69,7 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 
 
 def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
-    """Decode a context field of known shape; return its values and the mask of records that have one.
+    """Decode a context field of known shape; return its values and the mask of records with a value.
 
     Args:
         field: declaration of the field.
@@ -269,11 +269,11 @@ class _Parsed:
 
     Attributes:
         features: output of the parse op.
-        columns: mapping from field to flat column, for the fields that the op does not finish.
-        whole: mapping from feature list to the number of steps per record before cropping.
-        lengths: mapping from feature list to the number of steps per record after cropping; 0 without a value.
-        present: mapping from optional field to the mask of records with a value.
-        of_group: mapping from alignment group to the length of each record after cropping.
+        columns: flat column of each field that the op does not finish, by field name.
+        whole: number of steps of each record before cropping, by feature list.
+        lengths: number of steps of each record after cropping, by feature list; 0 without a value.
+        present: mask of the records with a value, by optional field.
+        of_group: length of each record after cropping, by alignment group.
     """
 
     features: dict[str, Any]
@@ -343,7 +343,7 @@ class Parser:
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
         """Parse every field to a flat column; return the columns and the lengths in each alignment group.
 
-        The checks are those of `parse_batch`, which leaves more of the work to the parse op.
+        The checks are the same as in `parse_batch`, which leaves more of the work to the parse op.
 
         Args:
             serialized: serialized records, string `(n,)`.

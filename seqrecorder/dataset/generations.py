@@ -213,7 +213,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the manifest there is damaged, or not that of a dataset; nothing is overwritten.
+        DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has another compression.
         SchemaMismatchError: the fields differ by more than new optional ones.
@@ -250,7 +250,7 @@ def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
         where: directory or URL, for messages.
 
     Raises:
-        DatasetExistsError: the manifest is damaged, or not that of a dataset.
+        DatasetExistsError: the manifest is damaged, or does not describe a dataset.
     """
     try:
         old = parse_manifest(text, dataset)

@@ -1,4 +1,4 @@
-"""Search for duplicate keys: in a stream of records, in other parts, or in a dataset that is appended to.
+"""Search for duplicate keys: in a stream of records, in other parts, or in a dataset being appended to.
 
 The key index is a hidden file beside the manifest, a cache of the keys in the shards. If it is missing, damaged, or
 belongs to another manifest, the keys are read from the shards. Format, all little-endian: `SRKEYS01`, the SHA-256 of
@@ -79,8 +79,8 @@ class KeyRegistry:
                 int64 of shape (n,), not negative.
 
         Returns:
-            The positions, int64 of shape (n,): -1 for a new key, else the position of its first occurrence, in this
-            block or an earlier one. Later occurrences are not registered.
+            Positions, int64 of shape (n,): -1 for a new key, otherwise the position of its first occurrence, in
+            this block or an earlier one. Later occurrences are not registered.
         """
         positions = first_position
         if not isinstance(positions, np.ndarray):
@@ -143,7 +143,7 @@ MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
 class SortedHashes:
     """File of 64-bit hashes, little-endian and ascending, that is read once from start to end.
 
-    The file is open only during reads, since there may be more such files than a process can have open.
+    The file is open only during reads, because a merge may read more files than a process can have open.
 
     Args:
         path: path of the file.
@@ -309,7 +309,7 @@ class UniqueKeys:
         return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
 
     def register(self, manifest: Manifest, text: bytes) -> None:
-        """Register the keys of a dataset that is appended to.
+        """Register the keys of a dataset being appended to.
 
         Args:
             manifest: manifest of the dataset.

@@ -62,7 +62,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
 
     Args:
-        splits: mapping from split name to pairs of a length and the number of records with that length.
+        splits: pairs of a length and the number of records with that length, for each split by name.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -130,7 +130,8 @@ class ShardInfo:
         bytes: size of the file.
         sha256: digest of the file, in hex.
         lengths_sha256: digest of the lengths file beside it, in hex.
-        bins: histogram of the lengths as text (see `bins_text`), which is parsed on demand: there may be a million.
+        bins: histogram of the lengths, as text (see `bins_text`). It is parsed on demand, since a dataset may have a
+            million shards.
         start: position in the split of the shard's first record, in written order.
         step: distance in positions between two records of the shard.
     """
@@ -150,7 +151,7 @@ class ShardInfo:
         """`(largest length, records)` of each bin of lengths, ascending.
 
         Raises:
-            ManifestError: the text of the histogram is invalid.
+            ManifestError: the histogram is invalid.
         """
         return _bins(self.bins)
 
@@ -182,7 +183,7 @@ _HISTOGRAM = re.compile(r"(?:[0-9]{1,19}:[0-9]{1,19}(?: +|$))*")
 
 
 def _bins(text: Any) -> tuple[tuple[int, int], ...]:
-    """Parse the text of a histogram; raise `ManifestError` if it is invalid."""
+    """Parse a histogram from text; raise `ManifestError` if it is invalid."""
     is_one = isinstance(text, str) and _HISTOGRAM.fullmatch(text)
     numbers = list(map(int, text.replace(":", " ").split())) if is_one else [-1]
     if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 1 << 63:
@@ -275,7 +276,7 @@ class SplitInfo:
         """`(largest length, records)` of each bin of the lengths of all records, ascending.
 
         Raises:
-            ManifestError: the text of a histogram is invalid.
+            ManifestError: a histogram is invalid.
         """
         return self.sum_bins() if self.together is None else list(_bins(self.together))
 
@@ -316,13 +317,13 @@ class Splitting:
     Attributes:
         seed: seed of the hash.
         shares: share of each split; None if splits were named record by record.
-        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`; None for the key field, or the position if
-            there is none.
+        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`. If None, the key field is hashed, or the
+            position if there is no key field.
         sources: number of source records so far, which is the position of the next one.
-        groups: mapping from split name to the hashes of its groups, for `Balanced` and strata; else None.
+        groups: hashes of the groups in each split, by split name, for `Balanced` and strata; otherwise None.
         stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
-        strata: mapping of the hash of a stratum's value to the stratum, with its number of records in each split.
-        time: `TimeRule.to_dict` for splits in time; else None.
+        strata: strata by the hash of their value, each with its number of records per split.
+        time: result of `TimeRule.to_dict` for splits by time; otherwise None.
     """
 
     seed: int = 0
@@ -367,7 +368,7 @@ class Manifest:
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors skipped by `on_error="skip"`.
         splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.
-        asset_infos: mapping from name to each of the user's own files.
+        asset_infos: description of each of the user's own files, by name.
         url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
     """
 
@@ -431,7 +432,7 @@ class Manifest:
 
     @property
     def asset_digests(self) -> dict[str, str]:
-        """Mapping from name to the SHA-256 of each of the user's own files."""
+        """SHA-256 of each of the user's own files, by name."""
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
@@ -500,7 +501,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping from name to requested and actual share, for splits that groups move far from their shares."""
+        """Requested and actual share, by name, of each split that misses its share widely because of groups."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -519,7 +520,7 @@ class Manifest:
         return Shares(dict(wanted), shares_of(wanted, counts), each)
 
     def to_json(self) -> str:
-        """Format the text of `manifest.json`."""
+        """Format the manifest as JSON, for `manifest.json`."""
         data = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -615,7 +616,7 @@ MOST_ROWS = 1000
 
 
 def is_as_written(text: str) -> bool:
-    """Check whether the text of a manifest matches its checksum.
+    """Check whether a manifest, as text, matches its checksum.
 
     Readers do not check it, since a carefully edited manifest is still valid.
     """

@@ -378,7 +378,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
         dry_run: whether to list the objects without removing them.
 
     Returns:
-        A mapping of the name of each removed object to its size in bytes.
+        The size of each removed object in bytes, by name.
 
     Raises:
         DatasetError: the URL cannot be reached.

@@ -73,7 +73,7 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """Mapping of positions, counted through all splits, to files and record numbers.
+    """Lookup of the file and the record number for each position, counted through all splits.
 
     Args:
         splits: shards of each split.
@@ -264,7 +264,7 @@ class RecordStore:
 
     @functools.cached_property
     def splits(self) -> dict[str, range]:
-        """Mapping from split name to its range of positions."""
+        """Range of positions of each split, by name."""
         out, start = {}, 0
         for name, split in self.manifest.splits.items():
             out[name] = range(start, start + split.records)
@@ -278,7 +278,7 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Mapping from positions to files and record numbers."""
+        """File and record number of each position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     def shard(self, number: int) -> Shard:
@@ -623,7 +623,7 @@ class Rows:
 
         Raises:
             ShardReadError: a shard is missing, or one of these records is damaged.
-            ShardWriteError: the directory for temporary files is full.
+            ShardWriteError: the temporary directory is full.
             SchemaMismatchError: the data cannot be read as the schema.
             OptionError: `on_corrupt` is `skip`, and the rows are not whole splits.
         """

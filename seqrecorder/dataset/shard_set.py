@@ -531,7 +531,7 @@ def _resolve_bare(
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Detect the common compression of shards; with `skip`, ignore those whose first bytes cannot be read.
+    """Detect the common compression of shards; with `skip`, ignore shards whose first bytes cannot be read.
 
     Raises:
         ShardReadError: the shards differ in compression, or do not have the requested one; or one cannot be read.

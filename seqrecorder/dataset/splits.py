@@ -399,7 +399,7 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
 
 
 def time_of(field: Field, moment: Any, option: str = "at") -> Any:
-    """Convert a time, or the text of a time, to a value of a field.
+    """Convert a time, as an object or as text, to a value of a field.
 
     Raises:
         OptionError: the field cannot hold the time exactly, or it is NaT or NaN.
@@ -420,12 +420,12 @@ DROPPED = -1
 
 @attrs.frozen
 class TimeRule:
-    """Rule of splits in time.
+    """Rule for splitting by time.
 
     Attributes:
-        starts: mapping from split name to the time at which the split starts, ascending; None for the first split.
+        starts: start time of each split by name, in ascending order; None for the first split.
         time: name of the field with a record's time; for a feature list, the time of the first step counts.
-        end: name of the field with the time at which a record ends; None for the last step of `time`, or `time` itself.
+        end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
 
@@ -502,7 +502,7 @@ def steps_before(
 
 @attrs.frozen
 class Piece:
-    """The piece of each record that a rule in time assigns to one split.
+    """The piece of each record that a time rule assigns to one split.
 
     Attributes:
         rule: rule that cuts the records.
@@ -518,7 +518,7 @@ class Piece:
 
 
 class SplitsInTime:
-    """Assignment of records to splits by a rule in time.
+    """Assignment of records to splits by a time rule.
 
     Args:
         rule: the rule.

@@ -186,7 +186,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 
     Args:
         manifest: the manifest, whose files are at its path; with `sizes`, the shards need not be there.
-        sizes: mapping of a shard's path in the dataset to its size in bytes; None takes the sizes of the files.
+        sizes: size of each shard in bytes, by its path in the dataset; None takes the sizes of the files.
 
     Raises:
         ShardReadError: a file is missing, or does not match the manifest.
@@ -237,7 +237,7 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, possibly in another process; `manifest` is the text of a manifest without shards."""
+    """Verify a shard in full, possibly in another process; `manifest` is a manifest without shards, as text."""
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 

@@ -126,7 +126,7 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _in_order(part: Any, names: list[str]) -> list[Any]:
-    """List the part of each output, by its name or in its order; what is one part alone is that of all."""
+    """List the part of each output, by name or in order; a single part applies to all outputs."""
     if isinstance(part, Mapping):
         return [part[name] for name in names]
     return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)

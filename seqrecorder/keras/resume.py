@@ -445,7 +445,7 @@ def _fit_locals() -> tuple[Any, Any]:
 
 
 def _variables(model: Any) -> list[Any]:
-    """List all variables of a model and its optimizer, then those of its metrics."""
+    """List all variables of a model and its optimizer, then the variables of its metrics."""
     if model.optimizer is not None and model.built and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     metrics = model.metrics_variables

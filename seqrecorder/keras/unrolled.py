@@ -53,7 +53,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         training: whether to use the states of training; Keras sets it in `fit`.
 
     Raises:
-        OptionError: the layer cannot start from a given state.
+        OptionError: the layer cannot start from an initial state.
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:

@@ -132,8 +132,8 @@ def lift(
     [1 3 5 1] [2 4 6 2]
     [3 5] [4 6]
 
-    The elements are those of the queues, in the same order if the original order was fixed: seeded orders of files and
-    the keys of readers match bit for bit. Random queues, several threads and several readers left the order
+    The dataset yields the elements of the queues, in the same order if the original order was fixed: seeded orders of
+    files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
     to chance. The dataset then has another possible order, and `explain` says so.
 
     Operations run as they are written. A `Session` optimised its graph, for example divisions by constants into

@@ -71,9 +71,9 @@ def batch(
     [[b'a', b'bc', b''], [b'e', b'f', b'g']] [2, 3]
     [[b'd']] [1]
 
-    The batches equal those of `read` for a dataset with the same records in the same order. Elements must be
-    dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names it, or if
-    it has the static length of a sequence named there; any other is a context value.
+    The batches equal the batches that `read` returns for a dataset with the same records in the same order. Elements
+    must be dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names
+    it, or if it has the static length of a sequence named there; any other is a context value.
 
     Elements are serialized on the way, which takes more processor time than `bucket_by_sequence_length`, and many times
     that of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000 elements are in

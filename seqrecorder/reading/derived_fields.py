@@ -225,7 +225,7 @@ class DerivedFields:
         inputs: option of `read`, with names instead of `next_step` and `previous_step`.
         targets: option of `read`, likewise.
         weights: option of `read`, likewise.
-        ids: mapping of each name derived from a field with a vocabulary to the ids of its words.
+        ids: ids of the words, for each name derived from a field with a vocabulary.
     """
 
     stored: Schema
@@ -262,7 +262,7 @@ class DerivedFields:
             vocabulary: see `read`.
             normalize: see `read`.
             normalize_targets: see `read`.
-            horizons: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
+            horizons: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
 
         Raises:
             SchemaError: there is no field of that name.
@@ -338,7 +338,7 @@ class DerivedFields:
         """Map each target to the names of its masks: tensors that are 0 or False for entries that do not count.
 
         Args:
-            carried: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
+            carried: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
 
         Raises:
             OptionError: a target with missing values has ragged steps.
@@ -547,7 +547,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Mapping from the name of image sizes to the name of the images."""
+        """Name of the images for each tensor of image sizes, by tensor name."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

@@ -34,7 +34,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
 
     Raises:
         SchemaError: there is no field of that name.
-        OptionError: a name clashes with that of a field.
+        OptionError: a name is also the name of a field.
     """
     derived, schema = options.derived, options.derived.schema
     _check_clashes(schema, options)
@@ -267,9 +267,9 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
     """Restore the steps of fields with a rate, which were cut as an inner dimension.
 
     Args:
-        values: mapping from name to the tensors of a strategy, changed in place.
+        values: tensors of a strategy by name; the dictionary is changed in place.
         schema: fields of the records.
-        rated: mapping of the name of each tensor with a rate to its alignment group.
+        rated: alignment group of each tensor with a rate, by tensor name.
         outer: number of dimensions before the steps: 1 in batches.
     """
     for name in rated.keys() & values.keys():

@@ -333,7 +333,7 @@ def record_length(
         length_of: combination of several lengths.
 
     Raises:
-        OptionError: a name is not that of a feature list, or there is no feature list.
+        OptionError: a name does not belong to a feature list, or there is no feature list.
         SchemaError: there is no field of that name.
     """
     if not schema.groups:

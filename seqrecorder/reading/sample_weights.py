@@ -153,7 +153,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
     """Apply a function to each target, its weights and its class weights; return the structure of the targets.
 
     Raises:
-        OptionError: the structure of the weights differs from that of the targets.
+        OptionError: the weights and the targets differ in structure.
     """
     targets, weights, classes = options.derived.targets, options.derived.weights, options.class_weight
     if isinstance(targets, str):

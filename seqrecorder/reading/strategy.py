@@ -162,7 +162,7 @@ class Feed:
         return dealt
 
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
-        """Count the records of an epoch by length; the arguments are those of `lengths`.
+        """Count the records of an epoch by length; see `lengths` for the arguments.
 
         The counts come from the manifest if no record is left out or cropped.
         """
@@ -251,7 +251,7 @@ class Feed:
             log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
-        """Return the windows of all epochs, to be planned; the arguments are those of `stream`.
+        """Return the windows of all epochs, to be planned; see `stream` for the arguments.
 
         Small windows are prefetched. The end of an epoch is an element too (see `in_turns`): the prefetch reads the
         first window of the next epoch while that end is planned.
@@ -337,12 +337,11 @@ class Carried:
     """Description of the tensors that a strategy adds to its elements, beside fields and lengths.
 
     Attributes:
-        names: mapping of the name of each added tensor to its source field, or to None.
-        lengths: mapping of the name of an added tensor with a second dimension to the name of the tensor that counts
-            its real entries.
+        names: source field of each added tensor, or None, by tensor name.
+        lengths: for each added tensor with a second dimension, by name: the name of the tensor that counts its real
+            entries.
         context: name of the tensor that counts the real entries of context fields, if a row holds several records.
-        places: mapping of the name of the step lengths to the name of the segment ids of these steps (from 1 on), if a
-            row holds several records.
+        places: if a row holds several records: the name of the segment ids (from 1 on) for each name of step lengths.
         vacant: whether a row may hold no record; its length is 0 then.
         left: alignment groups whose padding is on the left.
         padded: whether elements have padding, which a loss must not count.
@@ -387,7 +386,7 @@ class Strategy(ABC):
 
         Returns:
             A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, its steps
-            without. The steps are those of the alignment group that the strategy batches by.
+            without. Steps are counted in the alignment group that the strategy batches by.
         """
 
     def __str__(self) -> str:
@@ -485,7 +484,7 @@ class PaddedBatches(Strategy):
         Args:
             feed: records to batch.
             width: function from a group and the lengths of a batch to its padded steps, before rounding up.
-            fixed: mapping from group to the result of `width`, for groups that have the same in every batch.
+            fixed: result of `width` by group, for groups where it is the same in every batch.
 
         Raises:
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.

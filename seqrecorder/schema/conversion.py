@@ -141,7 +141,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone of a time type of another library, also inside a list type; None without a zone.
+    """Find the time zone of a time type from another library, also inside a list type; None without a zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -156,7 +156,7 @@ def zone_of(kind: Any) -> str | None:
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` if an array of another library has an undeclared time zone; numpy would convert it to UTC."""
+    """Raise `Mismatch` if an array from another library has an undeclared time zone; numpy would convert it to UTC."""
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):

@@ -195,7 +195,7 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """Mapping of each alignment group with a rate to the group it follows and its steps per step of that group."""
+        """For each alignment group with a rate: the group it follows, and its steps per step of that group."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
@@ -334,7 +334,7 @@ class Schema:
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
 
-        The rules are those of `seqrecorder.schema.evolution`.
+        See `seqrecorder.schema.evolution` for the rules.
         """
         problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
         if problems:
@@ -427,7 +427,7 @@ class Schema:
             serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            Mapping from field name to tensor. The dtype is as declared (string for str and bytes, int64 for times).
+            A tensor for each field, by name. The dtype is as declared (string for str and bytes, int64 for times).
             A context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
             `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
             has a flag `<field>_present` (bool).

@@ -345,7 +345,7 @@ def from_jsonl(
         path: path of a file, a glob, or a list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`;
             `-` is the standard input.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to a key of another name.
+        columns: mapping from field name to key, if they differ.
         extra: `error` to refuse keys without a field, or `ignore`.
         on_error: `raise`, or `skip` to leave out invalid lines, log the first and count them, also in the manifest.
 

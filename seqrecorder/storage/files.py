@@ -232,7 +232,7 @@ def lengths_name(shard_name: str) -> str:
         The name with the suffix of lengths files.
 
     Raises:
-        OptionError: the name is not that of a shard.
+        OptionError: the name is not a shard name.
     """
     stem = shard_name.removesuffix(_RECORDS)
     if stem == shard_name or not stem:
@@ -561,7 +561,8 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    Directories without a counterpart take those of the old root; files without one, those of `deputy`.
+    Directories without a counterpart get the mode and owner of the old root, and files without one get the mode and
+    owner of `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -1240,7 +1241,7 @@ class FileDigest:
 
     Args:
         path: path of the file.
-        step: bytes between two passes; each pass starts a thread.
+        step: number of bytes between two passes; each pass starts a thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, step: int = 8 << 20) -> None:

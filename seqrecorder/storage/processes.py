@@ -476,7 +476,7 @@ def scratch() -> Path:
     True
 
     Raises:
-        ShardWriteError: the directory for temporary files is full, or not writable.
+        ShardWriteError: the temporary directory is full, or not writable.
     """
     with writing("make a directory for temporary files in", tempfile.gettempdir()):
         return Path(tempfile.mkdtemp(dir=_of_process(os.getpid())))

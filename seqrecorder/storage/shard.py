@@ -634,7 +634,7 @@ class RecordReader:
         return map(Messages.together, self.pieces())
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
-        """Yield each window as a list of buffers with consecutive frames; `check` is that of `blocks`."""
+        """Yield each window as a list of buffers with consecutive frames; see `blocks` for `check`."""
         window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):

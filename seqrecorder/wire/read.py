@@ -147,7 +147,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     """Find the packed numbers of features, or the values with their headers for kind `bytes`.
 
     Returns:
-        The spans, and the mask of features that are in an unusual form or of another kind.
+        The spans, and the mask of features in an unusual form or of another kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops
@@ -422,7 +422,8 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
         kind: kind of the list in the feature.
 
     Returns:
-        The values and the offset after them: a list for kind `bytes`, else the bytes of the packed numbers.
+        The values and the offset after them. The values are a list for kind `bytes`, otherwise the packed numbers as
+        bytes.
 
     Raises:
         WireError: the bytes are not a feature of this kind.
@@ -597,8 +598,8 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
     Args:
         data: serialized message.
-        context: mapping from the context features to rewrite to their kind of list.
-        lists: mapping from the feature lists to rewrite to their kind of list.
+        context: kind of list of each context feature to rewrite, by name.
+        lists: kind of list of each feature list to rewrite, by name.
 
     Raises:
         WireError: TensorFlow's parser would not accept the message.

@@ -418,7 +418,7 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _copied_deeply(value: Any) -> Any:
-    """Copy a buffer, an array of another library, or a mapping; raise `CannotWait` for other mutable values."""
+    """Copy a buffer, an array from another library, or a mapping; raise `CannotWait` for other mutable values."""
     if type(value) is memoryview:
         return value.tobytes()
     if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
@@ -489,7 +489,7 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields with columns: all fields except those that `load` fills later."""
+        """Schema of the fields with columns: all fields that `load` does not fill later."""
         return self.schema
 
     @abc.abstractmethod

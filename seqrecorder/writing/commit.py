@@ -195,7 +195,7 @@ def commit(
         DatasetNotFoundError: a part is missing, or there are neither parts nor a dataset.
         DatasetExistsError: the dataset at the destination does not consist of these parts.
         DatasetError: there are more parts than expected, or the dataset to replace or append to was changed.
-        DuplicateKeyError: a key is in two parts, or in a part and the dataset that is appended to.
+        DuplicateKeyError: a key is in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
         OptionError: the parts were written with different options, or an option of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
@@ -322,7 +322,7 @@ def _whole(
 
 
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
-    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at its part.
+    """Check for each attempt whether a dataset contains its shards, or shards of a later attempt at the same part.
 
     An attempt without shards counts as contained if the shards of any other attempt are.
 
@@ -410,7 +410,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
-    """Raise if the parts, or the dataset that they are added to, differ in schema or in the rule of the splits."""
+    """Raise if the parts, or the dataset they are added to, differ in schema or splitting rule."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest

@@ -806,7 +806,7 @@ class Placement:
         keys: index that finds duplicate keys.
         options: options of the shards.
         directory: staging directory of the dataset.
-        old: splits of the dataset that is appended to.
+        old: splits of the dataset being appended to.
         uploads: uploader of full shards; None for a directory.
 
     Attributes:
@@ -870,7 +870,7 @@ class Placement:
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that have new keys and lie within one split in time; return their indices, None for all.
+        """Select the records with new keys that do not straddle splits; return their indices, or None for all.
 
         Raises:
             DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.

@@ -74,8 +74,7 @@ class UrlParts:
 
     Attributes:
         whole: destination of the dataset, with the manifest that was there.
-        known: mapping from manifest name to the directory in the cache and the time of completion in nanoseconds, for
-            each completed attempt.
+        known: cache directory and completion time in nanoseconds of each completed attempt, by manifest name.
     """
 
     whole: Destination
@@ -391,7 +390,7 @@ def write_pieces(
     part: int | str,
     options: WriteOptions,
 ) -> Manifest:
-    """Write encoded records as one part; arguments and errors are those of `write_part`."""
+    """Write encoded records as one part; arguments and errors are the same as for `write_part`."""
     kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
     keywords: Any = {name: getattr(options, name) for name in kept}
     writer = PartWriter(destination, schema, part, **keywords)
@@ -466,7 +465,7 @@ class PieceEncoder:
 
     Args:
         schema: schema of the records.
-        options: options of the write; those of splits, seed and hooks are used.
+        options: options of the write, of which the splits, the seed and the hooks are used.
 
     Attributes:
         skipped: number of sources that hooks have skipped so far.

@@ -106,19 +106,20 @@ class WriteOptions:
 
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
-            attribute, or a function of the record, that returns the split name; or None for one split, `train`. With
-            `time`, a mapping from split name to start time, `...` for the first:
+            attribute that holds the split name, or a function that returns it for a record; or None for one split,
+            `train`. With `time`, a mapping from split name to start time, `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
-        split_by: name of a field, or a function of the record that returns the key to hash. Records with equal keys
-            never straddle splits. The default is the key field, else the position. It is evaluated before `load`.
-            Few or large groups can miss the shares widely, which is logged as a warning and listed in
-            `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group to the split that lacks most.
-        stratify: name of a field, or a function of the record that returns its stratum. Each split gets its share of
+        split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
+            always go to the same split. By default, the key field is hashed, or the position of the record if the
+            class has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely,
+            which is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each
+            group to the split that lacks most.
+        stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
             every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
             splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
             groups can then miss their shares, which is logged as a warning; `selection.split` counts all records first
             and comes nearer. `manifest.shares` reports the result.
-        time: name of the field with a record's time, for splits in time; the first step of a feature list counts.
+        time: name of the field with a record's time, to split by time; the first step of a feature list counts.
         end: name of the field with a record's end time (default: the last step of `time`).
         straddling: how to treat records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
@@ -257,7 +258,7 @@ class Part:
 
     Attributes:
         number: number or name of the part.
-        whole: manifest of the dataset that is appended to, which sets the rule of the splits; None for a new one.
+        whole: manifest of the dataset being appended to, which sets the splitting rule; None for a new dataset.
         destination: destination of the whole dataset.
         opened: digests of the manifests from which the part copies records; the writer extends the list.
     """
@@ -287,7 +288,7 @@ class Writer(Generic[R]):
 
     Args:
         destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`. For a URL, shards are
-            written to the directory of temporary files and uploaded when they are full. The destination must not exist
+            written to the temporary directory and uploaded when they are full. The destination must not exist
             or be empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
@@ -317,7 +318,7 @@ class Writer(Generic[R]):
         self._prepare(destination, Schema.of(schema), WriteOptions.of(options))
 
     def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
-        """Check the destination, and set up the rule of the splits."""
+        """Check the destination, and set up the splitting rule."""
         schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
@@ -482,7 +483,7 @@ class Writer(Generic[R]):
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records as columns, without an object for each; the checks and bytes are those of `write`.
+        """Add many records as columns, without an object for each; checks and stored bytes are as for `write`.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -534,7 +535,7 @@ class Writer(Generic[R]):
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Store this rule of the splits in the manifest; a rewrite keeps the rule of the old dataset."""
+        """Store this splitting rule in the manifest; a rewrite keeps the rule of the old dataset."""
         self._splitting = splitting
 
     def _check_opened(self, digest: str) -> None:
@@ -590,7 +591,7 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset that is appended to; return None if it has none."""
+        """Read the statistics of the dataset being appended to; return None if it has none."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -661,7 +662,7 @@ def write(
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Open a stream of the records to write and infer their schema; arguments and errors are those of `write`."""
+    """Open a stream of the records to write and infer their schema; see `write` for arguments and errors."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):

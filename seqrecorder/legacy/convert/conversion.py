@@ -59,7 +59,7 @@ class Conversion:
     """A TensorFlow 1 input function converted to a TensorFlow 2 reader.
 
     Attributes:
-        source: the text of the module, which defines `inputs`.
+        source: the source text of the module, which defines `inputs`.
         files: the contents of the data files of the module, by name: large constants.
         report: summary: whether the function was printed or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
@@ -194,7 +194,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
     Args:
         call: the call.
         module: the name of the module of its function.
-        text: the text of the call.
+        text: the call as source text.
         graph_seed: the seed of its graph.
     """
     call = _make_repeatable(call, graph_seed)

@@ -43,7 +43,7 @@ class Comparison:
     Attributes:
         batches: the number of compared batches.
         difference: a description of the first difference, or None.
-        ordered: whether the batches came in the same order; else the same records came in another order.
+        ordered: whether the batches came in the same order. If not, the same records came in another order.
         ended: whether both readers came to their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.
@@ -343,7 +343,7 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
 
 
 def _other_kind(one: Run, other: Run) -> str | None:
-    """Describe a difference in errors, dtypes, ranks or batch sizes of two runs, or return None."""
+    """Describe how two runs differ in errors, dtypes, ranks or batch sizes; return None if they do not."""
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
     if not one.batches and not other.batches:

@@ -44,9 +44,9 @@ class _Printed:
     """A printed module.
 
     Attributes:
-        source: text of the module.
-        definitions: mapping from name to text, for constants and functions.
-        defaults: mapping from parameter of `inputs` to the text of its default value.
+        source: source text of the module.
+        definitions: source text of each constant and function, by name.
+        defaults: default value of each parameter of `inputs`, as source text, by parameter name.
     """
 
     def __init__(self, source: str) -> None:

@@ -449,8 +449,8 @@ def bucket_batches(
 ) -> Any:
     """Plan the batches of `bucket_by_sequence_length`, in its order, one window at a time.
 
-    The batches are exactly those of `bucket_by_sequence_length`, whatever the windows: a batch is emitted when its last
-    record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
+    The batches are exactly what `bucket_by_sequence_length` emits, whatever the windows: a batch is emitted when its
+    last record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -508,8 +508,8 @@ def sorted_batches(
     """Plan batches of rows of similar length: sort each window by length, and cut it bucket by bucket.
 
     The longest rows of each bucket that do not fill a batch wait for the next window. At the end of the epoch they form
-    the incomplete batch of their bucket. No batch holds rows of two buckets, so there are as many batches as with
-    `bucket_batches`, and none exceeds its bucket.
+    the incomplete batch of their bucket. No batch holds rows of two buckets, so the number of batches is the same as
+    with `bucket_batches`, and none exceeds its bucket.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -593,10 +593,10 @@ class Bucket(BatchesByLength):
     >>> sr.Bucket(64, boundaries=[10, 20, 40]).boundaries
     (10, 20, 40)
 
-    The batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order, unless `boundaries="sorted"`.
-    Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is full, and the incomplete
-    batches follow at the end of the epoch. Shuffled records fill the buckets in random order, so shapes do not come in
-    runs.
+    The batches and their order are the same as with `tf.data.Dataset.bucket_by_sequence_length`, unless
+    `boundaries="sorted"`. Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is
+    full, and the incomplete batches follow at the end of the epoch. Shuffled records fill the buckets in random order,
+    so shapes do not come in runs.
 
     `boundaries="sorted"` pads least, and has the most distinct shapes. `seqrecorder.plan` compares the choices for your
     dataset. `TokenBudget` limits the steps of a batch instead of its records.

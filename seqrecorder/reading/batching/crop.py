@@ -46,7 +46,7 @@ class Crop(PaddedBatches):
     Attributes:
         length: steps of a crop, which is a row.
         stride: distance between the steps of a crop: 5 takes every fifth frame.
-        batch_size: records per batch; the default is that of Keras.
+        batch_size: records per batch; default: 32, as in Keras.
         too_short: treatment of records that are shorter than a crop: `"pad"`, or `"drop"` (leave them out).
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_field: name of the feature list to crop, with the lists aligned with it; None for the first one.

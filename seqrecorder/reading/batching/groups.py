@@ -41,9 +41,9 @@ class Groups(PaddedBatches):
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
     So the number of batches is known; it is the largest possible one without repeating a record in an epoch. Three
-    kinds of records are left out, counted in a warning and by `seqrecorder.plan`: those of values with fewer than
-    `each` records, those without enough other values to meet, and remainders of less than `each`. If only a part of the
-    records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
+    kinds of records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer
+    than `each` records, records without enough other values to meet, and remainders of less than `each`. If only a part
+    of the records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
 
     The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
     memory until their batch is full, so shuffle data that are sorted by the field, on writing or on reading.
@@ -198,7 +198,7 @@ def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.
     (3, array([3, 2, 1]))
 
     Args:
-        most: int64, `(values,)`: number of batches that the records of each value suffice for.
+        most: int64, `(values,)`: number of batches that each value has enough records for.
         groups: number of different values in a batch.
     """
     low, high = 0, int(most.sum()) // groups

@@ -54,9 +54,10 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
     Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
-    free space are filled first; each takes as many sequences of the class as fit if all were as long as the longest of
-    the class. For short sequences, where each length is a class, this equals best-fit decreasing one by one. The loop
-    is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit decreasing.
+    free space are filled first; each takes the number of sequences of the class that would fit if all were as long as
+    the longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
+    one. The loop is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit
+    decreasing.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()
@@ -109,7 +110,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
 
-    Each segment goes to the first row with room for all of its sequences. Three orders are tried: that of the stream,
+    Each segment goes to the first row with room for all of its sequences. Three orders are tried: stream order,
     descending by the largest share of a row, and descending by the sum of the shares. The order with the fewest rows
     wins, so there are never more rows than with plain first-fit.
 
@@ -344,9 +345,9 @@ class Pack(Strategy):
 
         Args:
             schema: fields to build.
-            records: record of each segment, in the order of rows and of the segments in them.
+            records: parsed record of each segment, ordered by row and then by position in the row.
             lengths: steps of a row, for each group.
-            table: int64, `(n, 3, groups)`, see `pack_batches`.
+            table: first step, steps and record length of each segment, int64 `(n, 3, groups)`; see `pack_batches`.
             row: int64, `(n,)`: row of each segment, ascending.
         """
         import tensorflow as tf

@@ -241,7 +241,7 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
 
     Returns:
         `(rows: int64 [n * B], indices: int64 [n * B], row: int64 [B], index: int64 [B])`: record and segment of each
-        slot in each of n batches, and those of the next batch. A record is an index in `counts`; `B + w` means none.
+        slot in each of n batches, and in the batch after them. A record is an index in `counts`; `B + w` means none.
     """
     import tensorflow as tf
 

@@ -84,7 +84,7 @@ class Window(Strategy):
         length: steps of a window, which is a row.
         shift: distance between the starts of windows; None for `length`, which gives no overlap.
         stride: distance between the steps of a window.
-        batch_size: windows per batch; the default is that of Keras.
+        batch_size: windows per batch; default: 32, as in Keras.
         horizon: number of steps after each window to return with it, as the target of a forecast.
         gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
             `stride` apart like all steps.
