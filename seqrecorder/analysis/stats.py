@@ -88,7 +88,7 @@ def by_pieces(
     The pieces do not depend on the machine, so that sums over them are reproducible to the bit.
 
     Args:
-        work: function of a selection, importable as for `in_processes`.
+        work: function that takes a selection; it must be importable, as for `in_processes`.
         splits: mapping from name to selection.
         label: label of the progress bar, see `Progress`.
         progress: whether to show the progress, see `Progress`.
@@ -589,7 +589,7 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Look up the statistics of a field, over the split `train` if there is one, else over all records."""
+        """Look up the statistics of a field, over the split `train` if there is one, otherwise over all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
         return attrs.evolve(splits.get("train", self.fields[field.name]), splits=splits)
@@ -825,7 +825,7 @@ def stats(
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         split: name of the only split to read; None for all.
         by: name of a scalar context field of text, whole numbers or bools. Each of its values gets separate statistics,
-            and `read(normalize=stats)` normalizes a record by those of its value. None for no such field.
+            and `read(normalize=stats)` normalizes a record by the statistics of its value. None for no such field.
         fields: names of the fields to read; None for all.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 

@@ -311,7 +311,7 @@ class Vocabulary:
             source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,
                 tokens or sequences of tokens.
             field: name of a field of text, bytes or whole numbers.
-            split: name of the split to count; None for `train` if there is one, else all records.
+            split: name of the split to count; None for `train` if there is one, otherwise all records.
             min_count: smallest count of a token to include.
             max_size: maximal number of ids, including padding and unknown tokens; None for no limit.
             reserved: see `Vocabulary`.

@@ -83,7 +83,7 @@ class Column:
 
     @property
     def records(self) -> int:
-        """Number of records, including those without a value."""
+        """Number of records, including records without a value."""
         return len(next(array for array in (self.present, self.steps, self.counts, self.values) if array is not None))
 
     @property
@@ -159,7 +159,7 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
 
 
 def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
-    """Split off missing values; return the mask of records with a value, None for all, and their values."""
+    """Split off missing values; return the mask of records with a value (None for all), and their values."""
     present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
     if present is None or present.all():
         return None, values

@@ -241,7 +241,7 @@ def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept:
 
 
 def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Flatten a value; return its elements, the lengths of its rows, and its indices if it is sparse, else None."""
+    """Flatten a value; return its elements, the lengths of its rows, and its indices (None if it is not sparse)."""
     if field.sparse is not None:
         vectors = value if field.is_list else [value]
         indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])

@@ -91,7 +91,7 @@ def constant(field: Field, values: Any) -> Any:
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Spread values to one row per record: the next of `values` for present records, else `filler`."""
+    """Spread values to one row per record: the next of `values` for present records, otherwise `filler`."""
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -189,12 +189,12 @@ def narrow(values: Any, name: str) -> Any:
 
 
 def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any]:
-    """Decode little-endian buffers to flat values, and count the values of the known dimensions in each.
+    """Decode little-endian buffers to flat values, and count the arrays of the known dimensions in each buffer.
 
     Args:
         buffers: buffers, string `(n,)`.
         field: declaration of the values.
-        fixed: whether each buffer has exactly one value of the known dimensions; the counts are then None.
+        fixed: whether each buffer holds exactly one array of the known dimensions; the counts are then None.
     """
     import tensorflow as tf
 

@@ -182,7 +182,7 @@ def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
     `tf.map_fn` does the same with a loop, which takes longer to trace than the rest of a pipeline.
 
     Args:
-        function: function from a scalar string to a tensor.
+        function: function that turns a scalar string into a tensor.
         encoded: encoded images, string `(n,)`.
         spec: shape and dtype of each result; dimensions of unknown size must be equal in all results.
     """

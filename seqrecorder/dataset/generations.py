@@ -1,12 +1,13 @@
-"""Publication of staged files as a dataset, or as an addition to one.
+"""Publish staged files as a dataset, or as an addition to a dataset.
 
-If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Else the
-new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the generation,
-so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no dataset.
+If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Otherwise
+the new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the
+generation, so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no
+dataset.
 
 A writer records the state of the destination when it starts, and publishes only if that is unchanged: of two concurrent
-writers the first one wins, and the other raises an error. States are compared by the text of the manifest, which holds
-the digests of all files.
+writers the first one wins, and the other raises an error. States are compared by the text of their manifests, which
+hold the digests of all files.
 """
 
 from __future__ import annotations
@@ -283,7 +284,7 @@ def publish(
         staging: directory with the new files.
         new: the new manifest.
         old: expected state of the destination; for an overwrite, the destination may be empty by now.
-        keep: whether the old files stay, because the new manifest names them as well. Else the files of the old
+        keep: whether the old files stay, because the new manifest names them as well. Otherwise the files of the old
             manifest are removed after the publication, along with files whose names only a writer uses. All other files
             in the directory stay.
         outer: the destination, if the caller has locked it and `keep` is true.

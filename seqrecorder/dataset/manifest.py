@@ -245,7 +245,7 @@ class SplitInfo:
     Attributes:
         name: name of the split, and of its directory.
         shards: shards in order.
-        together: histogram of all shards as text, if the manifest contains it; else None.
+        together: histogram of all shards as text, if the manifest contains it; otherwise None.
     """
 
     name: str

@@ -571,7 +571,7 @@ class Rows:
         return Rows(self.store.reading(schema), self.positions)
 
     def whole_splits(self) -> list[str] | None:
-        """List the splits if the rows are complete splits in written order, concatenated; else return None."""
+        """List the splits if the rows are complete splits in written order, concatenated; otherwise return None."""
         if self.store.pieces:
             return None
         by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}

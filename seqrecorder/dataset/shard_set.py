@@ -126,7 +126,7 @@ class Origin:
         files: shards, in order.
         manifest: manifest of the dataset; None for bare shards.
         check: level of checks.
-        whole: the split, if the shards are exactly those of one split; else None.
+        whole: the split, if the shards are exactly the shards of one split; otherwise None.
     """
 
     where: str
@@ -231,7 +231,7 @@ class Origin:
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Read the length of every record in an alignment group, file by file.
 
-        The lengths come from the lengths files if they exist; else every record is parsed once.
+        The lengths come from the lengths files if they exist; otherwise every record is parsed once.
         """
         with explaining_replacement(self.manifest):
             lengths = [self.file_lengths(file, group) for file in self.files]
@@ -288,9 +288,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     """Choose the files of one of several readers, and a slice of their records; None means all records.
 
     Shares differ by at most one record. If dealing whole files round-robin meets this limit, readers get whole files.
-    Else each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are fewer
-    files than readers, files and readers are dealt to as many groups as the limit allows, and the readers of a group
-    share its records round-robin.
+    Otherwise each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are
+    fewer files than readers, files and readers are dealt to the largest number of groups that the limit allows, and the
+    readers of a group share its records round-robin.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)

@@ -233,7 +233,7 @@ class Balanced:
     records. They come closest to the shares if the records of a group are consecutive.
 
     Attributes:
-        by: name of a field, or a function from a record to its group.
+        by: name of a field, or a function that returns the group of a record.
     """
 
     by: Any
@@ -580,7 +580,7 @@ class SplitsInTime:
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
         """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`.
 
-        Arguments and errors are those of `steps_before`.
+        See `steps_before` for the arguments and errors.
         """
         before = steps_before(times, steps, self.bounds, self._time.name, positions)
         return np.column_stack([np.zeros_like(steps), before, steps])
@@ -644,7 +644,7 @@ _OF_ALL = 0.25  # weight of a split's deficit in all records, relative to its de
 
 @attrs.define
 class Stratum:
-    """Stratum: the records with one value.
+    """Stratum: the records that share one value of the stratified attribute.
 
     Attributes:
         name: the value as text, cut if it is long.
@@ -670,7 +670,7 @@ class StratifiedDealer:
         shares: mapping from split name to share.
         seed: seed of the random numbers.
         strata: strata dealt before, by the hash of their value.
-        groups: mapping from split name to the hashes of its groups.
+        groups: hashes of the groups in each split, by split name.
     """
 
     def __init__(
@@ -736,7 +736,7 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Mapping from split name to the hashes of its groups, ascending."""
+        """Hashes of the groups in each split, ascending, by split name."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

@@ -50,7 +50,7 @@ class TrainingState:
         first_epoch: the epoch that the training started with.
         taken: batches taken from the current iterator; 0 if the epoch starts with a new one.
         batches: batches per epoch; None if Keras does not know.
-        finished: the requested number of epochs once the training has ended; else None.
+        finished: the requested number of epochs once the training has ended; otherwise None.
         history: Keras' history by metric, and its epochs.
         variables: names, shapes and dtypes of the variables, in order.
     """
@@ -203,7 +203,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
     anywhere in the list of callbacks. Random states of Python and numpy, and of stateful operations in `map`, are not
-    saved either; nor, on PyTorch, those of `Dropout` without `seed=`.
+    saved either; on PyTorch, nor are the states of `Dropout` without `seed=`.
 
     Args:
         directory: directory of the states of this one `fit`; created if missing.

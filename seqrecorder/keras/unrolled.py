@@ -134,7 +134,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
 
     def states(self, *, training: bool) -> list[Any]:
-        """Return the state variables, `(B, units)`: those of training, or those of all other calls."""
+        """Return the state variables of training, or of all other calls, `(B, units)`."""
         return self._states if training else self._states_apart
 
 
@@ -152,7 +152,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
     Args:
         model: a built model with `Unrolled` layers.
-        training: copy the states of training; else those of predictions and validation.
+        training: whether to copy the states of training, instead of the states of predictions and validation.
 
     Returns:
         Arrays `(slots, units)` by layer name and number of the state, such as `memory/0`.
@@ -161,7 +161,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
 
 def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Set the states of a model's `Unrolled` layers from the output of `get_states`, also of a model with other slots.
+    """Set the states of a model's `Unrolled` layers from `get_states`, which may have read a model with other slots.
 
     Args:
         model: a model whose layers have the same names.

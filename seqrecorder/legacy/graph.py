@@ -112,7 +112,7 @@ def describe(op: Any) -> str:
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the graph and operation seeds of a random operation, else None."""
+    """Return the graph and operation seeds of a random operation, otherwise None."""
     attributes = op.node_def.attr
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 

@@ -77,7 +77,7 @@ def replaced(
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
-        transform: a function from a `tf.data.Dataset` of tuples of the targets to another dataset.
+        transform: a function that takes a `tf.data.Dataset` of tuples of the targets, and returns another dataset.
         stage: the stage that describes the transformation.
         recipe: the recipe by which `convert` prints it, if there is one.
     """

@@ -37,7 +37,7 @@ def in_default_graph() -> Iterator[None]:
 def first_behaviour() -> Iterator[None]:
     """Switch to the shapes and variables of TensorFlow 1, on which old code relies.
 
-    Conditionals stay those of TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
+    Conditionals stay as in TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
     and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
     Here they store them before the branch, and a session keeps dropped ones in memory to its end.
     """

@@ -134,7 +134,7 @@ class Elements:
         stored: fields to parse, all at one rate.
         derivations: derivations from these fields, in order.
         images: mapping from name to the decoder of images, which stay encoded until an element is complete.
-        shape: function from the tensors of a strategy to an element.
+        shape: function that builds an element from the tensors of a strategy.
     """
 
     stored: Schema
@@ -218,11 +218,11 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function from the tensors of a strategy, all at one rate, to an element.
+    """Build the function that turns the tensors of a strategy, all at one rate, into an element.
 
     Args:
         schema: fields of the records.
-        parsed: parsed fields, and those derived from them.
+        parsed: parsed fields, and the fields derived from them.
         options: form of the elements.
         unasked: names of parsed fields that elements do not contain.
     """

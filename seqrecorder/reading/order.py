@@ -79,7 +79,8 @@ def in_epochs(
     """Concatenate the `tf.data.Dataset`s of all epochs.
 
     Args:
-        epoch: function from the random number of the order of an epoch (None if nothing is drawn) to its dataset.
+        epoch: function that builds the dataset of an epoch from the random number of its order (None if nothing is
+            drawn).
         drawn: whether records are shuffled, or anything else is drawn.
         seed: seed of the orders; None for a random seed.
         epochs: number of epochs; None repeats forever.
@@ -593,9 +594,9 @@ def stream(
     Args:
         origin: shards to read.
         options: options of the stream.
-        transform: function from the windows of an epoch and the random number of its order to a dataset. The windows
-            are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`. The
-            number is None if records are not shuffled and `draw` is False.
+        transform: function that builds a dataset from the windows of an epoch and the random number of its order. The
+            windows are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`.
+            The number is None if records are not shuffled and `draw` is False.
         permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
         draw: whether `transform` draws random numbers even if records are not shuffled.
     """
@@ -680,7 +681,7 @@ class _Files:
 
         Args:
             number: random number that determines the order of the files; None to keep their order.
-            of_one: function from the index of a file to its dataset.
+            of_one: function that builds the dataset of a file from its index.
             cycle: number of files to interleave.
         """
         import tensorflow as tf

@@ -57,7 +57,7 @@ class Plan:
         most_steps: largest number of steps in one batch, padding included.
         shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None
             for ragged batches.
-        left_out: mapping from reason to the number of records left out, such as those without steps or too long ones.
+        left_out: number of records left out, by reason, such as records without steps or too long records.
     """
 
     strategy: Batching

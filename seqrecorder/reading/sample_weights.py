@@ -171,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Assign the parts of an option to the targets, None for targets without one."""
+    """Assign the parts of an option to the targets; a target without a part gets None."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):

@@ -56,9 +56,9 @@ class Feed:
     Attributes:
         origin: shards to read.
         parser: parser of the requested fields.
-        shape: function from the dictionary of tensors that a strategy builds to an element; the last stage.
+        shape: function that turns the dictionary of tensors from a strategy into an element; the last stage.
         options: order, epochs and sharding of the stream.
-        left_out: mapping from reason to the number of records left out per epoch. A strategy fills it while it reads or
+        left_out: number of records left out per epoch, by reason. A strategy fills it while it reads or
             plans, if the lengths are known.
     """
 
@@ -115,7 +115,7 @@ class Feed:
 
         Args:
             batches: `tf.data.Dataset` of batches.
-            make: function from a batch (tuples are unpacked) to an element.
+            make: function that turns a batch into an element; tuples are unpacked.
             batch_size: records or rows per batch.
             width: steps to which shorter records are padded; default: the longest record decides.
         """
@@ -202,9 +202,9 @@ class Feed:
         """Apply a transformation to the windows of each epoch (see `seqrecorder.reading.order.stream`).
 
         Args:
-            transform: function from the windows of an epoch and the random number of its order to a dataset.
+            transform: function that builds a dataset from the windows of an epoch and the random number of its order.
             window: records per window, or fewer if they are large.
-            multiple: number of which the size of a window is a multiple.
+            multiple: the size of a window is a multiple of this number.
             group: alignment group, or several, whose lengths accompany the records; None for no lengths.
             permute: see `seqrecorder.reading.order.stream`.
             draw: see `seqrecorder.reading.order.stream`.
@@ -483,7 +483,7 @@ class PaddedBatches(Strategy):
 
         Args:
             feed: records to batch.
-            width: function from a group and the lengths of a batch to its padded steps, before rounding up.
+            width: function of a group and the lengths of a batch that returns the padded steps, before rounding up.
             fixed: result of `width` by group, for groups where it is the same in every batch.
 
         Raises:

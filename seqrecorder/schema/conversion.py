@@ -660,7 +660,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
     Args:
         value: `SparseVector`, mapping from index to value, pair of indices and values, or dense array. The stored
-            elements of a dense array are those with any bit set (such as -0.0), or nonempty text.
+            elements of a dense array are all elements with any bit set (such as -0.0), or all nonempty texts.
         element: the declared type of the values.
         size: the declared size.
 

@@ -256,7 +256,7 @@ class Field:
         return normalise
 
     def exact_images(self, value: Any) -> Any:
-        """Convert images to one array if all are pixels of the declared size, else to a list.
+        """Convert images to one array if all are pixels of the declared size, otherwise to a list.
 
         Raises:
             Mismatch: an image does not fit; its position is the first index.

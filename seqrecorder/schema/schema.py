@@ -157,7 +157,7 @@ class Schema:
             name: name of the class.
             key: column that identifies a record; None for the column of `by`, or else a guess.
             columns: names of the columns of a CoNLL file, with None for a column to leave out; default: the names of
-                CoNLL-U for ten columns, else numbered names.
+                CoNLL-U for ten columns, otherwise numbered names.
 
         Raises:
             OptionError: a named column does not exist, there are no rows, or no column fits a field.

@@ -338,7 +338,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Flatten nested lists; return the values and the size of each level, None for a varying size."""
+    """Flatten nested lists; return the values and the size of each level, or None if the size varies."""
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

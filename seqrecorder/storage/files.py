@@ -636,7 +636,7 @@ class PlacedFile:
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def read_at(self, start: int, count: int) -> bytes:
-        """Read bytes at an offset; fewer at the end of the file.
+        """Read bytes at an offset, or fewer at the end of the file.
 
         Raises:
             OSError: the bytes cannot be read.
@@ -819,7 +819,7 @@ class FileState:
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Decorate a function of a path with a cache keyed by the state of the file, unless the file has just changed.
+    """Decorate a function of a path with a cache keyed by the state of the file; files that have just changed are not cached.
 
     >>> import os, pathlib
     >>> @remember(most=16)

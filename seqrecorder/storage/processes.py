@@ -375,7 +375,7 @@ def _end_with(parent: int) -> None:
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return the error if it can be pickled, else a `SourceError` with its text."""
+    """Return the error if it can be pickled, otherwise a `SourceError` with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
     except Exception:  # noqa: BLE001 - the class of the error may raise any

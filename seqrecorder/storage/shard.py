@@ -123,7 +123,7 @@ class FramedFile:
     Args:
         path: path of the file.
         compression: compression of the file.
-        stays_open: whether the file stays open; else each append opens it.
+        stays_open: whether the file stays open; otherwise each append opens it.
     """
 
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
@@ -316,7 +316,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         path: path of the shard.
         compression: compression of the shard.
         block: bytes to read at a time; more if a record is larger.
-        check: whether to check the CRCs here; else call `whole_records`, in any thread.
+        check: whether to check the CRCs here. If False, call `whole_records` later, in any thread.
 
     Raises:
         DamageError: a frame is damaged.
@@ -653,7 +653,7 @@ class RecordReader:
         """Yield the records of each block.
 
         Args:
-            check: whether to check the CRCs here; else call `whole_records`.
+            check: whether to check the CRCs here. If False, call `whole_records` later.
 
         Raises:
             ShardReadError: the shard cannot be read, or is damaged.

@@ -130,7 +130,7 @@ class LifeCycle:
             sources: records whose hooks have not run.
 
         Raises:
-            RecordError: a record cannot be encoded, or a hook failed; its position is that of the source.
+            RecordError: a record cannot be encoded, or a hook failed; its position is the position of the source.
         """
         if not self.has_hooks or sources.columns is not None:
             yield self._block(sources, done=len(sources.records))
@@ -784,7 +784,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, except those with a duplicate key or outside of all splits."""
+        """Encode and write sources, except sources with a duplicate key or outside of all splits."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
@@ -889,7 +889,7 @@ class Placement:
 
         Args:
             sources: at least one source record.
-            named: split name from the caller for each record, None without one.
+            named: split name from the caller for each record; None if the caller named none.
 
         Raises:
             RecordError: the rule cannot decide the split of a record.

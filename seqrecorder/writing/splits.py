@@ -190,7 +190,7 @@ class Router:
         return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that belong to a split; return their indices, None for all.
+        """Select the records that belong to a split; return their indices, or None for all.
 
         Raises:
             RecordError: a record has no time.
@@ -201,11 +201,11 @@ class Router:
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
-        """Choose the split of each record; return the names, or a single one if all are equal.
+        """Choose the split of each record; return the names, or a single name if all are equal.
 
         Args:
             sources: at least one source record.
-            named: split name from the caller for each record, None without one.
+            named: split name from the caller for each record; None if the caller named none.
 
         Raises:
             RecordError: a record lacks the attribute, or its value is not a valid split name.
@@ -299,7 +299,7 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Build a function of record and position that reads an attribute or calls a function of the record.
+    """Build a function of a record and its position that reads an attribute or calls the user's function.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute.

@@ -152,7 +152,7 @@ class ItemHandlerCallback(ItemHandler):
 
     Args:
         keys: the names of the features.
-        func: a function from a dict of the parsed features to a tensor.
+        func: a function that computes a tensor from a dict of the parsed features.
     """
 
     def __init__(self, keys: str | Sequence[str], func: Callable[[Mapping[str, Any]], Any]) -> None:

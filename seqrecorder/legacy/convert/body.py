@@ -610,7 +610,7 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return expressions for the elements of a constant or stacked vector, else None."""
+    """Return expressions for the elements of a constant or stacked vector, otherwise None."""
     import tensorflow as tf
 
     known = tf.get_static_value(tensor)

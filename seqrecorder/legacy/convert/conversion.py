@@ -64,7 +64,7 @@ class Conversion:
         report: summary: whether the function was printed or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
-        printed: whether the module is tf.data; else it lifts the old function.
+        printed: whether the module is tf.data; otherwise it lifts the old function.
     """
 
     source: str

@@ -106,7 +106,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Possible results of `width` if they are known and few; else empty."""
+        """Possible results of `width` if they are known and few; otherwise empty."""
         return ()
 
 
@@ -213,7 +213,7 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
 
     Args:
         feed: records whose batches it imitates.
-        parse: function from serialized records and their lengths to the tensors of a batch.
+        parse: function that parses serialized records, with their lengths, to the tensors of a batch.
         rows: rows of the batch.
         widths: mapping from alignment group to steps of the batch. Ragged steps have one element.
 
@@ -376,7 +376,7 @@ class BucketPlan(LengthPlan):
     Attributes:
         options: the strategy.
         boundaries: boundaries of the buckets.
-        last: length of the longest record, None if unknown.
+        last: length of the longest record; None if unknown.
         sizes: records per batch, for each bucket.
     """
 
@@ -606,9 +606,9 @@ class Bucket(BatchesByLength):
         boundaries: ascending lengths, or the method that computes them from the lengths of the data. `"auto"`: the
             fewest padded steps, by exact dynamic programming. `"quantile"`: buckets with equal numbers of records.
             `"sorted"`: the boundaries of `"auto"`, and windows of `shuffle` records, at least 64 batches, are also
-            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled, else
-            shortest first. The longest records of a bucket that do not fill a batch wait for the next window. If
-            lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
+            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled,
+            otherwise shortest first. The longest records of a bucket that do not fill a batch wait for the next window.
+            If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
         buckets: maximum number of buckets, if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
             last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.

@@ -37,7 +37,7 @@ class Crop(PaddedBatches):
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
-    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; those of
+    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; lists of
     other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
     crop are not decoded.
 

@@ -162,13 +162,13 @@ class TokenBudget(BatchesByLength):
     [[1, 2, 3, 4]]
 
     Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records are sorted by length
-    and cut into batches. These come in random order if the records are shuffled, else shortest first. The number of
-    batches depends on the order of the records, so the cardinality is unknown.
+    and cut into batches. These come in random order if the records are shuffled, otherwise shortest first. The number
+    of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
         max_steps: maximum number of steps in a batch: its records times its padded steps.
         max_batch_size: maximum number of records in a batch; None for no limit.
-        batch_size_multiple: number of which the records of a batch are a multiple, except in the last batch.
+        batch_size_multiple: the number of records in a batch is a multiple of this, except in the last batch.
         too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
             `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller than `batch_size_multiple`.

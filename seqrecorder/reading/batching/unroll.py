@@ -55,7 +55,7 @@ class Unroll(Strategy):
     the number of all of them. The number of batches is known then.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint holds at most one window of serialized records and those in the slots. Without
+    again there. A checkpoint holds at most one window of serialized records, and the records in the slots. Without
     `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
     `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
