@@ -39,7 +39,7 @@ class Distribution:
     ([(3, 2)], 2, 3.0)
 
     Attributes:
-        limit: maximal number of distinct values that are counted singly.
+        limit: maximum number of distinct values that are counted one by one.
         values: distinct values, ascending; None beyond the limit.
         buckets: beyond the limit, the nonempty buckets (see `buckets_of`), ascending.
         counts: count of each value, or of each nonempty bucket, int64.
@@ -185,10 +185,10 @@ class Tally:
     """Frequencies of texts or other values; beyond a limit, rare ones are forgotten.
 
     Attributes:
-        limit: maximal number of distinct values to keep; None for all.
-        counts: mapping from value to count.
+        limit: maximum number of distinct values to keep; None for all.
+        counts: count of each value.
         total: number of values counted.
-        error: maximal amount by which a count is too low, at most `total / limit`.
+        error: maximum amount by which a count is too low, at most `total / limit`.
     """
 
     limit: int | None = None

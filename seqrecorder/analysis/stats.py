@@ -85,11 +85,11 @@ def by_pieces(
 ) -> Iterator[tuple[str, R]]:
     """Apply a function to pieces of selections, in parallel processes; yield the name of the selection and the result.
 
-    The pieces do not depend on the machine, so that sums over them are reproducible to the bit.
+    The pieces do not depend on the machine, so sums over them are reproducible to the bit.
 
     Args:
         work: function that takes a selection; it must be importable, as for `in_processes`.
-        splits: mapping from name to selection.
+        splits: selections by name.
         label: label of the progress bar, see `Progress`.
         progress: whether to show the progress, see `Progress`.
         alone: whether to run in this process only, for a function that other processes cannot import.
@@ -139,8 +139,9 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    If values or steps have a shape, its last dimension are the channels, and statistics such as `mean` are arrays
-    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and enter no other statistic.
+    If values or steps have a shape, its last dimension holds the channels, and statistics such as `mean` are arrays
+    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and are excluded from all other
+    statistics.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -164,7 +165,7 @@ class FieldStats:
         gaps: statistics of the differences of consecutive times in a feature list of times, in its unit; None for
             other fields.
         backwards: number of negative gaps.
-        splits: mapping from split to its statistics.
+        splits: statistics of each split, by name.
     """
 
     field: Field
@@ -567,10 +568,10 @@ class Stats:
     Attributes:
         schema: schema of the records.
         records: number of records.
-        fields: mapping from field name to its statistics over all records.
-        groups: mapping from alignment group to the statistics of its lengths.
-        splits: mapping from split to its statistics.
-        by: mapping of each value of the field `by_field` to its statistics; empty without such a field.
+        fields: statistics of each field over all records, by field name.
+        groups: statistics of the lengths in each alignment group, by name.
+        splits: statistics of each split, by name.
+        by: statistics for each value of the field `by_field`; empty without such a field.
         by_field: name of the field passed as `by`; None for none.
     """
 
@@ -744,12 +745,12 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
 
 
 def to_bytes(splits: dict[str, Stats]) -> bytes:
-    """Serialize a mapping from split to statistics."""
+    """Serialize the statistics of each split."""
     return zlib.compress(json.dumps(_state(splits)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
-    """Deserialize a mapping from split to statistics."""
+    """Deserialize the statistics of each split."""
     states = json.loads(zlib.decompress(data))
     return {split: _restored(Stats.of_nothing(schema), state) for split, state in states.items()}
 

@@ -49,7 +49,7 @@ def count_tokens(
         source: dataset, selection, or mapping from name to selection; without a field, tokens or sequences of tokens.
         field: name of the field whose elements are the tokens.
         pieces: function that splits an element into tokens; None if elements are tokens.
-        prune: maximal number of distinct tokens to keep, as for `Tally`; None for all.
+        prune: maximum number of distinct tokens to keep, as for `Tally`; None for all.
         progress: whether to show the progress, as for `write`.
 
     Raises:
@@ -111,7 +111,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
     """Build the graph function that maps a tensor of tokens to ids (int64).
 
     Args:
-        ids: mapping from token to id.
+        ids: id of each token.
         first: first id of unknown tokens.
         buckets: number of ids of unknown tokens; 0 makes unknown tokens an error.
         where: name of the field in errors.
@@ -250,9 +250,9 @@ class Vocabulary:
         oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
         unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
         pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.
-        counts: mapping from token to its count.
+        counts: count of each token.
         total: number of tokens counted.
-        ids: mapping from known token to id.
+        ids: id of each known token.
     """
 
     tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
@@ -313,12 +313,12 @@ class Vocabulary:
             field: name of a field of text, bytes or whole numbers.
             split: name of the split to count; None for `train` if there is one, otherwise all records.
             min_count: smallest count of a token to include.
-            max_size: maximal number of ids, including padding and unknown tokens; None for no limit.
+            max_size: maximum number of ids, including padding and unknown tokens; None for no limit.
             reserved: see `Vocabulary`.
             padding: see `Vocabulary`; unless it is the empty text, it must not occur in the data.
             oov_buckets: see `Vocabulary`.
             pieces: see `Vocabulary`.
-            prune: maximal number of distinct tokens to keep while counting; None for all. Beyond it, rare tokens are
+            prune: maximum number of distinct tokens to keep while counting; None for all. Beyond it, rare tokens are
                 dropped, and counts are too low by at most the number of all tokens divided by `prune`.
             progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
 
@@ -443,7 +443,7 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens: a mapping from split to coverage, or one coverage for plain tokens.
+        """Compute the share of known tokens, for each split by name; for plain tokens, as a single number.
 
         Args:
             source: source as for `build`.

@@ -110,7 +110,7 @@ class Head:
     Attributes:
         where: name of the split, or path of the shard.
         total: number of records; None if they were not counted.
-        records: the first ones, as dictionaries of field name to value.
+        records: the first records, as dictionaries from field name to value.
     """
 
     where: str

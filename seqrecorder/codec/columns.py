@@ -62,7 +62,7 @@ class Column:
         counts: number of values of each record (context) or step (feature_list), for ragged and sparse fields.
         indices: index of each value, for sparse fields.
         present: mask of the records that have a value, bool `(N,)`; None for all. `values`, `steps` and `counts` cover
-            only those.
+            only these records.
         features: internal; encoded short texts, a by-product of their check.
     """
 
@@ -437,7 +437,7 @@ def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
 
 
 def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
-    """Build the function that creates a record from a dictionary of field name to value, and its position.
+    """Build the function that creates a record from a dictionary of its values and its position.
 
     >>> import seqrecorder as sr
     >>> @sr.record

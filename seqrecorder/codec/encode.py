@@ -283,7 +283,7 @@ def columns_of_dictionaries(
     *,
     convert: Callable[[Field, Any], Any] | None = None,
 ) -> dict[str, Column] | None:
-    """Convert dictionaries of field name to value to columns; return None if the record class must check them.
+    """Convert dictionaries of field values to columns; return None if the record class must check them.
 
     >>> import seqrecorder as sr
     >>> @sr.record

@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers have whole values of the known dimensions; return the buffers and their counts."""
+    """Check that buffers hold whole arrays of the known dimensions; return the buffers and their numbers of arrays."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -262,7 +262,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that rows have whole values of the known dimensions; return the values and the count of each row."""
+    """Check that rows hold whole arrays of the known dimensions; return the values and the number of arrays per row."""
     import tensorflow as tf
 
     if field.count == 1:
@@ -724,7 +724,7 @@ class Padding:
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
         ragged: whether to pad ragged values as well, each dimension to the longest of the batch.
-        static: mapping from alignment group to the padded length, if all batches have the same.
+        static: padded length of each alignment group, if it is the same in all batches.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

@@ -194,9 +194,10 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype; return the values and the count of each item.
+    """Decode flat items to the declared dtype; return the values and the counts.
 
-    A count is a number of values of the known dimensions. Counts are None if each item is one value or an element.
+    The counts are the number of arrays of the known dimensions in each item. They are None if each item holds exactly
+    one array, or one element.
     """
     if field.is_image:
         return decode_images(flat, field), None
@@ -208,11 +209,11 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of any size, or to resize, by bytes; return the schema and a mapping from field to decoder.
+    """Replace images of varying size, and images to resize, by bytes; return the schema and the decoder of each field.
 
     Args:
         schema: schema of the records.
-        resize: mapping from field to height and width.
+        resize: height and width for each field to resize, by field name.
 
     Raises:
         OptionError: a field of `resize` has no images, or a size is invalid.
@@ -235,8 +236,8 @@ def images_of(
 
     Args:
         schema: schema with all fields.
-        sources: mapping from derived field to source field.
-        decoders: mapping from source field to decoder.
+        sources: source field of each derived field, by name.
+        decoders: decoder of each source field, by name.
     """
     of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
@@ -290,15 +291,15 @@ class Parser:
     Args:
         schema: schema of the records.
         layout: layout of sequences in the messages.
-        crops: mapping from alignment group to the steps to keep (default: all steps).
+        crops: steps to keep, by alignment group (default: all steps).
         where: label of the records in TensorFlow's errors; "" for none.
         derivations: derivations to apply, in order.
-        images: mapping from field to decoder, for fields of encoded images; the parser adds images of any size.
+        images: decoder of each field of encoded images, by field name; the parser adds images of any size.
 
     Attributes:
         stored: schema of the stored fields.
         schema: schema of the stored and derived fields.
-        images: mapping from stored or derived field to the decoder for complete batches.
+        images: decoder for complete batches, by stored or derived field.
 
     Raises:
         OptionError: the layout cannot store the bounds of ragged or sparse steps, or a field of images is mapped.

@@ -94,7 +94,7 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
     These are the files that the manifest names, the listings, the key index, the statistics, and leftovers of killed
-    writers. All but those that the manifest names have names that no other program uses.
+    writers. Except for the files that the manifest names, their names are used by no other program.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST)
     ours |= {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}

@@ -361,7 +361,7 @@ class Manifest:
     Attributes:
         path: directory of the dataset; for a URL, the directory in the cache with the fetched files.
         schema: stored schema.
-        splits: mapping from name to split, in the order of their declaration.
+        splits: splits by name, in the order of their declaration.
         compression: compression of the shards: None or `GZIP`.
         generation: number of the last write: 0 for the first, plus one for each append or overwrite.
         skipped: number of source records that were skipped, by a hook or for a duplicate key.

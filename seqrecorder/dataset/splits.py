@@ -240,7 +240,7 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares widely; return a mapping from name to requested and actual share.
+    """Find the splits that miss their shares widely; return their requested and actual shares by name.
 
     A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 
@@ -283,9 +283,9 @@ class Shares:
     """Requested and actual shares of parts, in all and in each stratum; print it for a table.
 
     Attributes:
-        wanted: mapping from part name to requested share.
-        got: mapping from part name to actual share of all records.
-        strata: mapping from stratum to the actual shares of its records; empty without strata.
+        wanted: requested share of each part, by name.
+        got: actual share of all records in each part, by name.
+        strata: actual shares of the records in each stratum; empty without strata.
         left_out: number of records in no part, for example because they straddle a time.
     """
 

@@ -301,7 +301,7 @@ def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) 
 
 
 def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[Problem]:
-    """Check the digests of the user's own files; those at a URL are fetched first."""
+    """Check the digests of the user's own files; files at a URL are fetched first."""
     for name, info in manifest.asset_infos.items():
         where = info.relative(name)
         try:

@@ -148,9 +148,9 @@ def lift(
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: mapping from placeholder name to constant value, and of queue name, for queues that Python fills, to a
-            `tf.data.Dataset` of its elements (tuples of the components, one element at a time) or, inside a graph, to
-            a function that returns one.
+        feed: constant value of each placeholder, by name. For queues that Python fills, by queue name: a
+            `tf.data.Dataset` of the elements (tuples of the components, one element at a time) or, inside a graph, a
+            function that returns one.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
             graph in which `lift` is called. In eager execution, a seed that is set already is refused if random
             operations depend on it.

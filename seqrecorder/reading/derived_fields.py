@@ -189,7 +189,7 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
     Args:
         option: name of the option: inputs, targets or weights.
         part: value of the option.
-        vocabulary: mapping from field to the vocabulary of its start values.
+        vocabulary: vocabulary of the start values of each field, by field name.
 
     Raises:
         OptionError: several fields are in the place of one, or a start is not in the vocabulary.
@@ -530,10 +530,10 @@ class OutputOptions:
         strategy: strategy that makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
         class_weight: mapping from class to weight; for several targets, in their structure.
-        counts: mapping from target to the names of its masks, which are 0 or False for entries that do not count.
+        counts: names of the masks of each target; the masks are 0 or False for entries that do not count.
         index_name: name of the positions of records, or None.
         carried: tensors that the strategy adds; None for single records.
-        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
+        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
     """
 
     derived: DerivedFields

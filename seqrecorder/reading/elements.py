@@ -133,7 +133,7 @@ class Elements:
     Attributes:
         stored: fields to parse, all at one rate.
         derivations: derivations from these fields, in order.
-        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
+        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
         shape: function that builds an element from the tensors of a strategy.
     """
 
@@ -161,7 +161,7 @@ class Elements:
             schema: fields of the records.
             strategy: strategy that makes batches or single records.
             fields: see `read`.
-            images: mapping from field to the decoder of its images.
+            images: decoder of the images of each field, by field name.
             output: see `read`.
             class_weight: see `read`.
             index_name: see `read`.

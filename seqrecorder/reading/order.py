@@ -313,7 +313,7 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 
     Args:
         length: alignment group, or combination of several.
-        lengths: mapping from alignment group to lengths, int64, arrays or tensors.
+        lengths: lengths in each alignment group, int64, arrays or tensors.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
@@ -525,14 +525,14 @@ class StreamOptions:
         first_epoch: number of the first epoch.
         group: alignment group whose lengths accompany the records, or several; None for no lengths.
         deal: slice of the records of this reader, in the order of the files; None for all.
-        crops: mapping from alignment group to the crops of its sequences; lengths count the steps left.
+        crops: crops of the sequences in each alignment group; lengths count the remaining steps.
         limits: limits on lengths; records outside of any of them are left out.
         number: whether to store in each record its position in written order (see `seqrecorder.codec.graph_ops`).
         seeds: whether to store in each record a random seed, which differs in each epoch.
         oversampling: number of copies of each record; None for one.
         spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
             int64 `(w, 3)` then.
-        known: mapping from alignment group to the lengths of all records, in the order of the files. No file is read
+        known: lengths of all records in file order, by alignment group. No file is read
             then: the stream holds positions in that order instead of records, to plan batches.
     """
 
@@ -561,7 +561,7 @@ class StreamOptions:
         """Return the mask of the records within the limits; True for all.
 
         Args:
-            lengths: mapping from alignment group to stored lengths, int64 `(n,)`.
+            lengths: stored lengths in each alignment group, int64 `(n,)`.
             xp: module of the lengths, numpy or TensorFlow.
         """
         keep: Any = True
@@ -774,7 +774,7 @@ class _Files:
             file: index of the file.
             serialized: string, `(w,)`.
             total: number of records of the file before the window.
-            lengths: mapping from alignment group to lengths, int64 `(w,)`.
+            lengths: lengths in each alignment group, int64 `(w,)`.
             number: see `epoch`.
         """
         import tensorflow as tf

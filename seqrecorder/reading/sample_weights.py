@@ -25,7 +25,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """Build an element for `model.fit`: inputs, with targets and sample weights if there are any.
 
     Args:
-        values: mapping from name to tensor.
+        values: tensors by name.
         parsed: fields of the tensors.
         options: form of the elements.
     """

@@ -516,7 +516,7 @@ class PaddedBatches(Strategy):
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Convert a mapping from field to value into a mapping from alignment group to value.
+    """Convert values by field name to values by alignment group.
 
     Raises:
         OptionError: a field is not a feature list, or two fields of one group have different values.

@@ -364,7 +364,7 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        state: initial state, tensors. Those with 0 rows may grow; all others keep their shapes.
+        state: tensors of the initial state. A tensor with 0 rows may grow; all others keep their shapes.
         function: function of the state and an element. It returns the next state and a new element of dense tensors.
         key: see `flat_mapped`.
     """

@@ -25,7 +25,7 @@ _ROW_NAMES = " (row names without a column name, as R's write.table has them? wr
 
 
 class Row(dict[str, str]):
-    """A row of a CSV file: a dictionary of column name to text, which also accepts column positions.
+    """A row of a CSV file: a dictionary from column name to text, which also accepts column positions.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]

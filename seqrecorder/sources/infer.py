@@ -132,7 +132,7 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     Args:
         source: source as in `Schema.infer`.
         columns: column names of a CoNLL file, with None for a column to leave out; they mark a file as CoNLL.
-        rows: maximal number of rows.
+        rows: maximum number of rows.
 
     Raises:
         DatasetNotFoundError: the file does not exist.

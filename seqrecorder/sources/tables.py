@@ -69,7 +69,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -
     Args:
         path: path, glob, directory or list of paths. The suffix of a file is its format: `.parquet`, `.arrow`,
             `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
-        types: mapping from column name to pyarrow type, for columns of text files.
+        types: pyarrow type of each column, by name, for text files.
         skip: whether to leave out rows of text that cannot be converted; the table lists them in `left_out`.
 
     Raises:
@@ -171,7 +171,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
     Args:
         file: path of the file.
         wanted: names of the columns.
-        kinds: mapping from column name to declared type, for text files.
+        kinds: declared type of each column, by name, for text files.
         left_out: list that collects a message per row left out; None raises the first instead.
     """
     pa, kind = pyarrow(), _format_of(file)

@@ -377,7 +377,7 @@ class _Lines:
                 yield number, len(line), functools.partial(self._values, line)
 
     def _values(self, line: str) -> dict[str, Any]:
-        """Parse a line to a dictionary of field name to JSON value.
+        """Parse a line to a dictionary from field name to JSON value.
 
         Raises:
             SourceError: the line is not JSON, or not an object.
@@ -499,7 +499,7 @@ class Sentence:
     Attributes:
         rows: columns of each token.
         numbers: line number of each token, from 1.
-        comments: mapping from name to text for each `# name = text` before and between the tokens.
+        comments: text of each `# name = text` before and between the tokens, by name.
         document: number of the document, from 0.
         size: number of characters in the lines of the tokens.
     """
@@ -517,7 +517,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     Args:
         file: path of the file, or `-`.
         separator: separator of columns, as for `from_conll`.
-        least: minimal number of columns of a token.
+        least: minimum number of columns of a token.
     """
     documents, lines = -1, lines_of(file)
     head = list(itertools.islice(lines, _HEAD))

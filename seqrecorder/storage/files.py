@@ -819,7 +819,7 @@ class FileState:
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Decorate a function of a path with a cache keyed by the state of the file; files that have just changed are not cached.
+    """Build a decorator that caches a function of a path by the state of the file, unless the file has just changed.
 
     >>> import os, pathlib
     >>> @remember(most=16)

@@ -58,7 +58,7 @@ class Held:
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """List a directory as a mapping from name to kind; empty if the directory does not exist."""
+        """List the kind of each entry of a directory, by name; empty if the directory does not exist."""
         try:
             with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
                 return {entry.name: _kind(entry) for entry in entries}

@@ -99,7 +99,7 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """List the objects as a mapping from name to properties; some stores list a new object only after a delay.
+        """List the properties of each object, by name; some stores list a new object only after a delay.
 
         Raises:
             DatasetError: the place cannot be listed.

@@ -181,7 +181,7 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find entries among all candidate offsets: those reachable from the first offset of a span.
+    """Find entries among all candidate offsets: an offset counts if it is reachable from the first offset of a span.
 
     Each entry leads to the next one. Targets after 1, 2, 4, ... entries are computed in turn, until all chains end.
     """

@@ -717,7 +717,7 @@ _BYTES = 4 << 20  # a chunk ends at this size
 
 
 class Dictionaries(ColumnSource):
-    """Source of records as dictionaries of field name to value.
+    """Source of records as dictionaries from field name to value.
 
     >>> import seqrecorder as sr
     >>> @sr.record

@@ -274,7 +274,7 @@ class LifeCycle:
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
-    """Raise `RecordError` if the CSV columns of a record differ from those of the first record."""
+    """Raise `RecordError` if a record has other CSV columns than the first record."""
     if list(got) != list(expected):
         raise RecordError(
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
@@ -363,7 +363,7 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records come from a list; taking those runs no code of the caller."""
+        """Check whether the next records come from a list, so that taking them runs no code of the caller."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:

@@ -636,9 +636,9 @@ def write(
     Writing a large record needs about three times its encoded size in memory, including the record itself.
 
     Args:
-        records: any iterable of records of one class, or of dictionaries of field name to value, which is consumed one
-            by one and never held in memory as a whole; a table with one record per row, from any library with the Arrow
-            C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
+        records: any iterable of records of one class, or of dictionaries from field name to value, which is consumed
+            one by one and never held in memory as a whole; a table with one record per row, from any library with the
+            Arrow C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
             encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
             values of a record are read at once, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.

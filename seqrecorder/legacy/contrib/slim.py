@@ -1,4 +1,4 @@
-"""`tf.contrib.slim`'s reading of data: parallel readers, dataset providers, decoders and prefetch queues.
+"""Data input of `tf.contrib.slim`: parallel readers, dataset providers, decoders and prefetch queues.
 
 They build queues and readers of TensorFlow 1, so that they run in sessions and can be lifted like any others.
 """

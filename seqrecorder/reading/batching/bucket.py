@@ -215,7 +215,7 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
         feed: records whose batches it imitates.
         parse: function that parses serialized records, with their lengths, to the tensors of a batch.
         rows: rows of the batch.
-        widths: mapping from alignment group to steps of the batch. Ragged steps have one element.
+        widths: steps of the batch in each alignment group. Ragged steps have one element.
 
     Raises:
         OptionError: elements have no sample weights.
@@ -333,7 +333,7 @@ def _add_class(
     With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
     `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
     decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). Every second `j`
-    is solved first, then those between, within the bounds of their neighbours: O(n log n) comparisons, level by level
+    is solved first, then the others, within the bounds of their neighbours: O(n log n) comparisons, level by level
     in whole arrays.
     """
     n = len(distinct)

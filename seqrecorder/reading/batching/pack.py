@@ -209,8 +209,8 @@ class Pack(Strategy):
     Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
     (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
     emptiest rows, which do not fill a batch, are planned again with the next records. Segments of a row are in the
-    order of the stream. Rows are in the order of their first segments, or in random order among those planned together
-    if records are shuffled.
+    order of the stream. Rows are in the order of their first segments, or, if records are shuffled, in random order
+    among the rows planned together.
 
     If lengths vary widely, nearly all steps are real; `seqrecorder.plan` gives the figures of your dataset. The number
     of batches depends on the order of the records, so the cardinality is unknown.

@@ -60,7 +60,7 @@ class Pad(PaddedBatches):
             (cut off their last steps) or `"cut_start"` (their first). Lengths count the remaining steps. A warning
             counts such records if the lengths are stored.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        padding_values: mapping from field to the value of its padding; default: zeros (empty text).
+        padding_values: value to pad each field with, by field name; default: zeros (empty text).
         padding_side: side of the padding, `"right"` or `"left"` (the last steps of all records are in one column), or a
             mapping from field to side, which applies to the alignment group of the field.
         pad_to_multiple_of: T is rounded up to a multiple of this number, for fewer distinct shapes.

@@ -124,8 +124,8 @@ class Parsed:
 
     Attributes:
         names: names of all tensors of the fields, in declaration order.
-        context: mapping from name to the values of records, `(k + 1, *shape)`; the last one means no record.
-        lists: mapping from feature list to its `Steps` or `StoredSteps`.
+        context: values of the k records by field name, `(k + 1, *shape)`; the last value stands for no record.
+        lists: `Steps` or `StoredSteps` of each feature list, by name.
         lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last one means no record and is 0.
     """
 

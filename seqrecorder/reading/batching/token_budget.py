@@ -56,8 +56,8 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
     """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
     Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
-    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, those beyond the
-    last multiple of `batch_size_multiple`, wait for the next window, and no longer than that.
+    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, beyond the last
+    multiple of `batch_size_multiple`, wait, and only until the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -72,8 +72,8 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
             longer than `max_steps // batch_size_multiple` first.
-        options: the strategy. A record of length 0 counts as one step. The number of rows of the last batch of all may
-            not be a multiple of `batch_size_multiple`.
+        options: the strategy. A record of length 0 counts as one step. The last batch of all may have a number of rows
+            that is not a multiple of `batch_size_multiple`.
         at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
             lengths do not come in runs; False for shortest first.
 

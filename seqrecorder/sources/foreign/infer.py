@@ -323,7 +323,7 @@ def infer(
     Args:
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
-        raw: mapping from feature name to dtype (little-endian), for bytes to decode as by `tf.io.decode_raw`.
+        raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
         shapes: mapping from feature name in `raw` to its shape, whose first dimension may be None; without a shape the
             values are flat.
         key: name of the feature that identifies a record; None for no key.
