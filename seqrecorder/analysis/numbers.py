@@ -349,7 +349,7 @@ def edges_of(distribution: Any, *, is_whole: bool) -> Any:
 
 
 def _between(low: float, high: float, count: int) -> Any:
-    """Compute `numpy.linspace` without overflow of the difference of the ends."""
+    """Compute `numpy.linspace` without overflow in the difference between the ends."""
     shares = np.linspace(0, 1, count)
     return low * (1 - shares) + high * shares
 
@@ -402,7 +402,7 @@ class Numbers:
         mean: mean, float64; 0 if there are no numbers.
         squares: sum of squared distances from the mean, float64.
         minimum: minimum, a float, int64 or uint64; the largest value of the dtype if there are no numbers.
-        maximum: maximum, likewise; the smallest value of the dtype if there are no numbers.
+        maximum: maximum, of the same type; the smallest value of the dtype if there are no numbers.
         zeros: count of zeros, int64.
         nan: count of NaN or NaT, int64.
         infinite: count of infinities, int64.

@@ -502,7 +502,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Check whether creating a record only normalises and stores its fields, without code of the user."""
+    """Check whether creating a record only normalises and stores its fields, without running user code."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False
@@ -555,7 +555,7 @@ def is_arrow(data: object) -> bool:
 
 
 def _is_series_of_lists(data: Any) -> bool:
-    """Check whether an object is a series of lists of pandas before 3, which lacks the Arrow C interface."""
+    """Check whether an object is a pandas series of lists that lacks the Arrow C interface, as before pandas 3."""
     kind = type(data)
     if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or data.dtype != object:
         return False
@@ -563,7 +563,7 @@ def _is_series_of_lists(data: Any) -> bool:
 
 
 def is_table(data: object) -> bool:
-    """Check whether an object is a table with the Arrow C interface, or a dataset of Hugging Face.
+    """Check whether an object is a table with the Arrow C interface, or a Hugging Face dataset.
 
     >>> is_table([1, 2])
     False
@@ -572,5 +572,5 @@ def is_table(data: object) -> bool:
 
 
 def is_hub_dataset(data: object) -> bool:
-    """Check whether an object is a dataset of Hugging Face."""
+    """Check whether an object is a Hugging Face dataset."""
     return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "with_format")

@@ -332,7 +332,7 @@ def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], in
 
 
 def takes_columns(schema: Schema) -> bool:
-    """Check whether records consist only of their stored fields, and creating them runs no code of the class."""
+    """Check whether records consist only of their stored fields, and are created without running user code."""
     hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
     return only_stores(schema.record_class, len(schema.fields)) and not hooked
 

@@ -34,7 +34,7 @@ def check_json(schema: Schema) -> None:
 
 
 def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Yield one line per record, a JSON object of field name to value.
+    """Yield one line per record: a JSON object that maps field names to values.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record

@@ -440,7 +440,7 @@ def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> 
     """Move all files but the manifest; add each file to `moved`, and each new directory to `created`, beforehand.
 
     Raises:
-        DatasetExistsError: a file of the user has the same name, or one that differs only in case.
+        DatasetExistsError: a user's file has the same name, or one that differs only in case.
     """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()

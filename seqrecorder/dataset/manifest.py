@@ -295,7 +295,8 @@ class AssetInfo:
 
     Attributes:
         sha256: digest of the file, in hex.
-        generation: generation that added the file. A file never changes in place: later ones have their own directory.
+        generation: generation that added the file. A file never changes in place: later versions have their own
+            directory.
     """
 
     sha256: str
@@ -695,7 +696,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Add to a read error that the dataset was replaced, if so, since then nothing is damaged.
+    """Explain in a read error that the dataset was replaced, if it was; nothing is damaged then.
 
     Args:
         manifest: the manifest from when the dataset was opened; None for bare shards.

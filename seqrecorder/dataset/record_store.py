@@ -117,7 +117,7 @@ class WrittenOrder:
         return even
 
     def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """List the file and the number in it of each record of a group, in written order."""
+        """List the file of each record in a group, and its number in that file, in written order."""
         if group not in self._orders:
             first, count = int(self._first_files[group]), int(self._sizes[group])
             counts = self._records[first : first + count]
@@ -128,7 +128,7 @@ class WrittenOrder:
         return self._orders[group]
 
     def find_one(self, position: int) -> tuple[int, int]:
-        """Find the file of one position and the number of the record in it, in a tenth of the time of `find`."""
+        """Find the file and the record number for one position, ten times faster than `find`."""
         starts, first_files, sizes, even = self._groups
         group = bisect.bisect_right(starts, position) - 1
         if not even[group]:
@@ -355,7 +355,7 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Find the records of a split with a key; return ascending positions, none without a key field."""
+        """Find the records of a split with a key; return ascending positions, or none without a key field."""
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)

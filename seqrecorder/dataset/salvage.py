@@ -420,7 +420,7 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file, and return its layout for the other files, which have the same one."""
+    """Salvage a file, and return its layout, which the other files share."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)

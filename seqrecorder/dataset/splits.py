@@ -280,7 +280,7 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual shares of parts, in all and in each stratum; print it for a table.
+    """Requested and actual shares of parts, overall and in each stratum; print it for a table.
 
     Attributes:
         wanted: requested share of each part, by name.
@@ -296,7 +296,7 @@ class Shares:
 
     @property
     def missed(self) -> float:
-        """Largest deviation of a part from its share, in all or in a stratum."""
+        """Largest deviation of a part from its share, overall or in a stratum."""
         parts = [self.got, *self.strata.values()]
         return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
 
@@ -332,7 +332,7 @@ GAMMA = 0x9E3779B97F4A7C15
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Hash the seed, the split and the position in the split of each record to a random rank: uint64 `(n,)`."""
+    """Hash the seed, the split and each record's position in the split to a random rank: uint64 `(n,)`."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -658,7 +658,7 @@ class Stratum:
 class StratifiedDealer:
     """Dealer of records to splits, by the largest deficit in the record's stratum plus a random number below 1.
 
-    A split deviates from its share by a few records at most, in each stratum and in all. The result depends on the
+    A split deviates from its share by a few records at most, in each stratum and overall. The result depends on the
     order of the records. Memory grows with the number of strata and groups.
 
     >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)

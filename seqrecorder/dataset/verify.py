@@ -251,7 +251,7 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the full message of an error of this package, or the system's message of any other."""
+    """Return the full message of an error of this package, or the system's message for any other error."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
@@ -290,7 +290,7 @@ def _check_names(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
-    """Find unknown files in the directory of a split, and shards in any other."""
+    """Find unknown files in the directory of a split, and shards in any other directory."""
     known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
     for file in sorted(directory.iterdir()):
         if split is None:

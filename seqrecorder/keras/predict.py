@@ -204,7 +204,7 @@ def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[st
 
 
 def _gives_steps(model: Any) -> bool:
-    """Check whether an output can have the steps of an input: not if its sizes are all fixed."""
+    """Check whether an output can have the steps of an input; it cannot if all its sizes are fixed."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
         return True

@@ -42,7 +42,7 @@ _VARIABLES = "variables.npz"
 
 @attrs.frozen
 class TrainingState:
-    """State of a training.
+    """State of a training run.
 
     Attributes:
         epoch: the current epoch, from 0.
@@ -425,7 +425,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Progress:
-    """Position of a training: epoch, completed batches, first epoch, batches taken from the iterator."""
+    """Position of a training run: epoch, completed batches, first epoch, batches taken from the iterator."""
 
     epoch: int = 0
     batch: int = 0

@@ -1,4 +1,4 @@
-"""The readers of TensorFlow 1 as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
+"""The TensorFlow 1 readers as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
 
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)

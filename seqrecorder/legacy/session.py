@@ -1,4 +1,4 @@
-"""Datasets as tensors of a graph, for the training loops of TensorFlow 1."""
+"""Datasets as tensors of a graph, for TensorFlow 1 training loops."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    This is how functions of `tf.contrib` join a graph: they work in sessions, and can be lifted. Existing queue runners
+    Functions of `tf.contrib` join a graph in this way, so they work in sessions and can be lifted. Existing queue runners
     stay, as their queues may have other users.
 
     Args:

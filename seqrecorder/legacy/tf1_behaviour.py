@@ -85,7 +85,7 @@ def _switched(*, first: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the deprecation warnings of TensorFlow about queues."""
+    """Suppress TensorFlow's deprecation warnings about queues."""
     import tensorflow as tf
 
     def keep(record: logging.LogRecord) -> bool:

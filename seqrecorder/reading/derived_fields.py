@@ -223,8 +223,8 @@ class DerivedFields:
         stored: fields of the records.
         derivations: derivations from these fields, in order.
         inputs: option of `read`, with names instead of `next_step` and `previous_step`.
-        targets: option of `read`, likewise.
-        weights: option of `read`, likewise.
+        targets: option of `read`, in the same form as `inputs`.
+        weights: option of `read`, in the same form as `inputs`.
         ids: ids of the words, for each name derived from a field with a vocabulary.
     """
 

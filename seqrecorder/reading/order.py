@@ -379,7 +379,7 @@ class LengthCounts:
 
     @classmethod
     def of(cls, lengths: NDArray[np.int64]) -> LengthCounts:
-        """Count lengths.
+        """Count how often each length occurs.
 
         >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
         [1, 2]

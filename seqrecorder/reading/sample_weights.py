@@ -1,6 +1,6 @@
 """Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
-A sample weight is a product: 1 for real steps and 0 for padding, times the weights of the user, times the weight of the
+A sample weight is a product: 1 for real steps and 0 for padding, times the user's weights, times the weight of the
 class. It is 0 if the target has no next step or was not observed.
 """
 
@@ -112,7 +112,7 @@ def _fitting(
     outer: int,
     options: OutputOptions,
 ) -> Any:
-    """Fit the weights of the user to a target: their dimensions become the first ones of its loss.
+    """Fit the user's weights to a target: their dimensions become the first dimensions of its loss.
 
     Raises:
         OptionError: weights belong to other steps than the target, or have more dimensions than its loss.

@@ -1,4 +1,4 @@
-"""Records of CSV files, built by the `from_csv_row` hook of a record class.
+"""Records from CSV files, built by the `from_csv_row` hook of a record class.
 
 CSV files that need no hook are tables: see `from_table`.
 """

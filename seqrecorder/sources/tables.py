@@ -128,7 +128,7 @@ def _format_of(file: Path) -> str | None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Add the path of the file to errors of pyarrow."""
+    """Add the path of the file to pyarrow errors."""
     try:
         yield
     except (DatasetNotFoundError, OptionError):
@@ -140,7 +140,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Add advice to an Arrow error about row names, or about a line longer than the 1 MiB blocks of Arrow."""
+    """Add advice to an Arrow error about row names, or about a line longer than Arrow's blocks of 1 MiB."""
     widths = _WIDTHS.search(str(error))
     if widths and int(widths[2]) == int(widths[1]) + 1:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"

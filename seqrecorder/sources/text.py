@@ -1,4 +1,4 @@
-"""Records of text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
+"""Records from text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
 
 CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
 """
@@ -125,7 +125,7 @@ _BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors of an inval
 
 
 class TextRecords(SkippingSource, Generic[T]):
-    """Records of text files, read on each iteration.
+    """Records from text files, read on each iteration.
 
     Args:
         paths: paths of the files.
@@ -202,7 +202,7 @@ class TextRecords(SkippingSource, Generic[T]):
 
 
 class ColumnTextRecords(TextRecords[T], ColumnSource):
-    """Records of text files, converted in columns."""
+    """Records from text files, converted in columns."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield columns of pieces in batches; a batch with an invalid piece is parsed record by record."""

@@ -102,7 +102,7 @@ def check_name(name: str, what: str) -> str:
     split 'a/b': expected a plain file name, got one that has a '/'
 
     Args:
-        name: name from the user, or from a file of the user.
+        name: name from the user, or from a user's file.
         what: kind of object, for messages; `"split"` also refuses names that a dataset reserves.
 
     Returns:
@@ -859,7 +859,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 def most_open(most: int) -> int:
-    """Limit a number of open files to an eighth of the limit of the process."""
+    """Limit a number of open files to an eighth of the process's limit."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 

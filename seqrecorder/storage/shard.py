@@ -85,7 +85,7 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Reserve an open file, to be released with `give_place`; return whether one was left."""
+        """Reserve an open file, to be released with `give_place`; return whether one was available."""
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1

@@ -1,4 +1,4 @@
-"""Input columns: check columns of callers, tables and dictionaries, and take snapshots of records.
+"""Input columns: check columns from callers, tables and dictionaries, and take snapshots of records.
 
 Encoding of the columns is in `codec.encode`.
 """
@@ -299,7 +299,7 @@ _copy_of_array = np.ndarray.copy
 
 
 class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a failure
-    """Raised for a record that cannot be copied; it must be encoded before code of the caller runs again."""
+    """Raised for a record that cannot be copied; it must be encoded before the caller's code runs again."""
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
@@ -377,7 +377,7 @@ def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Copy a value so that later changes of the original do not reach the copy.
+    """Copy a value so that later changes to the original do not reach the copy.
 
     >>> steps = [np.array([1]), [2, 3]]
     >>> taken = copied(steps)
@@ -452,7 +452,7 @@ def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
 
 
 class SkippingSource:
-    """Base of sources that can skip rows.
+    """Base class of sources that can skip rows.
 
     Attributes:
         skipped: number of rows skipped in the last complete iteration.
@@ -479,7 +479,7 @@ class SkippingSource:
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Base of sources that yield records in columns, many at a time; iteration yields them one by one.
+    """Base class of sources that yield records in columns, many at a time; iteration yields them one by one.
 
     Attributes:
         schema: schema of the records.
@@ -507,7 +507,7 @@ class ColumnSource(SkippingSource, abc.ABC):
 
 
 class TableSource(ColumnSource):
-    """Base of sources whose columns come from tables.
+    """Base class of sources whose columns come from tables.
 
     Args:
         table: table with the rows.
@@ -538,7 +538,7 @@ class TableSource(ColumnSource):
         """Yield pyarrow tables with one column per field."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of each table; with `on_error="skip"`, without the records that do not fit."""
+        """Yield the columns of each table; with `on_error="skip"`, records that do not fit are left out."""
         self.begin()
         rows = 0
         self.table.left_out.clear()

@@ -178,7 +178,7 @@ class LifeCycle:
             return collections.deque()
 
     def _take_snapshot(self, record: Any) -> Any:
-        """Take a snapshot of a record before code of the class runs again."""
+        """Take a snapshot of a record before the class's code runs again."""
         try:
             return self._snapshot(record)
         except CannotWait:  # a value does not fit its field: encoding raises the error
@@ -363,7 +363,7 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records come from a list, so that taking them runs no code of the caller."""
+        """Check whether the next records come from a list, so that taking them runs none of the caller's code."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
@@ -505,7 +505,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records by snapshots before code of the caller runs; if one cannot be copied, the buffer is full."""
+        """Replace records by snapshots before the caller's code runs; if one cannot be copied, the buffer is full."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -796,7 +796,7 @@ class RecordIntake:
 
 
 class Placement:
-    """Writers of all splits, and the choice of the split of each record.
+    """Writers of all splits, with the rule that chooses a split for each record.
 
     `route` chooses the splits of sources before they are encoded; `write` writes the blocks of encoded records.
 

@@ -271,7 +271,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writer of a dataset, record by record; generic in the class of the records.
+    """Writer of a dataset, record by record; generic in the record class.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -287,7 +287,7 @@ class Writer(Generic[R]):
     The complete dataset appears at the destination when the `with` block ends without an error, not before.
 
     Args:
-        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`. For a URL, shards are
+        destination: directory of the dataset, or a URL for fsspec, such as `s3://bucket/corpus`. For a URL, shards are
             written to the temporary directory and uploaded when they are full. The destination must not exist
             or be empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
@@ -299,8 +299,8 @@ class Writer(Generic[R]):
     Raises:
         DatasetExistsError: the destination exists and is not a dataset to overwrite, or appeared during the write.
         DatasetError: at the end of the block, another process has changed the dataset to be overwritten or appended to;
-            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection of it was
-            made.
+            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection was taken
+            from it.
         OptionError: an option is invalid, or the destination is not a path.
     """
 

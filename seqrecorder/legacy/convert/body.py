@@ -401,7 +401,7 @@ class Body:
         return True
 
     def show(self, value: Any) -> str:
-        """Return an expression for a tensor, or for a value of Python."""
+        """Return an expression for a tensor or a Python value."""
         import tensorflow as tf
 
         if isinstance(value, tf.SparseTensor):

@@ -140,7 +140,7 @@ class Conversion:
 
 
 def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = None, **kwargs: Any) -> Conversion:
-    r"""Convert an input function of TensorFlow 1 to a module of TensorFlow 2.
+    r"""Convert a TensorFlow 1 input function to a TensorFlow 2 module.
 
     The function is called, and its graph printed as a `tf.data` pipeline. The module is then compared with the
     function, which runs in a session with its own queue runners: a hundred batches of the original files, and all

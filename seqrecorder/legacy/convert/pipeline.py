@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Facts:
-    """Facts of a pipeline, collected on the walk.
+    """Facts about a pipeline, collected while its graph is walked.
 
     Attributes:
         files: the input paths, in order; may be empty.

@@ -73,7 +73,7 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
-    """Compare the batches of a TensorFlow 1 input function with those of a new reader.
+    """Compare the batches of a TensorFlow 1 input function with the batches of a new reader.
 
     >>> import tensorflow as tf, seqrecorder as sr
     >>> def old():

@@ -93,7 +93,7 @@ class LengthPlan(ABC):
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches of an epoch of these lengths; -1 if that depends on the order."""
+        """Count the batches in an epoch with these lengths; -1 if that depends on the order."""
         return -1
 
     @abstractmethod
@@ -328,7 +328,7 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the least costs with one more bucket, and the start of that last bucket.
+    """Return the lowest costs with one more bucket, and the start of that last bucket.
 
     With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
     `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
@@ -403,7 +403,7 @@ class BucketPlan(LengthPlan):
         )
 
     def batches(self, lengths: LengthCounts) -> int:
-        """Count the batches of an epoch of these lengths."""
+        """Count the batches in an epoch with these lengths."""
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)

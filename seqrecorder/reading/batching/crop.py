@@ -1,4 +1,4 @@
-"""`Crop`: batches of random crops, one of each record, different in each epoch."""
+"""`Crop`: batches of random crops, one from each record, different in each epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CROP_START = "crop_start"
 
 @attrs.frozen
 class Crop(PaddedBatches):
-    """Batches of random crops of `length` steps, one of each record, which differ in each epoch.
+    """Batches of random crops of `length` steps, one from each record, which differ in each epoch.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record

@@ -147,7 +147,7 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Choose the values of the batches that can be filled; return them, the updated `left` and `done`.
+        """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
 
         The values with the most batches left go first, ties in random order. If a value is needed in every batch that
         is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
@@ -182,7 +182,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count, for each element, the earlier ones of the same kind, int64 `(n,)`."""
+    """Count the earlier elements of the same kind, for each element: int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)

@@ -229,7 +229,7 @@ class Pack(Strategy):
         drop_remainder: whether to drop the last batch of an epoch if it is smaller, with all its sequences.
         length_name: name of the used steps of each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the segments, int32 `(B, S, 2)`; see `Pad`.
+        seed_name: name of the random seed of each segment's record, int32 `(B, S, 2)`; see `Pad`.
     """
 
     length: int | Mapping[str, int]
@@ -422,10 +422,10 @@ def pack_batches(
         windows: finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w, groups])`, in stream
             order. `w` may vary, and may be 0. Records without steps are left out.
         lengths: steps of a row, for each group.
-        batch_size: rows per batch. The last batch of all may have fewer.
+        batch_size: rows per batch. The very last batch may have fewer.
         split: whether to split records that are longer than a row; False leaves them out.
         fill: whether to fill rows in the order of the stream, and cut records at the ends of rows; for one group only.
-        drop_remainder: whether to drop the last batch of all if it is smaller.
+        drop_remainder: whether to drop the very last batch if it is smaller.
         seed: int or int64 scalar that determines the random order of the rows of a window; None for the order of their
             first segments.
 

@@ -52,7 +52,7 @@ class Unroll(Strategy):
     With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
     of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
     ended is padded. `segment_index` counts the segments of the record, from the first part on, and `segment_count` is
-    the number of all of them. The number of batches is known then.
+    their total number. The number of batches is known then.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
     again there. A checkpoint holds at most one window of serialized records, and the records in the slots. Without
@@ -72,7 +72,7 @@ class Unroll(Strategy):
             out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
         length_name: name of the real steps of each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the slots, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)

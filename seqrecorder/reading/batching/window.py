@@ -113,7 +113,7 @@ class Window(Strategy):
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_name: name of the real steps of each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the windows, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
