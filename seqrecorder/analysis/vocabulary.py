@@ -531,7 +531,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str, *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Rebuild a vocabulary from the text of `to_json`, without importing or evaluating anything.
+        """Rebuild a vocabulary from the JSON that `to_json` wrote, without importing or evaluating anything.
 
         Args:
             text: JSON text.
@@ -569,7 +569,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Read a vocabulary from a file of `save`, or from an asset: `manifest.assets["words.json"]`.
+        """Read a vocabulary from a file that `save` wrote, or from an asset: `manifest.assets["words.json"]`.
 
         Args:
             path: path of the file.

@@ -143,9 +143,9 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
     Namespace(path='corpus', fields=['a', 'b'], shards=4, quick=False)
 
     Args:
-        parser: of the command, or a group of its arguments.
+        parser: parser of the command, or a group of its arguments.
         usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
-        summary: what it is.
+        summary: description of the argument, for the help.
         more: other arguments of `add_argument`.
     """
     name, *words = usage.split()

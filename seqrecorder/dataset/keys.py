@@ -280,7 +280,7 @@ class UniqueKeys:
 
     Args:
         schema: the schema of the records.
-        on_duplicate: how to treat a second record with the same key.
+        on_duplicate: treatment of a second record with the same key.
         needs: the property `needs` for the class itself, if `schema` is rebuilt and lacks the hooks.
     """
 

@@ -795,7 +795,7 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
-    """Parse the data of `Splitting.to_dict`; raise `ValueError` if it is damaged."""
+    """Parse the data that `Splitting.to_dict` returned; raise `ValueError` if it is damaged."""
     seed, by, stratify = data["seed"], data["by"], data.get("stratify")
     if type(seed) is not int or not isinstance(by, (str, NoneType)) or not isinstance(stratify, (str, NoneType)):
         raise ValueError(f"expected a seed and names of attributes, got {seed!r:.80}, {by!r:.80} and {stratify!r:.80}")

@@ -72,8 +72,7 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    Functions of `tf.contrib` join a graph in this way, so they work in sessions and can be lifted. Existing queue runners
-    stay, as their queues may have other users.
+    In this way, functions of `tf.contrib` work in sessions and can be lifted. Existing queue runners stay, as their queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.

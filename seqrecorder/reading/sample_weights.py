@@ -309,7 +309,7 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
         target: tensor before `with_last_axis`.
         outer: see `loss_rank`.
         parts: factors: numbers, or bool masks, which give 0 for False even if a number is NaN or infinite. Their
-            dimensions are the first ones of the loss. Without factors, weights are 1.
+            dimensions are the first dimensions of the loss. Without factors, weights are 1.
     """
     import tensorflow as tf
 

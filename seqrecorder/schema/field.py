@@ -493,7 +493,7 @@ def field_to_dict(field: Field) -> dict[str, Any]:
 
 
 def field_from_dict(data: dict[str, Any]) -> Field:
-    """Rebuild a field from the dictionary of `field_to_dict`.
+    """Rebuild a field from the dictionary that `field_to_dict` returned.
 
     Raises:
         SchemaError: the dictionary is not a field.

@@ -275,7 +275,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Rebuild a schema from the text of `to_json`, without importing or evaluating anything.
+        """Rebuild a schema from the JSON that `to_json` wrote, without importing or evaluating anything.
 
         Raises:
             ManifestError: the text is not a schema.
@@ -287,7 +287,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Any) -> Schema:
-        """Rebuild a schema from the dictionary of `to_dict`.
+        """Rebuild a schema from the dictionary that `to_dict` returned.
 
         Raises:
             ManifestError: the dictionary is not a schema.

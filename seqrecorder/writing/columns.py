@@ -513,7 +513,7 @@ class TableSource(ColumnSource):
         table: table with the rows.
         schema: schema of the records.
         cast: whether values may lose precision; see `from_table`.
-        on_error: how to treat a record that does not fit: `raise`, or `skip` and count it.
+        on_error: treatment of a record that does not fit: `raise`, or `skip` and count it.
 
     Attributes:
         skipped: number of records skipped in the last iteration.

@@ -324,7 +324,7 @@ def _whole(
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
     """Check for each attempt whether a dataset contains its shards, or shards of a later attempt at the same part.
 
-    An attempt without shards counts as contained if the shards of any other attempt are.
+    An attempt without shards counts as contained if the dataset contains the shards of any other attempt.
 
     Args:
         source: directory or URL of the parts.

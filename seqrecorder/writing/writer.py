@@ -121,7 +121,7 @@ class WriteOptions:
             and comes nearer. `manifest.shares` reports the result.
         time: name of the field with a record's time, to split by time; the first step of a feature list counts.
         end: name of the field with a record's end time (default: the last step of `time`).
-        straddling: how to treat records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
+        straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
             numbered by a field declared with `chunk=True`.
         seed: seed of the hash that decides splits, and of the order on disk.
@@ -137,7 +137,7 @@ class WriteOptions:
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data; `info` returns it.
         assets: files to store with the data: mapping from name to text, bytes, or the `Path` of a file.
-        on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
+        on_duplicate: treatment of a second record with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
             A directory with a damaged manifest is refused, because the files of the dataset are unknown.

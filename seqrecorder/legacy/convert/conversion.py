@@ -429,7 +429,7 @@ def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]
 
 
 def _infer_schema(facts: Facts) -> Schema | None:
-    """Infer the schema of the parsed records from the first ones."""
+    """Infer the schema of the parsed records from the first records."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
     from seqrecorder.sources.foreign import infer

@@ -519,7 +519,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
     Args:
         row: int64, `(n,)`: row of each segment.
         sizes: int64, `(n,)`: steps of each segment.
-        old: number of leftover segments, which are the first ones.
+        old: number of leftover segments, which come first.
         batch_size: rows per batch.
         finish: bool scalar, whether all rows leave.
         key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.
