@@ -164,7 +164,7 @@ def _deal_records(
 ) -> NDArray[np.int64]:
     """Deal records into parts, in each stratum as close to the shares as whole records allow.
 
-    Rounding errors carry over to the next stratum, so a part misses its share by less than one record in all, and by
+    Rounding errors carry over to the next stratum, so a part misses its share by less than one record overall, and by
     less than two in each stratum.
     """
     order = np.lexsort((ranks, strata))

@@ -482,7 +482,7 @@ class Selection(Selected, Generic[R]):
 
         Args:
             shares: mapping from part name to share; the shares add up to 1. Without `by`, a part misses its share by
-                less than one record in all, and by less than two in each stratum.
+                less than one record overall, and by less than two in each stratum.
             by: name of a context field, or a function that returns the group of a record. Records of a group stay
                 together.
                 Without `stratify`, and with enough small groups, a part misses its share by less than the largest

@@ -262,8 +262,8 @@ def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> lis
     Only whole groups cause such misses.
 
     Returns:
-        For each miss a tuple of its size (a fraction of the stratum's records), the names of the stratum and the split,
-        the number of records in the stratum, and the split's actual share; the largest miss first.
+        A tuple for each miss, the largest first: its size (a fraction of the stratum's records), the names of the
+        stratum and the split, the number of records in the stratum, and the split's actual share.
     """
     missed = []
     for stratum in strata:

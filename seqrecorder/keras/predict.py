@@ -77,10 +77,10 @@ def predict(
 
     Returns:
         One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.
-        For windows that are not joined, and for segments whose output has no steps, `(windows, ...)`. For packed rows,
-        the output has the steps of the row or one entry per segment. With `keep`, a dictionary per record: `prediction`
-        and the kept values by name; a context field once (None if the record has no window), all others with one row
-        per window or step.
+        For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`. For
+        packed rows, the output has the steps of the row or one entry per segment. With `keep`, there is a dictionary
+        per record, with `prediction` and the kept values by name. It holds one value of a context field (None if the
+        record has no window), and one row per window or step of all other fields.
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear

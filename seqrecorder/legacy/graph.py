@@ -344,7 +344,7 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: its queue, its reader and the reader's queue, or the pull itself if it is a dataset."""
+    """List the sources of a pull: its queue, its reader and the reader's queue, or itself if it is a dataset."""
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 

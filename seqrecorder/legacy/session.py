@@ -72,7 +72,8 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    In this way, functions of `tf.contrib` work in sessions and can be lifted. Existing queue runners stay, as their queues may have other users.
+    In this way, functions of `tf.contrib` work in sessions and can be lifted. Existing queue runners stay, as their
+    queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.

@@ -127,8 +127,8 @@ def read(
             -1 where a batch has no record.
         inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping from model input to name. A name may be a
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
-        targets: targets of `model.fit`, named in the same way. Elements are then `(inputs, targets, sample_weight)`; a target
-            with one float or bool per step is `(B, T, 1)`.
+        targets: targets of `model.fit`, named in the same way. Elements are then `(inputs, targets, sample_weight)`; a
+            target with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
         class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.

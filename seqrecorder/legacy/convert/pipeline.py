@@ -270,7 +270,7 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _batch_size(self, count: int, pull: Any) -> str:
-        """Print the size of the final batch: a parameter, unless the returned operations contain it as a constant as well."""
+        """Print the size of the final batch: a parameter, unless the returned operations contain it as a constant."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
