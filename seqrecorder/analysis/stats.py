@@ -572,7 +572,7 @@ class Stats:
         groups: statistics of the lengths in each alignment group, by name.
         splits: statistics of each split, by name.
         by: statistics for each value of the field `by_field`; empty without such a field.
-        by_field: name of the field passed as `by`; None for none.
+        by_field: name of the field passed as `by`; None without `by`.
     """
 
     schema: Schema
@@ -859,7 +859,7 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
 
     Args:
         manifest: manifest of the dataset.
-        known: statistics stored before an append, which cover the older records; None for none.
+        known: statistics stored before an append, which cover the older records; None if there are none.
     """
     try:
         corpus, splits = open_corpus(manifest.path), {}

@@ -246,7 +246,7 @@ class Vocabulary:
     Attributes:
         tokens: tokens in the order of their ids.
         reserved: tokens with ids before all others, whether they occur or not, such as `("<s>", "</s>")`.
-        padding: token with the id 0, such as the empty text, by which text is padded; None for none.
+        padding: token with the id 0 that pads text, such as the empty text; None for no padding token.
         oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
         unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
         pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.

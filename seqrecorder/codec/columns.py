@@ -335,7 +335,7 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 def scatter(field: Field, column: Column) -> list[Any]:
     """Split a column into one value per record; arrays are views into the column.
 
-    The value of a record without one is None.
+    Records without a value get None.
     """
     values = _split_values(field, column)
     if column.present is None:

@@ -430,7 +430,7 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
         crop: steps to keep, including `MARGINS`.
 
     Returns:
-        `(kept: int64 [n], positions: int64 [sum of kept])`; positions count in the concatenated sequences.
+        `(kept: int64 [n], positions: int64 [sum of kept])`; positions are counted in the concatenated sequences.
     """
     import tensorflow as tf
 
@@ -647,7 +647,7 @@ class FieldMap(Derivation):
     Attributes:
         target: declaration of the mapped values.
         tensor: graph function that maps a tensor of values `(n, *known dimensions)` to one of the same shape.
-        stored: name of an additional field with the stored values; None for none.
+        stored: name of an additional field with the stored values; None to add no field.
         beside: name of the context field with the group of a record; None for no groups.
         code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
             value as second argument.

@@ -442,7 +442,7 @@ class Selection(Selected, Generic[R]):
             reverse: whether to sort in descending order.
 
         Raises:
-            OptionError: the values cannot be compared, such as None.
+            OptionError: the values cannot be compared, for example because one is None.
             SchemaError: a field does not exist.
         """
         if isinstance(by, str) and fields is not None:

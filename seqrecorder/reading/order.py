@@ -819,7 +819,7 @@ class _Files:
         return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
-        """Return the lengths of the records of a window, from the table, or by parsing without one."""
+        """Return the lengths of the records in a window: from the table, or by parsing if there is no table."""
         import tensorflow as tf
 
         if table is None:

@@ -94,7 +94,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records that pass the limits, or None if it takes parsing to know."""
+        """Return the mask of this reader's records that pass the limits, or None if only parsing can tell."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)

@@ -791,7 +791,7 @@ class FileState:
     Attributes:
         path: path of the file.
         status: size, modification and change times in nanoseconds, inode and device.
-        is_settled: True if the last change is so old that another change would get another time.
+        is_settled: True if the last change is so old that another change would get a different time.
     """
 
     path: Path

@@ -497,7 +497,7 @@ class ColumnSource(SkippingSource, abc.ABC):
         """Yield columns of the fields of `in_columns`, with the number of records.
 
         Raises:
-            RecordError: a record does not fit; its position counts from the beginning of the source.
+            RecordError: a record does not fit; its position is counted from the beginning of the source.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -528,7 +528,7 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column, or a value without one."""
+        """Schema of the fields that have a column, or a value without a column."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -662,7 +662,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Check whether a field needs no column because `load` of the class fills it."""
+    """Check whether a field needs no column because the `load` hook fills it."""
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 

@@ -367,7 +367,7 @@ class RecordStream:
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Take the next records of one split; return its name and the records, an empty list at the end.
+        """Take the next records of one split; return its name and the records, or an empty list at the end.
 
         Args:
             most: maximum number of records to take.

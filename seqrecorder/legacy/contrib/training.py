@@ -1,4 +1,4 @@
-"""`tf.contrib.training`: batches of examples of one bucket, and of segments of long sequences."""
+"""`tf.contrib.training`: batches of examples from one bucket, and of segments of long sequences."""
 
 from __future__ import annotations
 

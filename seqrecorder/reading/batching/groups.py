@@ -192,7 +192,7 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest number of batches, and the number of them that contain each value.
+    """Compute the largest number of batches, and the number of batches that contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))

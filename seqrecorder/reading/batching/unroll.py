@@ -68,8 +68,8 @@ class Unroll(Strategy):
         bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
             instead of in stream order. Records that start together then end together, and no long record is left alone
             at the end, so few segments are empty.
-        split_records: whether all slots read parts of one record, instead of a record each. `tail="drop"` then leaves
-            out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
+        split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
+            leaves out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
         length_name: name of the real steps of each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
