@@ -112,7 +112,7 @@ def leakage(
         end: name of the field with the end time of a record; see `Selection.split`.
 
     Raises:
-        OptionError: `corpus` is neither, or a field has the wrong kind.
+        OptionError: `corpus` is neither a dataset nor a mapping of selections, or a field has the wrong kind.
         SchemaError: the dataset has no field of this name.
         ShardReadError: a record is damaged.
     """

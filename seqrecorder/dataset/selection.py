@@ -550,8 +550,8 @@ class Selection(Selected, Generic[R]):
             time: as for `split`.
             end: as for `split`.
             straddling: as for `split`; with `drop`, such records are still held out, and only left out of training.
-                By default, records are cut if they have a time for each step and start at too few distinct times to be
-                dealt whole; otherwise they are an error.
+                The default is `cut` if records have a time for each step and start at too few distinct times to be
+                dealt whole, and `error` otherwise.
             seed: as for `split`.
 
         Returns:

@@ -31,7 +31,7 @@ def evaluate(
     """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 
     `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
-    of a target counts once, times its sample weight (of a context field: each record). The loss and the weighted
+    of a target (for a context field, each record) counts once, times its sample weight. The loss and the weighted
     metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr

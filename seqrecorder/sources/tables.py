@@ -172,7 +172,7 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
         file: path of the file.
         wanted: names of the columns.
         kinds: declared type of each column, by name, for text files.
-        left_out: list that collects a message per row left out; None raises the first instead.
+        left_out: list that collects a message for each omitted row; with None, the first such row raises an error.
     """
     pa, kind = pyarrow(), _format_of(file)
     if kind == "json":

@@ -426,7 +426,7 @@ class EncodedPiece(NamedTuple):
     """An encoded record, with the values that decide its shard and its position there.
 
     Attributes:
-        tag: 64-bit hash of `data`; records arrive in no order; the hash assigns them to shards and sorts them.
+        tag: 64-bit hash of `data`. Records arrive in no order, so the hash assigns them to shards and sorts them.
         split: name of its split.
         key: hash of the key of its source, 8 bytes; empty if the source has no key, and for its later chunks.
         lengths: length in each alignment group, little-endian int64, `(groups,)`.
