@@ -484,9 +484,8 @@ class Selection(Selected, Generic[R]):
             shares: mapping from part name to share; the shares add up to 1. Without `by`, a part misses its share by
                 less than one record overall, and by less than two in each stratum.
             by: name of a context field, or a function that returns the group of a record. Records of a group stay
-                together.
-                Without `stratify`, and with enough small groups, a part misses its share by less than the largest
-                group.
+                together. Without `stratify`, and with enough small groups, a part misses its share by less than the
+                largest group.
             stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is dealt
                 in these shares, as closely as whole groups allow.
             at: start time of each part by name, in ascending order; `...` for the first part.

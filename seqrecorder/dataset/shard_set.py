@@ -300,7 +300,7 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     (slice(0, None, 1), slice(1, None, 2))
 
     Args:
-        records: number of records in each file; -1 if not counted, and then the sizes of the shares are unknown.
+        records: number of records in each file; -1 if not counted, which leaves the sizes of the shares unknown.
         index: index of the reader.
         count: number of readers.
 
@@ -457,7 +457,7 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
     """Build the path of the directory of a split.
 
     Raises:
-        ManifestError: the directory, or a shard in it, is a link out of the dataset, a pipe or a device.
+        ManifestError: the directory, or a shard in it, is a link that leaves the dataset, a pipe or a device.
     """
     directory = inside(manifest.path, split.name)
     if directory.is_dir():

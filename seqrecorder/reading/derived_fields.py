@@ -192,7 +192,7 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
         vocabulary: vocabulary of the start values of each field, by field name.
 
     Raises:
-        OptionError: several fields are in the place of one, or a start is not in the vocabulary.
+        OptionError: several fields are listed where one is expected, or a start is not in the vocabulary.
     """
 
     def started(shift: Shift) -> Shift:
@@ -411,7 +411,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
     """Resolve the option `missing`: a mask for each of its fields, or for all float fields with `"mask"`.
 
     Raises:
-        OptionError: a field is not of floats, or another field has the name of its mask.
+        OptionError: a field does not hold floats, or another field has the name of its mask.
         SchemaError: there is no field of that name.
     """
     if missing is None:
@@ -529,7 +529,7 @@ class OutputOptions:
         derived: fields, and the inputs, targets and weights of the model.
         strategy: strategy that makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
-        class_weight: mapping from class to weight; for several targets, in their structure.
+        class_weight: mapping from class to weight; for several targets, a structure of such mappings.
         counts: names of the masks of each target; the masks are 0 or False for entries that do not count.
         index_name: name of the positions of records, or None.
         carried: tensors that the strategy adds; None for single records.

@@ -285,7 +285,7 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Return a bound on the bytes of the tensors of an element: text counts by its handles, ragged is infinity.
+    """Bound the size of an element's tensors in bytes; text counts as its handles, and ragged tensors as infinity.
 
     Args:
         spec: structure, shapes and dtypes of the element.

@@ -609,7 +609,7 @@ def check_columns(
 
     Raises:
         OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
-            fields with several values, and only if `several`.
+            fields with several values, and only if `several` is True.
     """
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
@@ -727,8 +727,8 @@ class Dictionaries(ColumnSource):
     [3]
 
     Args:
-        rows: iterable of dictionaries. Unless it is a list or tuple, the values of each one are copied before the next
-            one is requested.
+        rows: iterable of dictionaries. Unless it is a list or tuple, the values of each dictionary are copied before
+            the next one is requested.
         schema: schema of the records.
     """
 

@@ -151,8 +151,8 @@ def merge(
         destination: the same as for `write`.
         schema: record class of the new dataset (default: the class of the first dataset).
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
-            `splits`, records are assigned to new splits. Without, the new dataset takes over the rule that all datasets
-            share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
+            `splits`, records are assigned to new splits. Without `splits`, the new dataset takes over the rule that all
+            datasets share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.

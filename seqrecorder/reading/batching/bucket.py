@@ -613,8 +613,8 @@ class Bucket(BatchesByLength):
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
             last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
-        length_field: name of the feature list whose length counts; None for the first alignment group. Or several
-            names, of lists with different lengths (`align=`), such as `("source", "target")`.
+        length_field: name of the feature list whose length counts, or several names of lists with different lengths
+            (`align=`), such as `("source", "target")`; None for the first alignment group.
         length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
             to the boundary above that.
         warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a lack of memory

@@ -40,7 +40,7 @@ class Groups(PaddedBatches):
     [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
-    So the number of batches is known; it is the largest possible one without repeating a record in an epoch. Three
+    So the number of batches is known; it is the largest possible without repeating a record in an epoch. Three
     kinds of records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer
     than `each` records, records without enough other values to meet, and remainders of less than `each`. If only a part
     of the records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
@@ -153,9 +153,9 @@ class Groups(PaddedBatches):
         is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
 
         Args:
-            ready: int64, `(values,)`: number of batches for which a value has waiting records.
-            left: int64, `(values,)`: number of batches that a value still needs.
-            done: int64 scalar: number of batches before.
+            ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.
+            left: int64, `(values,)`: number of batches that still need each value.
+            done: int64 scalar: number of earlier batches.
             number: random number that determines the order of the epoch.
             count: number of batches of the epoch.
         """
@@ -219,7 +219,7 @@ class _Values:
         parser: parser of the field.
         table: int64, `(values,)`, ascending: each value, or the hash of a text.
         counts: int64, `(values,)`: number of records of each value.
-        known: int64: index of the value of each record, in the order of the files, for a plan, whose stream holds
+        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams hold
             positions instead of records; None for reading.
     """
 

@@ -258,7 +258,7 @@ def cut_batches(
             index of its slice in that record.
         batch_size: rows per batch; the last batch of a plan may have fewer.
         width: steps of a row.
-        assemble: function from parsed records, rows and indices to the tensors of these rows.
+        assemble: function that builds the tensors of rows from parsed records, `rows` and `indices`.
         whole: whether all batches have the same number of rows.
         apart: fields to keep as stored buffers; each plan has one record then, and batches continue across plans.
     """

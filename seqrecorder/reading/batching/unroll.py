@@ -63,8 +63,8 @@ class Unroll(Strategy):
     Attributes:
         batch_size: number of slots, which are the rows of a batch.
         length: steps of a segment, which is a row.
-        tail: end of an epoch, when no record is left for a free slot. `"drain"` continues until all records have ended,
-            with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
+        tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` continues until all
+            records have ended, with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
         bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
             instead of in stream order. Records that start together then end together, and no long record is left alone
             at the end, so few segments are empty.
@@ -177,7 +177,7 @@ class Unroll(Strategy):
 
         Args:
             total: int64, steps of the records.
-            indices: int64, index of each segment in its record; its shape broadcasts with that of `total`.
+            indices: int64, index of each segment in its record; its shape broadcasts with the shape of `total`.
         """
         import tensorflow as tf
 
@@ -235,7 +235,8 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
     and these are filled in afterwards.
 
     Args:
-        counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next ones.
+        counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next
+            records.
         indices: int64, `(B,)`: index of the next segment of each slot.
         last: bool scalar, whether the stream has ended.
 

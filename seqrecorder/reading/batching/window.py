@@ -71,7 +71,7 @@ class Window(Strategy):
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
     Beside the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
     its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` holds the steps after the window for each feature
-    list, `(B, horizon, ...)`, and `horizon_length` the number of real ones.
+    list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
     Windows at fixed distances see fixed phases only: with `shift=7` and daily data, each starts on the same day of the
     week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of `read`, whether records are
@@ -92,15 +92,16 @@ class Window(Strategy):
             no window starts before its record or loses a step at the end.
         max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
             outweigh short ones; None for all windows.
-        tail: windows at the end of a record. `"keep"` returns every window with at least one step, as
+        tail: treatment of the end of a record. `"keep"` returns every window with at least one step, as
             `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
             leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
-            always left out, unless `future`.
+            always left out, unless `future` is set.
         future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
             `horizon_length` counts its known steps. The window that ends with the last step exists if `shift` divides
-            the steps before it, so always with `shift=1`.
-        pad: `"end"`, or `"start"`: all windows are full, as with `tail="drop"`, but a record that is too short gives
-            one window that ends with the record and its horizon and is padded at the front.
+            the steps before it, so it always exists with `shift=1`.
+        pad: side of the padding, `"end"` or `"start"`. With `"start"`, all windows are full, as with `tail="drop"`, but
+            a record that is too short gives one window that ends with the record and its horizon and is padded at the
+            front.
         time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
             read once before the first batch.
         since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` counts from the
