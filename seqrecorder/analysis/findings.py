@@ -93,8 +93,9 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records of the first; the threshold counts records, since numbers of one are not independent.
-        m: number of records of the second.
+        n: number of records in the first split; the threshold counts records, since the numbers of one record are
+            not independent.
+        m: number of records in the second split.
     """
     if not (one.total and other.total):
         return None
@@ -115,7 +116,7 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
     """Compute the root of the Jensen-Shannon divergence between two frequency distributions, in bits.
 
-    The arguments are as in `numbers_distance`.
+    See `numbers_distance` for the arguments.
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):

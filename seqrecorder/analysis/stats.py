@@ -162,7 +162,7 @@ class FieldStats:
         sizes: statistics of the number of steps of a feature list, or of elements of a ragged or sparse context field;
             None for other fields.
         inner: statistics of the number of elements of ragged or sparse steps; None for other fields.
-        gaps: statistics of the differences of consecutive times in a feature list of times, in its unit; None for
+        gaps: statistics of the differences between consecutive times in a feature list of times, in its unit; None for
             other fields.
         backwards: number of negative gaps.
         splits: statistics of each split, by name.

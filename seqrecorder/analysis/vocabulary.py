@@ -155,7 +155,7 @@ def text_of(token: Any) -> Any:
 
 
 def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:
-    """Compute the bucket of each unknown token (int64), as the lookup layers of Keras do."""
+    """Compute the bucket of each unknown token (int64), as Keras' lookup layers do."""
     if buckets == 1:
         return np.zeros(len(tokens), np.int64)
     if not isinstance(tokens[0], (str, bytes)):
@@ -239,7 +239,7 @@ class Vocabulary:
     >>> batch["tokens"].numpy().tolist()
     [[3, 2, 1, 1, 3, 2], [2, 0, 0, 0, 0, 0]]
 
-    Ids are in the order of the lookup layers of Keras: padding, buckets of unknown tokens, reserved tokens, other
+    Ids are in the same order as in Keras' lookup layers: padding, buckets of unknown tokens, reserved tokens, other
     tokens. For a map of labels, use `padding=None, oov_buckets=0`: the first token has the id 0, and unknown tokens
     are an error.
 

@@ -47,7 +47,7 @@ class TrainingState:
     Attributes:
         epoch: the current epoch, from 0.
         batch: number of its completed batches.
-        first_epoch: the epoch that the training started with.
+        first_epoch: the epoch that the training run started with.
         taken: batches taken from the current iterator; 0 if the epoch starts with a new one.
         batches: batches per epoch; None if Keras does not know.
         finished: the requested number of epochs once the training has ended; otherwise None.
@@ -81,7 +81,7 @@ class SavedStates:
         Args:
             state: the part that is stored as JSON.
             values: arrays, one for each of its variables.
-            more: called with the directory of the state to write further files.
+            more: function that writes further files; it is called with the directory of the state.
 
         Raises:
             ShardWriteError: the state cannot be written, for example because the disk is full. Earlier states remain.
@@ -193,7 +193,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     >>> longer[:2] == first, len(longer)
     (True, 3)
 
-    A finished training is not run again: its model and history are restored. Remove the directory to train again.
+    A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
     The iterator is saved as `tf.train.Checkpoint` does, with up to `shuffle` records in it. Later epochs take their
     order from the seed, so seed every shuffle, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved
@@ -206,7 +206,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     saved either; on PyTorch, nor are the states of `Dropout` without `seed=`.
 
     Args:
-        directory: directory of the states of this one `fit`; created if missing.
+        directory: directory for the states of this `fit` alone; created if missing.
         every: number of batches between states. Another state is saved at the start of each epoch.
         keep: number of states to keep.
 

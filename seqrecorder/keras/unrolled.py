@@ -25,9 +25,9 @@ _BACKWARDS = (
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
     """Recurrent layer for the segments of `seqrecorder.Unroll`: it carries the state of each row until `reset`.
 
-    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since each
-    is at another position of another record. Gradients stop at the start of a segment (truncated backpropagation
-    through time).
+    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the
+    rows are at different positions of different records. Gradients stop at the start of a segment (truncated
+    backpropagation through time).
 
     >>> import keras, numpy as np
     >>> layer = Unrolled(keras.layers.GRU(4, return_sequences=True))
@@ -161,7 +161,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
 
 def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Set the states of a model's `Unrolled` layers from `get_states`, which may have read a model with other slots.
+    """Set the states of a model's `Unrolled` layers from `get_states`; the number of slots may differ.
 
     Args:
         model: a model whose layers have the same names.

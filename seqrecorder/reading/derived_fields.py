@@ -83,8 +83,7 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
 
     Args:
         field: see `next_step`.
-        start: value before the first step of a record: a value of the shape of a step, or one that fills it. None for
-            zero (empty text).
+        start: value before the first step of a record, broadcast to the shape of a step. None for zero (empty text).
     """
     return _shifted("previous_step", field, -1, start)
 

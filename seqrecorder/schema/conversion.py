@@ -173,7 +173,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
         element: a datetime64 or timedelta64 type.
 
     Raises:
-        Mismatch: a value has a time zone and the type none (or vice versa), or is finer than the unit.
+        Mismatch: a value has a time zone and the type has none (or vice versa), or a value is finer than the unit.
     """
     if element.zone is not None:
         values = [_in_utc(value, position, element) for position, value in enumerate(values)]
@@ -206,7 +206,7 @@ def time_of_text(text: str, element: ElementType) -> Any:
     np.datetime64('2024-01-01T00:00:00')
 
     Raises:
-        Mismatch: the text has a zone and the type none, or vice versa.
+        Mismatch: the text has a zone and the type has none, or vice versa.
         ValueError: the text is not a time, or the time is out of range.
     """
     match = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
