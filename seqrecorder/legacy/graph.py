@@ -221,7 +221,7 @@ class Runners:
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
     """Remove the runners of lifted queues: their threads would take records from the dataset.
 
-    A queue that has other users keeps its runner, which reads the same files once more.
+    A queue with other users keeps its runner, which reads the same files a second time.
 
     Args:
         graph: the graph of the queues.

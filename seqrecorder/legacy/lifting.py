@@ -28,11 +28,11 @@ class Returned:
     constants, and None stays None. A queue is replaced by its next element.
 
     Attributes:
-        tensors: the dense tensors, including the components of sparse and ragged ones.
+        tensors: the dense tensors, including the components of sparse and ragged tensors.
 
     Args:
         value: the return value of the function.
-        graph: the graph in which it ran.
+        graph: the graph in which the function ran.
 
     Raises:
         LiftError: a value cannot be part of a dataset element.

@@ -148,7 +148,7 @@ class ItemHandler(abc.ABC):
 
 
 class ItemHandlerCallback(ItemHandler):
-    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor by a function.
+    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor with a function.
 
     Args:
         keys: the names of the features.

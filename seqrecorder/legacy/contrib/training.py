@@ -121,7 +121,7 @@ def bucket_by_sequence_length(
         **named: the same, by name.
 
     Returns:
-        `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` of vectors, and the batched tensors.
+        `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` if `input_length` is a vector, and the batched tensors.
 
     Raises:
         TypeError: the boundaries are not a list of integers, or `bucket` has no such argument.

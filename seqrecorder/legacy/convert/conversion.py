@@ -61,7 +61,7 @@ class Conversion:
     Attributes:
         source: the source text of the module, which defines `inputs`.
         files: the contents of the data files of the module, by name: large constants.
-        report: summary: whether the function was printed or why not, and the result of the proof.
+        report: summary that says whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
         printed: whether the module is tf.data; otherwise it lifts the old function.

@@ -61,7 +61,7 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """A module being printed; each line runs at once, so that shapes are known.
+    """A module being printed; each line runs immediately, so that shapes are known.
 
     Args:
         trace: the trace of the input function.

@@ -44,7 +44,7 @@ class Comparison:
         batches: the number of compared batches.
         difference: a description of the first difference, or None.
         ordered: whether the batches came in the same order. If not, the same records came in another order.
-        ended: whether both readers came to their end.
+        ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.
     """
@@ -166,7 +166,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
     Args:
         trace: the trace of an input function.
         most: the maximum number of batches.
-        replaced: new paths by the paths that constants of the graph contain.
+        replaced: new path for each path in the constants of the graph.
     """
     import tensorflow as tf
 
@@ -301,7 +301,7 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, p
     Args:
         old: runs of the old reader.
         new: runs of the new reader.
-        mixed: whether a row may depend on others of its batch; then only dtypes and shapes are compared.
+        mixed: whether a row may depend on other rows of its batch; then only dtypes and shapes are compared.
         proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
             have been dropped with the last batch each time.
     """
@@ -450,7 +450,7 @@ def _is_of_a_record(value: Any) -> bool:
 def fixed_order() -> Iterator[None]:
     """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    If several readers share a queue of files, one reads them all, as their shares are random.
+    If several readers share a queue of files, one reader reads them all, because their shares are random.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops

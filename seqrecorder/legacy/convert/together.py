@@ -22,7 +22,7 @@ def join(sources: Sequence[str]) -> tuple[str, list[str]]:
     """Merge modules into one; also return the call that replaces each of them.
 
     Args:
-        sources: the texts of printed modules, each with a function `inputs`.
+        sources: source texts of printed modules, each with a function `inputs`.
     """
     modules = [_Printed(source) for source in sources]
     if len({"num_epochs" in module.defaults for module in modules}) > 1:
