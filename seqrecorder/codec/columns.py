@@ -174,7 +174,7 @@ def collect(field: Field, values: list[Any]) -> Column | None:
 
     Args:
         field: declaration of the field.
-        values: values of the records that have one.
+        values: values of the records with a value.
     """
     column = _collect_unchecked(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
@@ -368,7 +368,7 @@ _without_threads = False
 
 
 def check_threads_of_tensorflow(what: str) -> None:
-    """Raise if TensorFlow was used before this process was forked: it would wait for threads of the parent.
+    """Raise if TensorFlow was used before this process was forked, as it would wait for the parent's threads.
 
     Args:
         what: name of the impossible action, for the message.

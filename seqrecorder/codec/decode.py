@@ -166,7 +166,7 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
     Args:
         xp: the same as for `presence_of`.
         field: declaration of the field.
-        values: values of the records that have one.
+        values: values of the records with a value.
         have: mask of the records with a value, bool `(n,)`; the others lack the feature.
         stated: the same as for `presence_of`.
     """
@@ -397,7 +397,7 @@ class ColumnDecoder:
         """Decode messages to columns.
 
         Raises:
-            Broken: a record cannot be decoded; the error is about the first one.
+            Broken: a record cannot be decoded; the error is about the first such record.
         """
         broken: Broken | None = None
         while True:
@@ -902,7 +902,7 @@ class RecordDecoder:
         """Decode messages to the values of each field.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         if len(messages) == 1 and self.gives_views:
             values = self._single.values(messages.view(0))
@@ -915,7 +915,7 @@ class RecordDecoder:
         """Decode messages to columns.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         messages = self._gather_numbered(messages) if self._numbered else messages
         try:
@@ -936,7 +936,7 @@ class RecordDecoder:
         """Read the length of each record in an alignment group, decoding only its fields.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         decoder = RecordDecoder(self.schema.select([field.name for field in self.schema.members(group)]), self.layout)
         return group_lengths(decoder.schema, decoder.decode_columns(messages), len(messages))[:, 0]

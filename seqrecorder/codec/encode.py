@@ -399,7 +399,7 @@ class RecordEncoder:
         """Encode each record to a serialized SequenceExample.
 
         Raises:
-            RecordError: a record cannot be encoded; the error has the position of the first one in `records`.
+            RecordError: a record cannot be encoded; the error has the position of the first such record in `records`.
         """
         out: list[bytes] = []
         most = records_in_piece(len(records), self._size(records))

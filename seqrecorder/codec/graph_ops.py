@@ -440,7 +440,7 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Compute the number of kept steps of each sequence, the first of them, and their stride.
+    """Compute the number of kept steps of each sequence, the first kept step, and the stride.
 
     Args:
         lengths: lengths of the sequences, int64 tensor `(n,)`.
@@ -646,9 +646,9 @@ class FieldMap(Derivation):
 
     Attributes:
         target: declaration of the mapped values.
-        tensor: graph function that maps a tensor of values `(n, *known dimensions)` to one of the same shape.
+        tensor: graph function that maps a tensor of values `(n, *known dimensions)` to a tensor of the same shape.
         stored: name of an additional field with the stored values; None to add no field.
-        beside: name of the context field with the group of a record; None for no groups.
+        beside: name of the context field with the group of a record; None if there are no groups.
         code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
             value as second argument.
     """

@@ -113,7 +113,7 @@ def _in_shape(field: Field) -> bool:
 
 
 def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> bytes:
-    """Add a list to a message for each field whose steps are numbered features, in the order of the numbers.
+    """Add a list to a message for each field whose steps are numbered features, ordered by number.
 
     Args:
         data: serialized message; it is returned unchanged if it has no numbered features.
