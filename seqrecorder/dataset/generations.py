@@ -217,7 +217,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
         OptionError: the dataset has another compression.
-        SchemaMismatchError: the fields differ by more than new optional ones.
+        SchemaMismatchError: the fields differ by more than new optional fields.
     """
     if append:
         text = manifest_bytes(dataset)

@@ -213,7 +213,7 @@ _INDEXED = 1 << 15  # records whose keys are decoded at a time
 
 
 class RecordStore:
-    """Records of one dataset as of the manifest at construction; pickles as the location of the dataset.
+    """Records of one dataset, as in the manifest at construction; pickles as the location of the dataset.
 
     Args:
         path: directory or URL of the dataset.

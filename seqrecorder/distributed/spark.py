@@ -1,7 +1,7 @@
 """Write and read datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
 
-Executors encode records and send each to a shard by a hash of its bytes, by which Spark sorts the shard. Each shard is
-one part, which Spark may write several times; the driver commits the parts.
+Executors encode records and send each to a shard by a hash of its bytes; Spark sorts each shard by this hash. Each
+shard is one part, which Spark may write several times; the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def write(
     >>> write(spark.read.parquet("sentences"), "corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
     >>> write(spark.table("readings"), "series", Series, by="sensor", order="time")  # doctest: +SKIP
 
-    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are the same
-    as with `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
+    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are the same as with
+    `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
 
     Args:
         data: a data frame whose columns are the fields, with one row per record, or per step with `by`; or an RDD of

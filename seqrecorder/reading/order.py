@@ -355,7 +355,7 @@ def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
     """Convert an option with one name or several into a tuple of names.
 
     Raises:
-        OptionError: it holds no names, or one of them twice.
+        OptionError: it holds no names, or the same name twice.
     """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
@@ -532,8 +532,8 @@ class StreamOptions:
         oversampling: number of copies of each record; None for one.
         spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
             int64 `(w, 3)` then.
-        known: lengths of all records in file order, by alignment group. No file is read
-            then: the stream holds positions in that order instead of records, to plan batches.
+        known: lengths of all records in file order, by alignment group. No file is read then: the stream holds
+            positions in that order instead of records, to plan batches.
     """
 
     window: int

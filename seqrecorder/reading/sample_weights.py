@@ -231,7 +231,7 @@ def _is_weight(weight: Any) -> bool:
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Look up the weight of the class of each value of a target; 1 for classes without one.
+    """Look up the class weight of each value of a target; 1 for classes without a weight.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
@@ -291,7 +291,7 @@ def loss_rank(target: Any, outer: int) -> int:
 
     Args:
         target: tensor before `with_last_axis`.
-        outer: number of dimensions of records and steps; classes and scalars have no others.
+        outer: number of dimensions of records and steps; classes and scalars have no other dimensions.
     """
     rank: int = target.shape.rank
     return max(outer, rank - 1)

@@ -58,8 +58,8 @@ class Feed:
         parser: parser of the requested fields.
         shape: function that turns the dictionary of tensors from a strategy into an element; the last stage.
         options: order, epochs and sharding of the stream.
-        left_out: number of records left out per epoch, by reason. A strategy fills it while it reads or
-            plans, if the lengths are known.
+        left_out: number of records left out per epoch, by reason. A strategy fills it while it reads or plans, if the
+            lengths are known.
     """
 
     origin: Origin

@@ -171,7 +171,7 @@ def counted(dataset: Any, count: int) -> Any:
 
     `assert_cardinality` would fail in the workers of the tf.data service, which shards the files among them. Instead,
     this chooses between the dataset and an endless one, which has infinite cardinality for `tf.data`, and takes `count`
-    elements. Always the first one is chosen, and the result ends when it does.
+    elements. It always chooses the dataset, and the result ends with it.
 
     >>> import tensorflow as tf
     >>> odd = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)

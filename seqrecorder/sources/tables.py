@@ -394,12 +394,12 @@ def from_table(
     a few batches of a file or stream are in memory at once.
 
     Args:
-        table: table, or stream of tables, of a library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or
-            of Hugging Face; or path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such files, or
-            a list of paths.
+        table: table or stream of tables, from a library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or
+            from Hugging Face; or the path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such
+            files, or a list of paths.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to a column of another name, or to a list of columns, which are the values of a
-            shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
+        columns: mapping from field name to column name, if they differ, or to a list of columns, which hold the values
+            of a shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
         extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
             integers, 0 and 1 to bools. Values that do not fit are refused in any case.

@@ -784,7 +784,7 @@ _SETTLED_NS = 1_000_000_000
 
 @attrs.frozen
 class FileState:
-    """State of a file: results computed from the file are valid as long as the state is equal.
+    """State of a file: results computed from the file are valid as long as the state is unchanged.
 
     A program can restore the size and modification time of a file, but not its change time.
 

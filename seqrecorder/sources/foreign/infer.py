@@ -212,7 +212,8 @@ def profile(data: Iterable[bytes]) -> Profile:
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
     """Group features of equal length in every record; map each feature to its group, or None if it is alone.
 
-    The largest group, by number of features and then of elements, is the default group if `has_default`. The other
+    The largest group, by number of features and then by number of elements, is the default group if `has_default` is
+    True. The other
     groups are named after their first feature.
 
     >>> sizes = {"a": [2, 2], "b": [1, 3], "c": [1, 3]}
@@ -324,7 +325,7 @@ def infer(
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
         raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
-        shapes: mapping from feature name in `raw` to its shape, whose first dimension may be None; without a shape the
+        shapes: shape of each feature in `raw`, by feature name; the first dimension may be None. Without a shape, the
             values are flat.
         key: name of the feature that identifies a record; None for no key.
         records: number of records to inspect, spread over the files; None for all.
