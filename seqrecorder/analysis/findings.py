@@ -93,8 +93,8 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records in the first split; the threshold counts records, since the numbers of one record are
-            not independent.
+        n: number of records in the first split; the threshold counts records, since the numbers of one record are not
+            independent.
         m: number of records in the second split.
     """
     if not (one.total and other.total):

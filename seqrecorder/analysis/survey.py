@@ -91,8 +91,7 @@ class Survey:
         worst: scores and positions of the ten most extreme records of each kind, the worst first.
         copies: groups of positions of identical records within a split, the largest groups only.
         copied: number of records that repeat an earlier one in each split; splits without any are left out.
-        backwards: number of records whose times go backwards, and the position of the first, by feature list and
-            split.
+        backwards: number of records whose times go backwards, and the position of the first, by feature list and split.
         leakage: overlaps of splits; None for a single split.
         plans: name of the planned split, and the plans of the batching strategies; None if lengths cannot be read.
         store: store of the records; None if the manifest is unreadable.

@@ -79,8 +79,8 @@ class KeyRegistry:
                 int64 of shape (n,), not negative.
 
         Returns:
-            Positions, int64 of shape (n,): -1 for a new key, otherwise the position of its first occurrence, in
-            this block or an earlier one. Later occurrences are not registered.
+            Positions, int64 of shape (n,): -1 for a new key, otherwise the position of its first occurrence, in this
+            block or an earlier one. Later occurrences are not registered.
         """
         positions = first_position
         if not isinstance(positions, np.ndarray):

@@ -25,9 +25,9 @@ _BACKWARDS = (
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
     """Recurrent layer for the segments of `seqrecorder.Unroll`: it carries the state of each row until `reset`.
 
-    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the
-    rows are at different positions of different records. Gradients stop at the start of a segment (truncated
-    backpropagation through time).
+    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the rows
+    are at different positions of different records. Gradients stop at the start of a segment (truncated backpropagation
+    through time).
 
     >>> import keras, numpy as np
     >>> layer = Unrolled(keras.layers.GRU(4, return_sequences=True))

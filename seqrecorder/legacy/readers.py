@@ -293,8 +293,7 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
     tail silently, as the old reader did. The old reader also stopped at the first file that was shorter than its
-    header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB
-    uncompressed.
+    header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB uncompressed.
 
     Args:
         files: see the module.

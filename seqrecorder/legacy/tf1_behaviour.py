@@ -39,8 +39,7 @@ def first_behaviour() -> Iterator[None]:
 
     Conditionals stay as in TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
     and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
-    Inside the block, they store them before the branch; a session keeps dropped sparse tensors in memory until it
-    ends.
+    Inside the block, they store them before the branch; a session keeps dropped sparse tensors in memory until it ends.
     """
     import tensorflow as tf
     from tensorflow.python.training import input as batching  # it has no public name

@@ -55,8 +55,8 @@ class Plan:
         steps: real steps of all batches.
         padded_steps: steps of all batches, padding included.
         most_steps: largest number of steps in one batch, padding included.
-        shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None
-            for ragged batches.
+        shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None for
+            ragged batches.
         left_out: number of records left out, by reason, such as records without steps or too long records.
     """
 

@@ -427,8 +427,8 @@ class Schema:
             serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            A tensor for each field, by name. The dtype is as declared (string for str and bytes, int64 for times).
-            A context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
+            A tensor for each field, by name. The dtype is as declared (string for str and bytes, int64 for times). A
+            context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
             `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
             has a flag `<field>_present` (bool).
         """

@@ -342,8 +342,8 @@ def from_jsonl(
     duplicate key in a line is an error.
 
     Args:
-        path: path of a file, glob, or list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`;
-            `-` is the standard input.
+        path: path of a file, glob, or list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is
+            the standard input.
         record_class: record class or `Schema` of the records.
         columns: mapping from field name to key, if they differ.
         extra: `error` to refuse keys without a field, or `ignore`.
@@ -476,8 +476,8 @@ def from_conll(
         record_class: record class or `Schema` of the records.
         columns: name of the feature list of each column, in order. None leaves a column out, as does the end of the
             list. Numbers are parsed as the field declares.
-        document: name of a context field for the number of the document, from 0; pass this field as
-            `split_by` to keep documents whole. None for no such field.
+        document: name of a context field for the number of the document, from 0; pass this field as `split_by` to keep
+            documents whole. None for no such field.
         separator: separator of columns; None for tabs in a line that has one, so that values may contain spaces, and
             for spaces otherwise. A no-break space and other Unicode spaces belong to tokens.
         on_error: `raise`, or `skip` to leave out invalid sentences, log the first and count them, also in the manifest.
@@ -485,8 +485,8 @@ def from_conll(
     Raises:
         DatasetNotFoundError: the file does not exist.
         OptionError: the class has no field of a name in `columns` or `document`.
-        SourceError: during iteration, a line has too few columns, or a different number of columns than the first
-            line of its sentence, or a value does not fit; the error names the line.
+        SourceError: during iteration, a line has too few columns, or a different number of columns than the first line
+            of its sentence, or a value does not fit; the error names the line.
     """
     sentences = _Sentences(Schema.of(record_class), columns, document, separator)
     return text_records(path, record_class, sentences.parse, on_error)

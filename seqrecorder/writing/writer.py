@@ -107,13 +107,13 @@ class WriteOptions:
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
             attribute that holds the split name, or a function that returns it for a record; or None for one split,
-            `train`. With `time`, a mapping from split name to start time, `...` for the first:
-            `{"train": ..., "eval": "2026-01-01"}`.
+            `train`. With `time`, a mapping from split name to start time, `...` for the first: `{"train": ..., "eval":
+            "2026-01-01"}`.
         split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
-            always go to the same split. By default, the key field is hashed, or the position of the record if the
-            class has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely,
-            which is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each
-            group to the split that lacks most.
+            always go to the same split. By default, the key field is hashed, or the position of the record if the class
+            has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely, which
+            is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
+            to the split that lacks most.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
             every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
             splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
@@ -288,8 +288,8 @@ class Writer(Generic[R]):
 
     Args:
         destination: directory of the dataset, or a URL for fsspec, such as `s3://bucket/corpus`. For a URL, shards are
-            written to the temporary directory and uploaded when they are full. The destination must not exist
-            or be empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
+            written to the temporary directory and uploaded when they are full. The destination must not exist or be
+            empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 

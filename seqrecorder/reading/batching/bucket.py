@@ -333,8 +333,8 @@ def _add_class(
     With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
     `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
     decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). Every second `j`
-    is solved first, then the others, within the bounds of their neighbours: O(n log n) comparisons, level by level
-    in whole arrays.
+    is solved first, then the others, within the bounds of their neighbours: O(n log n) comparisons, level by level in
+    whole arrays.
     """
     n = len(distinct)
     cost = best.copy()

@@ -376,8 +376,8 @@ def plan_windows(
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans after the
             lengths, int64 `[w, 3]`.
-        locate: function of the lengths of a window, its spans and its index. It returns the record of each slice,
-            int64 `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
+        locate: function of the lengths of a window, its spans and its index. It returns the record of each slice, int64
+            `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
         batch_size: rows per batch.
         seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
         drop_remainder: whether to drop the last batch if it is smaller.

@@ -213,8 +213,7 @@ def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True)
     """Group features of equal length in every record; map each feature to its group, or None if it is alone.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
-    True. The other
-    groups are named after their first feature.
+    True. The other groups are named after their first feature.
 
     >>> sizes = {"a": [2, 2], "b": [1, 3], "c": [1, 3]}
     >>> aligned({name: np.array(counts) for name, counts in sizes.items()})
