@@ -319,8 +319,8 @@ class FieldStats:
     def quantile(self, q: float) -> Any:
         """Compute a quantile of each channel, interpolated as by `numpy.quantile`.
 
-        Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond, the elements that they
-        interpolate have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
+        Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond that, the interpolated
+        elements have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
         channels share the quantiles of their union.
 
         Raises:
@@ -818,7 +818,7 @@ def stats(
     (4, 4)
 
     Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
-    are exact up to several thousand distinct values; beyond, they have a relative error of 0.4 % (see
+    are exact up to several thousand distinct values; beyond that, they have a relative error of 0.4 % (see
     `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` is over the split `train` if there is one,
     `stats.all["ids"]` over all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 

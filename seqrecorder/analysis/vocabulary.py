@@ -318,7 +318,7 @@ class Vocabulary:
             padding: see `Vocabulary`; unless it is the empty text, it must not occur in the data.
             oov_buckets: see `Vocabulary`.
             pieces: see `Vocabulary`.
-            prune: maximum number of distinct tokens to keep while counting; None for all. Beyond it, rare tokens are
+            prune: maximum number of distinct tokens to keep while counting; None for all. Beyond that, rare tokens are
                 dropped, and counts are too low by at most the number of all tokens divided by `prune`.
             progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
 

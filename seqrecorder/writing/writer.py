@@ -107,8 +107,8 @@ class WriteOptions:
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
             attribute that holds the split name, or a function that returns it for a record; or None for one split,
-            `train`. With `time`, a mapping from split name to start time, `...` for the first: `{"train": ..., "eval":
-            "2026-01-01"}`.
+            `train`. With `time`, a mapping from split name to start time, `...` for the first:
+            `{"train": ..., "eval": "2026-01-01"}`.
         split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
             always go to the same split. By default, the key field is hashed, or the position of the record if the class
             has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely, which

@@ -126,7 +126,7 @@ class DataDecoder(abc.ABC):
 
     @abc.abstractmethod
     def list_items(self) -> list[str]:
-        """List the names of the tensors that it can decode."""
+        """List the names of the tensors that the decoder can return."""
 
 
 class ItemHandler(abc.ABC):
@@ -260,7 +260,7 @@ class BoundingBox(ItemHandler):
         super().__init__([(prefix or "") + side for side in sides])
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Stack the sides to boxes, in the order of `keys`."""
+        """Stack the sides into boxes, in the order of `keys`."""
         import tensorflow as tf
 
         sides = [keys_to_tensors[key] for key in self.keys]

@@ -1,4 +1,4 @@
-"""Merging of printed modules: differing values become parameters, otherwise each module keeps its function."""
+"""Merge printed modules: differing values become parameters; otherwise each module keeps its function."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Gather steps (see `Steps.gather`); the part from the first to the last of them is decoded."""
+        """Gather steps (see `Steps.gather`); only the part from the first to the last step is decoded."""
         import tensorflow as tf
 
         del rows
