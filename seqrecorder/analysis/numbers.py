@@ -119,7 +119,7 @@ class Distribution:
         return low, high, self.counts
 
     def quantile(self, q: Any) -> Any:
-        """Compute quantiles, interpolated as by `numpy.quantile`, with a relative error of at most `RELATIVE_ERROR`.
+        """Compute quantiles, interpolated like `numpy.quantile`, with a relative error of at most `RELATIVE_ERROR`.
 
         Args:
             q: share of the values from 0 to 1, or an array of shares.
@@ -433,7 +433,7 @@ class Numbers:
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """Variance as by `numpy.var`; NaN if there are no numbers."""
+        """Variance, like `numpy.var`; NaN if there are no numbers."""
         with np.errstate(invalid="ignore"):
             return self.squares / np.where(self.count, self.count, np.nan)
 

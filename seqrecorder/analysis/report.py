@@ -583,7 +583,7 @@ def report(
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         destination: path to write the page to; None to write nothing (`Report.save` does it later).
-        by: name of a context field whose values splits should not share, as for `leakage`.
+        by: name of a context field; no value of it should be in two splits, as for `leakage`.
         time: name of the field with the time of a record; splits should not overlap in time, as for `leakage`.
         batch_size: batch size of the compared batching strategies.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.

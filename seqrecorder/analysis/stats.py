@@ -317,7 +317,7 @@ class FieldStats:
         return [(self._native(value), times) for value, times in self.whole.top(count)]
 
     def quantile(self, q: float) -> Any:
-        """Compute a quantile of each channel, interpolated as by `numpy.quantile`.
+        """Compute a quantile of each channel, interpolated like `numpy.quantile`.
 
         Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond that, the interpolated
         elements have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all

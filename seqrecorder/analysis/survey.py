@@ -82,7 +82,7 @@ class Survey:
 
     Attributes:
         where: path or URL of the dataset.
-        stats: statistics of all readable records, also by split.
+        stats: statistics of all readable records, overall and by split.
         problems: problems of the files, as found by `verify`; empty for a selection.
         lost: number of unreadable records in each split, by name.
         width: number of steps in a bin; the last bin holds all further steps.

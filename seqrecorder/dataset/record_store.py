@@ -466,7 +466,7 @@ class RecordStore:
         """Read serialized records into a buffer.
 
         Args:
-            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, also from call to call.
+            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, within and across calls.
 
         Raises:
             ShardReadError: a record is damaged.

@@ -167,7 +167,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         destination: for a dataset, the directory of the new one, which must be missing or empty. For one file, the new
             file, or an existing directory for it; for several files, a directory, in which each keeps its name.
         schema: record class. A dataset needs it only if its manifest is lost. For other files it is optional; with it,
-            records that cannot be read as the class count as lost. The layout of their sequences is detected, as by
+            records that cannot be read as the class count as lost. The layout of their sequences is detected, as in
             `read`.
         compression: compression of TFRecord files: None or `"GZIP"`. It is detected unless the first bytes are damaged.
 

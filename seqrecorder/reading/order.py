@@ -526,7 +526,7 @@ class StreamOptions:
         group: alignment group whose lengths accompany the records, or several; None for no lengths.
         deal: slice of the records of this reader, in the order of the files; None for all.
         crops: crops of the sequences in each alignment group; lengths count the remaining steps.
-        limits: limits on lengths; records outside of any of them are left out.
+        limits: limits on lengths; records outside any limit are left out.
         number: whether to store in each record its position in written order (see `seqrecorder.codec.graph_ops`).
         seeds: whether to store in each record a random seed, which differs in each epoch.
         oversampling: number of copies of each record; None for one.

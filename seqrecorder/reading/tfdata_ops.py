@@ -321,7 +321,7 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
         dataset: see `flat_mapped`.
         function: see `flat_mapped`.
         cycle: number of datasets that take turns.
-        parallel: number of these that are read in parallel; it does not change the order.
+        parallel: number of these datasets to read in parallel; it does not change the order.
     """
     import tensorflow as tf
 

@@ -141,7 +141,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone of a time type from another library, also inside a list type; None without a zone.
+    """Find the time zone of a time type from another library, looking inside list types; None without a zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.

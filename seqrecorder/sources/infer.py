@@ -280,7 +280,7 @@ class _Drafted:
         return Schema(self.name, tuple(self.fields), None, text)
 
     def _align(self) -> None:
-        """Set `align=None` for feature lists whose lengths differ from the first one."""
+        """Set `align=None` for feature lists whose lengths differ from the first feature list."""
         first: Any = None
         for number, field in enumerate(self.fields):
             lengths = self.lengths.get(field.name)

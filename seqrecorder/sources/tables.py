@@ -269,7 +269,7 @@ def _value_of_text(array: Any, kind: Any) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, also in lists.
+    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, including in lists.
 
     Raises:
         ArrowInvalid: a value is out of the range of the declared type.
@@ -403,9 +403,9 @@ def from_table(
         extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
             integers, 0 and 1 to bools. Values that do not fit are refused in any case.
-        on_error: `raise`, or `skip` to leave out rows that do not fit, log the first and count them, also in the
-            manifest. A line with too many or too few columns, or invalid JSON, always ends the table (`from_jsonl`
-            can skip such lines).
+        on_error: `raise`, or `skip` to leave out rows that do not fit, log the first, and count them; the manifest
+            stores the count. A line with too many or too few columns, or invalid JSON, always ends the table
+            (`from_jsonl` can skip such lines).
 
     Raises:
         OptionError: the columns do not match the fields, or no field holds the type of a column.

@@ -132,7 +132,7 @@ class TextRecords(SkippingSource, Generic[T]):
         record_class: class of the records.
         parse: function that yields the pieces of a file, one per record.
         on_error: `raise` for an invalid piece, or `skip` it.
-        convert: function that converts a parsed value to a value of its field; None if parsed values already fit.
+        convert: function that converts parsed values to the type of their field; None if parsed values already fit.
 
     Attributes:
         skipped: number of invalid pieces that the last iteration skipped.
@@ -347,7 +347,8 @@ def from_jsonl(
         record_class: record class or `Schema` of the records.
         columns: mapping from field name to key, if they differ.
         extra: `error` to refuse keys without a field, or `ignore`.
-        on_error: `raise`, or `skip` to leave out invalid lines, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid lines, log the first, and count them; the manifest stores the
+            count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -480,7 +481,8 @@ def from_conll(
             documents whole. None for no such field.
         separator: separator of columns; None for tabs in a line that has one, so that values may contain spaces, and
             for spaces otherwise. A no-break space and other Unicode spaces belong to tokens.
-        on_error: `raise`, or `skip` to leave out invalid sentences, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid sentences, log the first, and count them; the manifest stores
+            the count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -647,7 +649,8 @@ def from_ts(
         path: see `from_jsonl`.
         record_class: record class or `Schema` of the records.
         label: name of the context field for the label; None for the only required context field that is not the key.
-        on_error: `raise`, or `skip` to leave out invalid series, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid series, log the first, and count them; the manifest stores the
+            count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.

@@ -870,7 +870,7 @@ class StreamedShard:
         """Read records into a buffer.
 
         Args:
-            rows: numbers of the records in the shard, ascending, also from call to call.
+            rows: numbers of the records in the shard, ascending within and across calls.
 
         Raises:
             ShardReadError: the shard is damaged.

@@ -185,7 +185,7 @@ class LifeCycle:
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
-        """Call a hook; return what `load` returns, or snapshots of the records of `split`."""
+        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(

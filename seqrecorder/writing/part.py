@@ -361,7 +361,7 @@ class PartWriter(Writer[Any]):
         self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
-        """Add encoded records, whose splits are decided.
+        """Add encoded records with known splits.
 
         Raises:
             DuplicateKeyError: a key was added before.
@@ -428,7 +428,7 @@ class EncodedPiece(NamedTuple):
     Attributes:
         tag: 64-bit hash of `data`. Records arrive in no order, so the hash assigns them to shards and sorts them.
         split: name of its split.
-        key: hash of the key of its source, 8 bytes; empty if the source has no key, and for its later chunks.
+        key: 8-byte hash of the key of its source; empty if the source has no key, and for all chunks but the first.
         lengths: length in each alignment group, little-endian int64, `(groups,)`.
         data: serialized SequenceExample.
     """

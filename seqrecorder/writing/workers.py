@@ -189,8 +189,8 @@ class _Pool:
 class _Costs:
     """Measured time for encoding in this process, and for copying records to a worker and bytes back.
 
-    Encoding is timed for every chunk, the copy for fewer and fewer of them. The first chunk is left
-    out of `ratio`, because the hooks import modules and open files in that time.
+    Encoding is timed for every chunk, and copying for fewer and fewer chunks. The first chunk is left out of `ratio`,
+    because the hooks import modules and open files in that time.
     """
 
     def __init__(self) -> None:

@@ -358,7 +358,7 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run) -> str | None:
-    """Describe a record whose count differs by more than a dropped last batch explains, or return None."""
+    """Describe a record whose count differs by more than a dropped last batch can explain, or return None."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     sizes = _sizes(one) + _sizes(other)
     left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0
