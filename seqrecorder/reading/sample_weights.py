@@ -115,7 +115,7 @@ def _fitting(
     """Fit the user's weights to a target: their dimensions become the first dimensions of its loss.
 
     Raises:
-        OptionError: weights belong to other steps than the target, or have more dimensions than its loss.
+        OptionError: the weights belong to different steps than the target, or have more dimensions than its loss.
     """
     import tensorflow as tf
 

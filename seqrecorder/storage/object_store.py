@@ -160,7 +160,7 @@ class Place:
         """Upload a file as an object.
 
         Raises:
-            ShardWriteError: the upload failed; the object may exist nevertheless, if only the response was lost.
+            ShardWriteError: the upload failed; the object may still exist, if only the response was lost.
         """
         with self._asking("put", name, ShardWriteError, "write"):
             self.files.put_file(str(source), self._path(name))

@@ -294,7 +294,7 @@ def _fitting_parts(
         stands: function that reads the dataset at the destination, as `standing` does.
 
     Raises:
-        DatasetError: the parts replace the dataset from which their records were copied, and it was changed since.
+        DatasetError: the parts replace the dataset that their records were copied from, and it has changed since.
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)

@@ -98,7 +98,7 @@ def _own_dict(value: Any, name: str) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """Options of writing: `write` and `Writer` take each of these as a keyword argument.
+    """Options for writing; `write` and `Writer` take each of these as a keyword argument.
 
     >>> import seqrecorder as sr
     >>> sr.WriteOptions(splits={"train": 0.9, "eval": 0.1}, shards=4).shards
@@ -115,10 +115,10 @@ class WriteOptions:
             is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
             to the split that lacks most.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
-            every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
+            every stratum and of all records, within a few records. Records are dealt in order, at random, to the
             splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
             groups can then miss their shares, which is logged as a warning; `selection.split` counts all records first
-            and comes nearer. `manifest.shares` reports the result.
+            and comes closer. `manifest.shares` reports the result.
         time: name of the field with a record's time, to split by time; the first step of a feature list counts.
         end: name of the field with a record's end time (default: the last step of `time`).
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
@@ -130,9 +130,9 @@ class WriteOptions:
         compression: None or `"GZIP"` (level 1); writing with GZIP takes several times as long.
         shuffle: whether to write records in a random, seeded order; memory stays bounded.
         workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the
-            number, at most one per core. The bytes do not depend on it. Processes start once the first chunks have
-            shown that they save time; otherwise this process writes alone and logs the reason once, as a warning (for
-            `"auto"` as information).
+            number, at most one per core. The written bytes do not depend on it. Processes start once the first chunks
+            have shown that they save time; otherwise this process writes alone and logs the reason once, as a warning
+            (for `"auto"` as information).
         params: keyword arguments of the hooks of the class.
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data; `info` returns it.

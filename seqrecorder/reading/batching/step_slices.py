@@ -39,8 +39,8 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
     """Return the alignment groups of the fields that are read.
 
     Raises:
-        OptionError: there is no feature list, a field cannot be cut, or there is more than one group although `several`
-            is False.
+        OptionError: there is no feature list, a field cannot be cut, or there are several groups although `several` is
+            False.
     """
     name = type(strategy).__name__
     if not schema.groups:
