@@ -243,7 +243,7 @@ def _sparse(field: Field, values: list[Any]) -> Column | None:
 
 
 def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] | None:
-    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has another shape or dtype."""
+    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has a different shape or dtype."""
     rest = field.rest
     if not values:
         return np.empty((0, *rest), field.element.numpy)

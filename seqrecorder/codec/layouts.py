@@ -187,7 +187,7 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
     """Detect the layout of serialized messages.
 
     Raises:
-        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
+        SchemaMismatchError: the messages are of a different kind, or lack fields of the schema.
         OptionError: the layout cannot store the bounds of ragged or sparse steps.
     """
     for data in samples:

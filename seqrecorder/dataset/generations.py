@@ -216,7 +216,7 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
     Raises:
         DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
-        OptionError: the dataset has another compression.
+        OptionError: the dataset has a different compression.
         SchemaMismatchError: the fields differ by more than new optional fields.
     """
     if append:
@@ -293,8 +293,8 @@ def publish(
         The new manifest as written; its assets may have moved.
 
     Raises:
-        DatasetError: another process changed the dataset meanwhile; it is left unchanged.
-        DatasetExistsError: the destination was created meanwhile.
+        DatasetError: another process changed the dataset in the meantime; it is left unchanged.
+        DatasetExistsError: the destination was created in the meantime.
         ShardWriteError: a file could not be written or moved; the destination is unchanged.
     """
     if not keep:
@@ -316,7 +316,7 @@ def publish_files(staging: Staging) -> None:
     """Publish staged files without a manifest at an empty destination.
 
     Raises:
-        DatasetExistsError: the destination was created meanwhile.
+        DatasetExistsError: the destination was created in the meantime.
         ShardWriteError: a file could not be written or moved.
     """
     if not staging.publish():

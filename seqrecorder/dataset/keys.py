@@ -251,7 +251,7 @@ def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> Sorted
 def write_key_index(
     directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64], outer: Held | None = None
 ) -> None:
-    """Write the index of a dataset's keys, unless the dataset has changed meanwhile.
+    """Write the index of a dataset's keys, unless the dataset has changed in the meantime.
 
     Args:
         directory: directory of the dataset.

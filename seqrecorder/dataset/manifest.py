@@ -102,7 +102,7 @@ def read_statistics(directory: Path, text: bytes) -> bytes | None:
 
 
 def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
-    """Store statistics for a manifest, unless the dataset has changed meanwhile.
+    """Store statistics for a manifest, unless the dataset has changed in the meantime.
 
     Raises:
         DatasetNotFoundError: the dataset was removed.

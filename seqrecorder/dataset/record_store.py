@@ -225,7 +225,7 @@ class RecordStore:
         DatasetNotFoundError: there is no dataset.
         ManifestError: the manifest is damaged.
         SchemaMismatchError: the data cannot be read as the schema.
-        DatasetError: the manifest has another digest than expected.
+        DatasetError: the digest of the manifest differs from the expected digest.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class RecordStore:
         """Open a shard, or return it if it is open.
 
         Raises:
-            ShardReadError: the shard is missing, or has another size.
+            ShardReadError: the shard is missing, or has a different size.
         """
         known = self._open.pop(number, None)
         with explaining_replacement(self.manifest):

@@ -370,7 +370,7 @@ def resolve(
 
     Raises:
         DatasetNotFoundError: the path does not exist.
-        ShardReadError: a shard is missing or cut short, or has another size or compression.
+        ShardReadError: a shard is missing or cut short, or has a different size or compression.
         SchemaMismatchError: the data cannot be read as the schema.
         OptionError: an argument is invalid.
     """

@@ -58,7 +58,7 @@ def key_hash(key: object, seed: int = 0) -> int:
         The hash, from 0 to 2**64 - 1.
 
     Raises:
-        OptionError: the key is of another type.
+        OptionError: the key has an unsupported type.
     """
     return int(key_hashes([key], seed)[0])
 
@@ -77,7 +77,7 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
         The hashes, uint64 `(n,)`.
 
     Raises:
-        OptionError: a key is of another type.
+        OptionError: a key has an unsupported type.
     """
     seeded, digests = _seeded(seed), []
     for key in keys:

@@ -243,7 +243,7 @@ def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed meanwhile."""
+    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed in the meantime."""
     try:
         yield from problems
     except OSError as error:

@@ -448,7 +448,7 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
         normalize: statistics of a dataset, or mapping from field to statistics, or None.
 
     Raises:
-        OptionError: an argument is of another type, or a field is mapped twice.
+        OptionError: an argument has the wrong type, or a field is mapped twice.
         SchemaError: there is no field of that name.
     """
     whole = getattr(normalize, "normalizers", None)

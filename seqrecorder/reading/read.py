@@ -156,7 +156,7 @@ def read(
     Raises:
         DatasetNotFoundError: there is no such dataset, split or file.
         SchemaMismatchError: the data cannot be read as `schema`; the message lists the fields that disagree.
-        ShardReadError: a shard is missing or truncated, or has another compression.
+        ShardReadError: a shard is missing or truncated, or has a different compression.
         OptionError: an option is invalid, or contradicts another.
         RecordError: one of the first records of bare shards does not match the class.
         tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is wrong; the

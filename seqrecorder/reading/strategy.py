@@ -334,7 +334,7 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
 
 @attrs.frozen
 class Carried:
-    """Description of the tensors that a strategy adds to its elements, beside fields and lengths.
+    """Description of the tensors that a strategy adds to its elements, besides fields and lengths.
 
     Attributes:
         names: source field of each added tensor, or None, by tensor name.
@@ -374,7 +374,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches hold beside fields and lengths; None for single records."""
+        """Describe the tensors that batches hold besides fields and lengths; None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -469,7 +469,7 @@ class PaddedBatches(Strategy):
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:

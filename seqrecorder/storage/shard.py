@@ -562,7 +562,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
         digest: expected SHA-256, in hexadecimal; None for no check.
 
     Raises:
-        ShardReadError: the file is missing, has another size, or has changed since it was written.
+        ShardReadError: the file is missing, has a different size, or has changed since it was written.
     """
     expected = records * groups * _LENGTH_BYTES
     try:

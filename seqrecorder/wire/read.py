@@ -147,7 +147,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     """Find the packed numbers of features, or the values with their headers for kind `bytes`.
 
     Returns:
-        The spans, and the mask of features in an unusual form or of another kind.
+        The spans, and the mask of features in an unusual form or of a different kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops
@@ -221,8 +221,8 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] 
         kind: `bytes` or `float`.
 
     Returns:
-        The offset of the values of each feature, and the number of features of each list; None if a feature has another
-        size.
+        The offset of the values of each feature, and the number of features of each list; None if a feature has a
+        different size.
     """
     header = feature_header(width, kind, wrapped=True)
     stride = len(header) + width
@@ -247,7 +247,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
     Returns:
         The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
-        another kind, or if a bytes feature does not have exactly one value.
+        a different kind, or if a bytes feature does not have exactly one value.
     """
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])

@@ -116,7 +116,7 @@ class UrlParts:
         """Check that all files of the parts are there, with the sizes and lengths of their manifests.
 
         Raises:
-            DatasetNotFoundError: a file is missing or has another size.
+            DatasetNotFoundError: a file is missing or has a different size.
             ShardReadError: the stored lengths do not match the manifest of a part.
         """
         remote = self.whole.place

@@ -507,7 +507,7 @@ class Writer(Generic[R]):
             split: name of the split of all these records, if `splits` does not decide.
 
         Raises:
-            OptionError: the columns have another form, or the class has `load` or `split` hooks, which need records.
+            OptionError: the columns have the wrong form, or the class has `load` or `split` hooks, which need records.
             RecordError: values do not fit their fields; the message names the position of the record, and nothing is
                 published.
             ShardWriteError: the disk is full or failed.

@@ -43,7 +43,7 @@ class Comparison:
     Attributes:
         batches: the number of compared batches.
         difference: a description of the first difference, or None.
-        ordered: whether the batches came in the same order. If not, the same records came in another order.
+        ordered: whether the batches came in the same order. If not, the same records came in a different order.
         ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.

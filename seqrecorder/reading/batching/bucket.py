@@ -140,7 +140,7 @@ class BatchesByLength(PaddedBatches):
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
@@ -679,7 +679,7 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Scalar tensors that describe a window, beside its lengths.
+    """Scalar tensors that describe a window, besides its lengths.
 
     Attributes:
         index: int64, number of windows of the epoch before this one.

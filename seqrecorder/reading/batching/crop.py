@@ -41,7 +41,7 @@ class Crop(PaddedBatches):
     other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
     crop are not decoded.
 
-    Beside the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
+    Besides the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
         length: steps of a crop, which is a row.
@@ -67,7 +67,7 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:

@@ -247,7 +247,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):

@@ -43,7 +43,7 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Beside the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
+    Besides the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
     `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
     record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
     are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
@@ -88,7 +88,7 @@ class Unroll(Strategy):
             )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:

@@ -69,7 +69,7 @@ class Window(Strategy):
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
-    Beside the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
+    Besides the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
     its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` holds the steps after the window for each feature
     list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
@@ -150,7 +150,7 @@ class Window(Strategy):
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
