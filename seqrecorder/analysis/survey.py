@@ -85,7 +85,7 @@ class Survey:
         stats: statistics of all readable records, overall and by split.
         problems: problems of the files, as found by `verify`; empty for a selection.
         lost: number of unreadable records in each split, by name.
-        width: number of steps in a bin; the last bin holds all further steps.
+        width: number of steps in a bin; the last bin holds all later steps.
         missing: number of steps with a missing value in each bin, by feature list.
         padded: number of records that end in zeros, by feature list.
         worst: scores and positions of the ten most extreme records of each kind, the worst first.

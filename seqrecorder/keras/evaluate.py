@@ -57,7 +57,7 @@ def evaluate(
         batch: as for `seqrecorder.read`; ragged batches are padded for the model.
         inputs: as for `seqrecorder.read`.
         targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: further options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of
+        options: other options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of
             whole sequences.
 
     Returns:

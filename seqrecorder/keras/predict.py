@@ -73,7 +73,7 @@ def predict(
             text.
         steps_of: the feature list that the output steps belong to, if the inputs have lists of different lengths. By
             default this is inferred from the width of the output; if two lists fit, an error asks for it.
-        options: further options of `seqrecorder.read`.
+        options: other options of `seqrecorder.read`.
 
     Returns:
         One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.

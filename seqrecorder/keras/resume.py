@@ -81,7 +81,7 @@ class SavedStates:
         Args:
             state: the part that is stored as JSON.
             values: arrays, one for each of its variables.
-            more: function that writes further files; it is called with the directory of the state.
+            more: function that writes additional files; it is called with the directory of the state.
 
         Raises:
             ShardWriteError: the state cannot be written, for example because the disk is full. Earlier states remain.

@@ -187,7 +187,7 @@ class Translation:
             make: function that builds the dataset of all elements; called once.
 
         Raises:
-            LiftError: several operations take from the source, or its elements are both returned and used further; a
+            LiftError: several operations take from the source, or its elements are both returned and used elsewhere; a
                 session may run one operation alone, while a dataset runs all of them at each step.
         """
         users = self.users.setdefault(source.name, [])

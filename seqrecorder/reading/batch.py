@@ -75,9 +75,9 @@ def batch(
     must be dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names
     it, or if it has the static length of a sequence named there; any other tensor is a context value.
 
-    Elements are serialized on the way, which takes more processor time than `bucket_by_sequence_length`, and many times
-    the processor time of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000
-    elements are in memory. The dataset is iterated over once more, first, if the strategy needs all lengths: `Bucket`
+    Elements are serialized along the way, which takes more processor time than `bucket_by_sequence_length`, and many
+    times the processor time of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000
+    elements are in memory. The dataset is first iterated over one more time if the strategy needs all lengths: `Bucket`
     with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:

@@ -152,7 +152,7 @@ class _Pool:
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """Stop the workers, at once or after their current chunks."""
+        """Stop the workers, immediately or after their current chunks."""
         with self._lock:
             self._closed = True
         for process in self._processes:

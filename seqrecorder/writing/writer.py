@@ -640,7 +640,7 @@ def write(
             one by one and never held in memory as a whole; a table with one record per row, from any library with the
             Arrow C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
             encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
-            values of a record are read at once, so the next record may reuse its arrays.
+            values of a record are read immediately, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
         schema: the record class; needed for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.

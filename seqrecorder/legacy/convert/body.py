@@ -320,7 +320,7 @@ class Body:
             base: the name of the function.
 
         Returns:
-            The function, or None if it returns its arguments unchanged; and its further arguments, as source text.
+            The function, or None if it returns its arguments unchanged; and its additional arguments, as source text.
         """
         captured = {inside.name: outside for outside, inside in pairs}
         inner, waiting, needed = dict[str, Any](), [*targets], set[str]()

@@ -111,7 +111,7 @@ class Pipeline:
     # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Let the last function return the structure; return False if the outputs need further operations."""
+        """Let the last function return the structure; return False if the outputs need more operations."""
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}

@@ -527,7 +527,7 @@ def sorted_batches(
         boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
         drop_remainder: whether to drop the incomplete batches; `batch_size` is the static shape then.
         permute: see `plan_batches`; rows of equal length then come in random order.
-        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
             lengths do not come in runs; False for shortest first.
 
     Returns:
@@ -763,7 +763,7 @@ def plan_batches(
             next window, in that order; at the end of an epoch they are dropped.
         key: values that determine the plan: plans with equal keys are traced once per process.
         batch_size: size of all batches if it is certain; it becomes their static shape.
-        permute: whether to permute the rows of each window first, by the number of the epoch.
+        permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.
         ahead: whether to plan the next window while batches of this one are parsed.
 
     Returns:

@@ -74,7 +74,7 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
             longer than `max_steps // batch_size_multiple` first.
         options: the strategy. A record of length 0 counts as one step. The very last batch may have a number of rows
             that is not a multiple of `batch_size_multiple`.
-        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
             lengths do not come in runs; False for shortest first.
 
     Returns:
