@@ -393,7 +393,7 @@ _COUNTERS = ("zeros", "nan", "infinite")
 class Numbers:
     """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
-    All statistics except `nan` and `infinite` are over finite numbers. Bools count as 0 and 1, times as integers in
+    All statistics except `nan` and `infinite` cover finite numbers only. Bools count as 0 and 1, times as integers in
     their unit, and complex numbers as magnitudes. Arrays have one entry per channel.
 
     Attributes:

@@ -561,8 +561,8 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Stats:
     """Statistics of records.
 
-    `stats["price"]` is over the split `train` if there is one, and over all records otherwise. `stats.all["price"]` is
-    always over all records, as is the printed table, and `stats.splits["eval"]["price"]` over one split. `a + b` merges
+    `stats["price"]` covers the split `train` if there is one, and all records otherwise. `stats.all["price"]` always
+    covers all records, as does the printed table, and `stats.splits["eval"]["price"]` covers one split. `a + b` merges
     the statistics of two sets of records.
 
     Attributes:
@@ -819,8 +819,8 @@ def stats(
 
     Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
     are exact up to several thousand distinct values; beyond that, they have a relative error of 0.4 % (see
-    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` is over the split `train` if there is one,
-    `stats.all["ids"]` over all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
+    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` covers the split `train` if there is one,
+    `stats.all["ids"]` all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.

@@ -121,7 +121,7 @@ class ImageDecoder:
         return images, tf.ensure_shape(sizes, [*encoded.shape, 2])
 
     def decode_one(self, encoded: bytes) -> NDArray[Any]:
-        """Decode one image eagerly with a single op; a graph takes fifty times as long for one image."""
+        """Decode one image eagerly with a single op; a graph would take fifty times as long."""
         import tensorflow as tf
 
         header = image_header(encoded)

@@ -57,8 +57,8 @@ def evaluate(
         batch: as for `seqrecorder.read`; ragged batches are padded for the model.
         inputs: as for `seqrecorder.read`.
         targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: other options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of
-            whole sequences.
+        options: other options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of whole
+            sequences.
 
     Returns:
         The results by name, as `model.evaluate` names them: `loss`, `<output>_loss` for several outputs, and the

@@ -283,7 +283,7 @@ class JointLength:
 
     Attributes:
         groups: names of the alignment groups.
-        of: combination: the longest, the sum, or each length in a column of its own.
+        of: combination: the longest, the sum, or each length in a separate column.
     """
 
     groups: tuple[str, ...]

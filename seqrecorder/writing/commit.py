@@ -329,8 +329,8 @@ def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
     Args:
         source: directory or URL of the parts.
         there: manifest of the dataset.
-        late: whether to compare shards by digest, so that attempts with the same contents count as well. If False,
-            shards are compared by name, which is unique to each attempt at a URL.
+        late: whether to compare shards by digest, so that attempts with the same contents also count. If False, shards
+            are compared by name, which is unique to each attempt at a URL.
     """
 
     def marks(manifest: Manifest) -> set[tuple[str, str]]:
@@ -489,7 +489,7 @@ def _is_done(source: Source, *, late: bool) -> bool:
 
     Args:
         source: directory or URL of the parts.
-        late: whether attempts that were running during the commit count as well if their contents are the same.
+        late: whether attempts that were running during the commit also count if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)

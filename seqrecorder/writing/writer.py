@@ -115,10 +115,10 @@ class WriteOptions:
             is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
             to the split that lacks most.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
-            every stratum and of all records, within a few records. Records are dealt in order, at random, to the
-            splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
-            groups can then miss their shares, which is logged as a warning; `selection.split` counts all records first
-            and comes closer. `manifest.shares` reports the result.
+            every stratum and of all records, within a few records. Records are dealt in order, at random, to the splits
+            that lack most. With `split_by`, a whole group follows its first record. Strata of few or large groups can
+            then miss their shares, which is logged as a warning; `selection.split` counts all records first and comes
+            closer. `manifest.shares` reports the result.
         time: name of the field with a record's time, to split by time; the first step of a feature list counts.
         end: name of the field with a record's end time (default: the last step of `time`).
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,

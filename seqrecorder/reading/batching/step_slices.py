@@ -147,7 +147,7 @@ class Parsed:
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
-    """Return the buffered fields to decode slice by slice: only if each record is a window of its own."""
+    """Return the buffered fields to decode slice by slice; none unless each window has a single record."""
     if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
         return []
     fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]

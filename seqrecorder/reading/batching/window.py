@@ -381,7 +381,7 @@ def plan_windows(
         batch_size: rows per batch.
         seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
         drop_remainder: whether to drop the last batch if it is smaller.
-        alone: whether each window is a plan of its own, whose last batch may be smaller; no record is copied then.
+        alone: whether each window is a separate plan, whose last batch may be smaller; no record is copied then.
     """
     import tensorflow as tf
 
