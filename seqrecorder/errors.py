@@ -16,7 +16,7 @@
         +-- ManifestError                     a manifest that is damaged or not ours
         +-- ShardError                        one shard
             +-- ShardWriteError               could not be written
-            +-- ShardReadError                missing, damaged, of another format or compression
+            +-- ShardReadError                missing, damaged, of a different format or compression
 
     SkipRecord(Exception)                     not an error: raised by a hook to leave its record out
 
@@ -263,7 +263,7 @@ class ShardWriteError(ShardError):
 
 
 class ShardReadError(ShardError):
-    """A shard that is missing, damaged, of another message type or another compression."""
+    """A shard that is missing or damaged, or has a different message type or compression."""
 
 
 def first_line(error: BaseException) -> str:

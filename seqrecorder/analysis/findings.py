@@ -1,4 +1,4 @@
-"""Findings of a report: remarkable facts about a dataset, each by a rule, about a field, split or file.
+"""Findings of a report: rules that find remarkable facts about a field, split or file of a dataset.
 
 The facts come from `seqrecorder.analysis.survey`, and the page that shows them from `seqrecorder.analysis.report`.
 """
@@ -36,7 +36,7 @@ _NORMAL = 3.09  # 0.999 quantile of the standard normal distribution
 
 @attrs.frozen
 class Distance:
-    """Distance of two distributions.
+    """Distance between two distributions.
 
     Attributes:
         measure: `Kolmogorov-Smirnov`; `Difference of means`, for numbers counted in buckets if that is larger; or
@@ -69,7 +69,7 @@ def codes_of(stats: FieldStats) -> dict[Any, int] | None:
 
 
 def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | None:
-    """Compute the distance of the values of a field in two splits; None if a split has no values."""
+    """Compute the distance between the values of a field in two splits; None if a split has no values."""
     if coded:
         return codes_distance(codes_of(one) or {}, codes_of(other) or {}, one.present, other.present)
     if isinstance(one.values, Texts) or isinstance(other.values, Texts):
@@ -88,13 +88,14 @@ def distance(one: FieldStats, other: FieldStats, *, coded: bool) -> Distance | N
 
 
 def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> Distance | None:
-    """Compute the largest difference of two cumulative distributions.
+    """Compute the largest difference between two cumulative distributions.
 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records of the first; the threshold counts records, since numbers of one are not independent.
-        m: number of records of the second.
+        n: number of records in the first split; the threshold counts records, since the numbers of one record are not
+            independent.
+        m: number of records in the second split.
     """
     if not (one.total and other.total):
         return None
@@ -106,16 +107,16 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
 
 
 def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
-    """Compute the Kolmogorov-Smirnov distance of two normal distributions with these means and pooled deviation."""
+    """Compute the Kolmogorov-Smirnov distance between normal distributions with these means and pooled deviation."""
     apart = abs(float(one.mean[channel] - other.mean[channel]))
     spread = float(np.sqrt((one.variance[channel] + other.variance[channel]) / 2))
     return math.erf(apart / (spread * math.sqrt(8))) if spread else 0.0
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the root of the Jensen-Shannon divergence of two frequencies, in bits.
+    """Compute the root of the Jensen-Shannon divergence between two frequency distributions, in bits.
 
-    The arguments are as in `numbers_distance`.
+    See `numbers_distance` for the arguments.
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
@@ -134,7 +135,7 @@ def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: 
 
 
 def is_label(stats: Stats, name: str) -> bool:
-    """Check whether a field is a label: few distinct values, most of which occur in several splits."""
+    """Check whether a field is a label: it has few distinct values, and most of them occur in several splits."""
     distinct = stats.fields[name].distinct
     few = distinct is not None and 1 < distinct <= LABEL_VALUES
     return few and is_code(stats.fields[name]) and not values_apart(stats, name)
@@ -162,7 +163,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 
 
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of the values of a field between the first split and each other one.
+    """Compute the distances between the values of a field in the first split and in each other split.
 
     Fields whose values must differ, such as keys and times, have no distances.
     """
@@ -179,7 +180,7 @@ def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
 
 
 def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
-    """Compute the distances of the record lengths between the first split and each other one."""
+    """Compute the distances between the record lengths in the first split and in each other split."""
 
     def compare(one: Stats, other: Stats) -> Distance | None:
         a, b = (part.groups[group].distributions[0] for part in (one, other))
@@ -189,7 +190,7 @@ def length_shifts(stats: Stats, group: str) -> list[tuple[str, str, Distance]]:
 
 
 def _from_first(stats: Stats, compare: Callable[[Stats, Stats], Distance | None]) -> list[tuple[str, str, Distance]]:
-    """Compare the first split with each other one; a split without values is left out."""
+    """Compare the first split with each other split; a split without values is left out."""
     (first, whole), *others = stats.splits.items()
     distances = [(split, compare(whole, part)) for split, part in others]
     return [(first, split, far) for split, far in distances if far is not None]
@@ -201,7 +202,7 @@ def distance_text(far: Distance) -> str:
 
 
 def difference_text(stats: Stats, name: str, splits: tuple[str, str], far: Distance) -> str:
-    """Describe the difference of two splits: their means, or the shares of the code that differs most."""
+    """Describe the difference between two splits: their means, or the shares of the code that differs most."""
     fields = [stats.splits[split].fields[name] for split in splits]
     if not far.measure.startswith("Jensen"):
         means = [float(np.atleast_1d(part.mean)[far.channel or 0]) for part in fields]

@@ -107,12 +107,12 @@ def leakage(
 
     Args:
         corpus: dataset, or mapping from name to selection as returned by `Selection.split`.
-        by: name of a context field, or function of a record, whose values splits should not share.
-        time: name of the field with the time of a record, in which splits should not overlap.
-        end: name of the field with the time at which a record ends; see `Selection.split`.
+        by: name of a context field, or function that computes a group from a record. No group should be in two splits.
+        time: name of the field with the time of a record. Splits should not overlap in time.
+        end: name of the field with the end time of a record; see `Selection.split`.
 
     Raises:
-        OptionError: `corpus` is neither, or a field has the wrong kind.
+        OptionError: `corpus` is neither a dataset nor a mapping of selections, or a field has the wrong kind.
         SchemaError: the dataset has no field of this name.
         ShardReadError: a record is damaged.
     """

@@ -39,7 +39,7 @@ class Distribution:
     ([(3, 2)], 2, 3.0)
 
     Attributes:
-        limit: maximal number of distinct values that are counted singly.
+        limit: maximum number of distinct values that are counted one by one.
         values: distinct values, ascending; None beyond the limit.
         buckets: beyond the limit, the nonempty buckets (see `buckets_of`), ascending.
         counts: count of each value, or of each nonempty bucket, int64.
@@ -119,7 +119,7 @@ class Distribution:
         return low, high, self.counts
 
     def quantile(self, q: Any) -> Any:
-        """Compute quantiles, interpolated as by `numpy.quantile`, with a relative error of at most `RELATIVE_ERROR`.
+        """Compute quantiles, interpolated like `numpy.quantile`, with a relative error of at most `RELATIVE_ERROR`.
 
         Args:
             q: share of the values from 0 to 1, or an array of shares.
@@ -185,10 +185,10 @@ class Tally:
     """Frequencies of texts or other values; beyond a limit, rare ones are forgotten.
 
     Attributes:
-        limit: maximal number of distinct values to keep; None for all.
-        counts: mapping from value to count.
+        limit: maximum number of distinct values to keep; None for all.
+        counts: count of each value.
         total: number of values counted.
-        error: maximal amount by which a count is too low, at most `total / limit`.
+        error: maximum amount by which a count is too low, at most `total / limit`.
     """
 
     limit: int | None = None
@@ -349,7 +349,7 @@ def edges_of(distribution: Any, *, is_whole: bool) -> Any:
 
 
 def _between(low: float, high: float, count: int) -> Any:
-    """Compute `numpy.linspace` without overflow of the difference of the ends."""
+    """Compute `numpy.linspace` without overflow in the difference between the ends."""
     shares = np.linspace(0, 1, count)
     return low * (1 - shares) + high * shares
 
@@ -393,7 +393,7 @@ _COUNTERS = ("zeros", "nan", "infinite")
 class Numbers:
     """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
-    All statistics except `nan` and `infinite` are over finite numbers. Bools count as 0 and 1, times as integers in
+    All statistics except `nan` and `infinite` cover finite numbers only. Bools count as 0 and 1, times as integers in
     their unit, and complex numbers as magnitudes. Arrays have one entry per channel.
 
     Attributes:
@@ -402,7 +402,7 @@ class Numbers:
         mean: mean, float64; 0 if there are no numbers.
         squares: sum of squared distances from the mean, float64.
         minimum: minimum, a float, int64 or uint64; the largest value of the dtype if there are no numbers.
-        maximum: maximum, likewise; the smallest value of the dtype if there are no numbers.
+        maximum: maximum, of the same type; the smallest value of the dtype if there are no numbers.
         zeros: count of zeros, int64.
         nan: count of NaN or NaT, int64.
         infinite: count of infinities, int64.
@@ -433,7 +433,7 @@ class Numbers:
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """Variance as by `numpy.var`; NaN if there are no numbers."""
+        """Variance, like `numpy.var`; NaN if there are no numbers."""
         with np.errstate(invalid="ignore"):
             return self.squares / np.where(self.count, self.count, np.nan)
 

@@ -114,7 +114,7 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Check whether a configured matplotlib font has a character; drawing it would warn otherwise."""
+    """Check whether a configured matplotlib font has a character; drawing a missing one logs a warning."""
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]
@@ -272,7 +272,7 @@ class _Panel:
             ax.annotate(text, (0.995, 1.02), xycoords="axes fraction", ha="right", fontsize=7, color=_MISSING)
 
     def _span(self, ax: Any, x: NDArray[Any]) -> None:
-        """Set the limits of the axis so that it shows all steps, also steps without a value."""
+        """Set the limits of the axis so that it shows all steps, including steps without a value."""
         if self.clock is None:
             ax.set_xlim(-0.5, len(x) - 0.5)
             ax.xaxis.get_major_locator().set_params(integer=True)

@@ -251,7 +251,7 @@ _NOTE = (
 
 
 def records_section(facts: Survey) -> str:
-    """Render the longest and emptiest records, those with most missing values, and exact copies."""
+    """Render the longest and emptiest records, the records with most missing values, and exact copies."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
@@ -583,8 +583,8 @@ def report(
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         destination: path to write the page to; None to write nothing (`Report.save` does it later).
-        by: name of a context field whose values splits should not share, as for `leakage`.
-        time: name of the field with the time of a record, in which splits should not overlap, as for `leakage`.
+        by: name of a context field; no value of it should be in two splits, as for `leakage`.
+        time: name of the field with the time of a record; splits should not overlap in time, as for `leakage`.
         batch_size: batch size of the compared batching strategies.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 

@@ -85,11 +85,11 @@ def by_pieces(
 ) -> Iterator[tuple[str, R]]:
     """Apply a function to pieces of selections, in parallel processes; yield the name of the selection and the result.
 
-    The pieces do not depend on the machine, so that sums over them are reproducible to the bit.
+    The pieces do not depend on the machine, so sums over them are reproducible to the bit.
 
     Args:
-        work: function of a selection, importable as for `in_processes`.
-        splits: mapping from name to selection.
+        work: function that takes a selection; it must be importable, as for `in_processes`.
+        splits: selections by name.
         label: label of the progress bar, see `Progress`.
         progress: whether to show the progress, see `Progress`.
         alone: whether to run in this process only, for a function that other processes cannot import.
@@ -139,8 +139,9 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    If values or steps have a shape, its last dimension are the channels, and statistics such as `mean` are arrays
-    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and enter no other statistic.
+    If values or steps have a shape, its last dimension holds the channels, and statistics such as `mean` are arrays
+    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and are excluded from all other
+    statistics.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -161,10 +162,10 @@ class FieldStats:
         sizes: statistics of the number of steps of a feature list, or of elements of a ragged or sparse context field;
             None for other fields.
         inner: statistics of the number of elements of ragged or sparse steps; None for other fields.
-        gaps: statistics of the differences of consecutive times in a feature list of times, in its unit; None for
+        gaps: statistics of the differences between consecutive times in a feature list of times, in its unit; None for
             other fields.
         backwards: number of negative gaps.
-        splits: mapping from split to its statistics.
+        splits: statistics of each split, by name.
     """
 
     field: Field
@@ -316,10 +317,10 @@ class FieldStats:
         return [(self._native(value), times) for value, times in self.whole.top(count)]
 
     def quantile(self, q: float) -> Any:
-        """Compute a quantile of each channel, interpolated as by `numpy.quantile`.
+        """Compute a quantile of each channel, interpolated like `numpy.quantile`.
 
-        Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond, the elements that they
-        interpolate have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
+        Quantiles are exact up to 4,096 distinct floats or 65,536 distinct integers. Beyond that, the interpolated
+        elements have a relative error of at most 0.4 %, and the quantiles of times are NaT. Beyond 64 channels, all
         channels share the quantiles of their union.
 
         Raises:
@@ -434,7 +435,7 @@ class FieldStats:
         """Build the graph function that normalizes a field; padding stays 0.
 
         Raises:
-            OptionError: the field is not numeric, or its channels differ from those of the statistics.
+            OptionError: the field is not numeric, or its channels differ from the channels of the statistics.
         """
         if self.field.any_size:
             raise OptionError(
@@ -560,18 +561,18 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 class Stats:
     """Statistics of records.
 
-    `stats["price"]` is over the split `train` if there is one, and over all records otherwise. `stats.all["price"]` is
-    always over all records, as is the printed table, and `stats.splits["eval"]["price"]` over one split. `a + b` merges
+    `stats["price"]` covers the split `train` if there is one, and all records otherwise. `stats.all["price"]` always
+    covers all records, as does the printed table, and `stats.splits["eval"]["price"]` covers one split. `a + b` merges
     the statistics of two sets of records.
 
     Attributes:
         schema: schema of the records.
         records: number of records.
-        fields: mapping from field name to its statistics over all records.
-        groups: mapping from alignment group to the statistics of its lengths.
-        splits: mapping from split to its statistics.
-        by: mapping of each value of the field `by_field` to its statistics; empty without such a field.
-        by_field: name of the field passed as `by`; None for none.
+        fields: statistics of each field over all records, by field name.
+        groups: statistics of the lengths in each alignment group, by name.
+        splits: statistics of each split, by name.
+        by: statistics for each value of the field `by_field`; empty without such a field.
+        by_field: name of the field passed as `by`; None without `by`.
     """
 
     schema: Schema
@@ -589,7 +590,7 @@ class Stats:
         return cls(schema, 0, {field.name: FieldStats.of_nothing(field) for field in schema.fields}, groups)
 
     def __getitem__(self, name: str) -> FieldStats:
-        """Look up the statistics of a field, over the split `train` if there is one, else over all records."""
+        """Look up the statistics of a field, over the split `train` if there is one, otherwise over all records."""
         field = self.schema[name]
         splits = {split: part.fields[field.name] for split, part in self.splits.items()}
         return attrs.evolve(splits.get("train", self.fields[field.name]), splits=splits)
@@ -744,12 +745,12 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
 
 
 def to_bytes(splits: dict[str, Stats]) -> bytes:
-    """Serialize a mapping from split to statistics."""
+    """Serialize the statistics of each split."""
     return zlib.compress(json.dumps(_state(splits)).encode())
 
 
 def from_bytes(data: bytes, schema: Schema) -> dict[str, Stats]:
-    """Deserialize a mapping from split to statistics."""
+    """Deserialize the statistics of each split."""
     states = json.loads(zlib.decompress(data))
     return {split: _restored(Stats.of_nothing(schema), state) for split, state in states.items()}
 
@@ -817,15 +818,15 @@ def stats(
     (4, 4)
 
     Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
-    are exact up to several thousand distinct values; beyond, they have a relative error of 0.4 % (see
-    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` is over the split `train` if there is one,
-    `stats.all["ids"]` over all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
+    are exact up to several thousand distinct values; beyond that, they have a relative error of 0.4 % (see
+    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` covers the split `train` if there is one,
+    `stats.all["ids"]` all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         split: name of the only split to read; None for all.
         by: name of a scalar context field of text, whole numbers or bools. Each of its values gets separate statistics,
-            and `read(normalize=stats)` normalizes a record by those of its value. None for no such field.
+            and `read(normalize=stats)` normalizes a record by the statistics of its value. None for no such field.
         fields: names of the fields to read; None for all.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
@@ -858,7 +859,7 @@ def keep_stats(manifest: Manifest, known: Stats | None) -> None:
 
     Args:
         manifest: manifest of the dataset.
-        known: statistics stored before an append, which cover the older records; None for none.
+        known: statistics stored before an append, which cover the older records; None if there are none.
     """
     try:
         corpus, splits = open_corpus(manifest.path), {}

@@ -49,7 +49,7 @@ def count_tokens(
         source: dataset, selection, or mapping from name to selection; without a field, tokens or sequences of tokens.
         field: name of the field whose elements are the tokens.
         pieces: function that splits an element into tokens; None if elements are tokens.
-        prune: maximal number of distinct tokens to keep, as for `Tally`; None for all.
+        prune: maximum number of distinct tokens to keep, as for `Tally`; None for all.
         progress: whether to show the progress, as for `write`.
 
     Raises:
@@ -111,7 +111,7 @@ def lookup(ids: Mapping[Any, int], first: int, buckets: int, where: str) -> Call
     """Build the graph function that maps a tensor of tokens to ids (int64).
 
     Args:
-        ids: mapping from token to id.
+        ids: id of each token.
         first: first id of unknown tokens.
         buckets: number of ids of unknown tokens; 0 makes unknown tokens an error.
         where: name of the field in errors.
@@ -155,7 +155,7 @@ def text_of(token: Any) -> Any:
 
 
 def bucket_of(tokens: Sequence[Any], buckets: int) -> NDArray[np.int64]:
-    """Compute the bucket of each unknown token (int64), as the lookup layers of Keras do."""
+    """Compute the bucket of each unknown token (int64), as Keras' lookup layers do."""
     if buckets == 1:
         return np.zeros(len(tokens), np.int64)
     if not isinstance(tokens[0], (str, bytes)):
@@ -239,20 +239,20 @@ class Vocabulary:
     >>> batch["tokens"].numpy().tolist()
     [[3, 2, 1, 1, 3, 2], [2, 0, 0, 0, 0, 0]]
 
-    Ids are in the order of the lookup layers of Keras: padding, buckets of unknown tokens, reserved tokens, other
+    Ids are in the same order as in Keras' lookup layers: padding, buckets of unknown tokens, reserved tokens, other
     tokens. For a map of labels, use `padding=None, oov_buckets=0`: the first token has the id 0, and unknown tokens
     are an error.
 
     Attributes:
         tokens: tokens in the order of their ids.
         reserved: tokens with ids before all others, whether they occur or not, such as `("<s>", "</s>")`.
-        padding: token with the id 0, such as the empty text, by which text is padded; None for none.
+        padding: token with the id 0 that pads text, such as the empty text; None for no padding token.
         oov_buckets: number of ids that unknown tokens share by hash; 0 makes unknown tokens an error.
         unknown: token that unknown ids decode to; default: `[UNK]`, or a whole number that is not a token.
         pieces: function that splits a text into tokens, such as `list` for characters; None if values are tokens.
-        counts: mapping from token to its count.
+        counts: count of each token.
         total: number of tokens counted.
-        ids: mapping from known token to id.
+        ids: id of each known token.
     """
 
     tokens: tuple[Any, ...] = attrs.field(converter=_as_tokens)
@@ -311,14 +311,14 @@ class Vocabulary:
             source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,
                 tokens or sequences of tokens.
             field: name of a field of text, bytes or whole numbers.
-            split: name of the split to count; None for `train` if there is one, else all records.
+            split: name of the split to count; None for `train` if there is one, otherwise all records.
             min_count: smallest count of a token to include.
-            max_size: maximal number of ids, including padding and unknown tokens; None for no limit.
+            max_size: maximum number of ids, including padding and unknown tokens; None for no limit.
             reserved: see `Vocabulary`.
             padding: see `Vocabulary`; unless it is the empty text, it must not occur in the data.
             oov_buckets: see `Vocabulary`.
             pieces: see `Vocabulary`.
-            prune: maximal number of distinct tokens to keep while counting; None for all. Beyond it, rare tokens are
+            prune: maximum number of distinct tokens to keep while counting; None for all. Beyond that, rare tokens are
                 dropped, and counts are too low by at most the number of all tokens divided by `prune`.
             progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
 
@@ -443,7 +443,7 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens: a mapping from split to coverage, or one coverage for plain tokens.
+        """Compute the share of known tokens, for each split by name; for plain tokens, as a single number.
 
         Args:
             source: source as for `build`.
@@ -531,7 +531,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str, *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Rebuild a vocabulary from the text of `to_json`, without importing or evaluating anything.
+        """Rebuild a vocabulary from the JSON that `to_json` wrote, without importing or evaluating anything.
 
         Args:
             text: JSON text.
@@ -569,7 +569,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, pieces: Callable[[Any], Sequence[Any]] | None = None) -> Vocabulary:
-        """Read a vocabulary from a file of `save`, or from an asset: `manifest.assets["words.json"]`.
+        """Read a vocabulary from a file that `save` wrote, or from an asset: `manifest.assets["words.json"]`.
 
         Args:
             path: path of the file.

@@ -111,9 +111,10 @@ def add_command(commands: Any, name: str, run: Any, summary: str) -> argparse.Ar
 
     Args:
         commands: the subparsers of the program.
-        name: of the command.
-        run: from the parsed arguments to a document for `--json`, the text to print, and optionally an exit code.
-        summary: what the command does.
+        name: name of the command.
+        run: function that maps the parsed arguments to a document for `--json`, the text to print, and optionally an
+            exit code.
+        summary: description of the command, for its help.
     """
 
     def show(options: argparse.Namespace) -> int:
@@ -142,9 +143,9 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
     Namespace(path='corpus', fields=['a', 'b'], shards=4, quick=False)
 
     Args:
-        parser: of the command, or a group of its arguments.
+        parser: parser of the command, or a group of its arguments.
         usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
-        summary: what it is.
+        summary: description of the argument, for the help.
         more: other arguments of `add_argument`.
     """
     name, *words = usage.split()

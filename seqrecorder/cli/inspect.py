@@ -39,11 +39,11 @@ class ShardDescription:
     """Description of a shard without a schema.
 
     Attributes:
-        path: of the file.
-        bytes: its size.
+        path: path of the file.
+        bytes: size of the file.
         compression: None or `GZIP`.
         records: number of whole records.
-        problem: what is wrong with the frames of the file; empty if nothing. Contents are not checked.
+        problem: problem with the frames of the file; empty if there is none. Contents are not checked.
         message: `tf.train.SequenceExample`, `tf.train.Example`, or a description of anything else.
         peeked: number of records that were parsed for `features`.
         features: description of each feature of these records.
@@ -110,7 +110,7 @@ class Head:
     Attributes:
         where: name of the split, or path of the shard.
         total: number of records; None if they were not counted.
-        records: the first ones, as dictionaries of field name to value.
+        records: the first records, as dictionaries from field name to value.
     """
 
     where: str

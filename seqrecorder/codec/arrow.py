@@ -1,4 +1,4 @@
-"""Convert tables and arrays of pyarrow, polars, pandas and DuckDB to columns and back, by the Arrow C interface.
+"""Convert tables and arrays of pyarrow, polars, pandas and DuckDB to columns and back, through the Arrow C interface.
 
 Libraries export their data by `__arrow_c_stream__` and `__arrow_c_array__`
 (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports them without a copy.
@@ -234,7 +234,7 @@ def _decode_categories(array: Any) -> Any:
 
 
 def without_views(array: Any) -> Any:
-    """Convert view types, which polars uses, to types that all functions of pyarrow accept."""
+    """Convert view types, which polars uses, to types that all pyarrow functions accept."""
     pa = pyarrow()
     if pa.types.is_dictionary(array.type):
         values = without_views(array.dictionary)
@@ -332,7 +332,7 @@ _IN_MEMORY = ("pandas", "polars", "pyarrow")  # libraries whose tables, if they 
 
 @attrs.frozen
 class Table:
-    """Table whose rows are read as record batches of pyarrow.
+    """Table whose rows are read as pyarrow record batches.
 
     Attributes:
         name: label of the table, for messages.
@@ -486,7 +486,7 @@ def arrow_schema(schema: Schema) -> Any:
 
 
 def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
-    """Convert columns to a record batch of pyarrow, exactly.
+    """Convert columns to a pyarrow record batch, exactly.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record

@@ -62,7 +62,7 @@ class Column:
         counts: number of values of each record (context) or step (feature_list), for ragged and sparse fields.
         indices: index of each value, for sparse fields.
         present: mask of the records that have a value, bool `(N,)`; None for all. `values`, `steps` and `counts` cover
-            only those.
+            only these records.
         features: internal; encoded short texts, a by-product of their check.
     """
 
@@ -83,7 +83,7 @@ class Column:
 
     @property
     def records(self) -> int:
-        """Number of records, including those without a value."""
+        """Number of records, including records without a value."""
         return len(next(array for array in (self.present, self.steps, self.counts, self.values) if array is not None))
 
     @property
@@ -159,7 +159,7 @@ def _gather_field(field: Field, values: list[Any], problems: dict[int, list[Fiel
 
 
 def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | None, list[Any]]:
-    """Split off missing values; return the mask of records with a value, None for all, and their values."""
+    """Split off missing values; return the mask of records with a value (None for all), and their values."""
     present = np.fromiter((value is not None for value in values), bool, len(values)) if field.optional else None
     if present is None or present.all():
         return None, values
@@ -174,7 +174,7 @@ def collect(field: Field, values: list[Any]) -> Column | None:
 
     Args:
         field: declaration of the field.
-        values: values of the records that have one.
+        values: values of the records with a value.
     """
     column = _collect_unchecked(field, values)
     return column if column is None or not field.element.is_text else with_texts(field, column)
@@ -243,7 +243,7 @@ def _sparse(field: Field, values: list[Any]) -> Column | None:
 
 
 def _flatten(field: Field, values: list[Any], *, leading: int) -> NDArray[Any] | None:
-    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has another shape or dtype."""
+    """Concatenate arrays of shape `(n, *rest)` or `(*rest)`; return None if an array has a different shape or dtype."""
     rest = field.rest
     if not values:
         return np.empty((0, *rest), field.element.numpy)
@@ -335,7 +335,7 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 def scatter(field: Field, column: Column) -> list[Any]:
     """Split a column into one value per record; arrays are views into the column.
 
-    The value of a record without one is None.
+    Records without a value get None.
     """
     values = _split_values(field, column)
     if column.present is None:
@@ -368,7 +368,7 @@ _without_threads = False
 
 
 def check_threads_of_tensorflow(what: str) -> None:
-    """Raise if TensorFlow was used before this process was forked: it would wait for threads of the parent.
+    """Raise if TensorFlow was used before this process was forked, as it would wait for the parent's threads.
 
     Args:
         what: name of the impossible action, for the message.
@@ -437,7 +437,7 @@ def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
 
 
 def maker_from_mapping(schema: Schema) -> Callable[[Any, int], Any]:
-    """Build the function that creates a record from a dictionary of field name to value, and its position.
+    """Build the function that creates a record from a dictionary of its values and its position.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -502,7 +502,7 @@ def _arguments(schema: Schema) -> list[str]:
 
 
 def only_stores(record_class: Any, fields: int) -> bool:
-    """Check whether creating a record only normalises and stores its fields, without code of the user."""
+    """Check whether creating a record only normalises and stores its fields, without running user code."""
     attributes = attrs.fields(record_class)
     if not fields or len(attributes) != fields:
         return False
@@ -555,7 +555,7 @@ def is_arrow(data: object) -> bool:
 
 
 def _is_series_of_lists(data: Any) -> bool:
-    """Check whether an object is a series of lists of pandas before 3, which lacks the Arrow C interface."""
+    """Check whether an object is a pandas series of lists that lacks the Arrow C interface, as before pandas 3."""
     kind = type(data)
     if kind.__name__ != "Series" or not kind.__module__.startswith("pandas.") or data.dtype != object:
         return False
@@ -563,7 +563,7 @@ def _is_series_of_lists(data: Any) -> bool:
 
 
 def is_table(data: object) -> bool:
-    """Check whether an object is a table with the Arrow C interface, or a dataset of Hugging Face.
+    """Check whether an object is a table with the Arrow C interface, or a Hugging Face dataset.
 
     >>> is_table([1, 2])
     False
@@ -572,5 +572,5 @@ def is_table(data: object) -> bool:
 
 
 def is_hub_dataset(data: object) -> bool:
-    """Check whether an object is a dataset of Hugging Face."""
+    """Check whether an object is a Hugging Face dataset."""
     return type(data).__module__.partition(".")[0] == "datasets" and hasattr(data, "with_format")

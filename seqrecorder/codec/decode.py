@@ -126,9 +126,10 @@ class Presence:
     """Masks of the records that have a value of a field.
 
     Attributes:
-        absent: mask of the records without feature and flag, which get the default, bool `(n,)`; None for none.
+        absent: mask of the records without feature and flag, which get the default, bool `(n,)`; None if there are
+            none.
         present: mask of the records with a value, including the default, bool `(n,)`; None if all must have a value.
-        excused: mask of the records without steps, whose length is not compared, bool `(n,)`; None for none.
+        excused: mask of the records without steps, whose length is not compared, bool `(n,)`; None if there are none.
     """
 
     absent: Any = None
@@ -165,7 +166,7 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
     Args:
         xp: the same as for `presence_of`.
         field: declaration of the field.
-        values: values of the records that have one.
+        values: values of the records with a value.
         have: mask of the records with a value, bool `(n,)`; the others lack the feature.
         stated: the same as for `presence_of`.
     """
@@ -241,7 +242,7 @@ def _insert_default(xp: Vectors, field: Field, column: Column, lacks: Any, kept:
 
 
 def flat_default(field: Field, value: Any) -> tuple[Any, list[int], Any]:
-    """Flatten a value; return its elements, the lengths of its rows, and its indices if it is sparse, else None."""
+    """Flatten a value; return its elements, the lengths of its rows, and its indices (None if it is not sparse)."""
     if field.sparse is not None:
         vectors = value if field.is_list else [value]
         indices = np.concatenate([np.empty(0, np.int64), *(vector.indices for vector in vectors)])
@@ -266,9 +267,9 @@ def reconcile(
     Args:
         xp: the same as for `presence_of`.
         fields: fields of the group.
-        sizes: mapping from field to the number of steps of each record.
-        excused: mapping from field to the mask of records that lack it.
-        lengths: mapping from field to the number of steps of each record after cropping.
+        sizes: number of steps of each record, by field.
+        excused: mask of the records that lack the field, by field.
+        lengths: number of steps of each record after cropping, by field.
     """
     sure = next((field for field in fields if field.name not in excused), None)
 
@@ -299,9 +300,9 @@ def find_features(
 
     Args:
         serialized: serialized records, string `(n,)`.
-        doubtful: mapping from feature to the mask of records that parse to nothing and may lack it, bool `(n,)`.
-        context: mapping from context feature to its `tf.io.RaggedFeature`.
-        lists: mapping from feature list to its `tf.io.RaggedFeature`.
+        doubtful: mask of the records that parse to nothing and may lack the feature, bool `(n,)`, by feature.
+        context: `tf.io.RaggedFeature` of each context feature, by name.
+        lists: `tf.io.RaggedFeature` of each feature list, by name.
     """
     import tensorflow as tf
 
@@ -396,7 +397,7 @@ class ColumnDecoder:
         """Decode messages to columns.
 
         Raises:
-            Broken: a record cannot be decoded; the error is about the first one.
+            Broken: a record cannot be decoded; the error is about the first such record.
         """
         broken: Broken | None = None
         while True:
@@ -901,7 +902,7 @@ class RecordDecoder:
         """Decode messages to the values of each field.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         if len(messages) == 1 and self.gives_views:
             values = self._single.values(messages.view(0))
@@ -914,7 +915,7 @@ class RecordDecoder:
         """Decode messages to columns.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         messages = self._gather_numbered(messages) if self._numbered else messages
         try:
@@ -935,7 +936,7 @@ class RecordDecoder:
         """Read the length of each record in an alignment group, decoding only its fields.
 
         Raises:
-            RecordError: a record cannot be decoded; the error is about the first one.
+            RecordError: a record cannot be decoded; the error is about the first such record.
         """
         decoder = RecordDecoder(self.schema.select([field.name for field in self.schema.members(group)]), self.layout)
         return group_lengths(decoder.schema, decoder.decode_columns(messages), len(messages))[:, 0]

@@ -96,7 +96,7 @@ def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[
 
     Args:
         schema: schema with fields of numbers with `raw` storage and fields of bytes.
-        element: mapping from field name to a tensor of its dtype.
+        element: tensor of each field, of its dtype, by field name.
     """
     import tensorflow as tf
 

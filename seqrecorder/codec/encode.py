@@ -83,7 +83,7 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Serialize one tensor per record or step, to a uint8 matrix if all have one shape, else to a list."""
+    """Serialize one tensor per record or step, to a uint8 matrix if all have one shape, otherwise to a list."""
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -136,7 +136,7 @@ _DEEPEST = 32  # maximum nesting of lists; no field takes deeper values
 
 
 def records_in_piece(size: int, octets: int) -> int:
-    """Choose the number of records to encode at once, for `size` records which take `octets` bytes in total.
+    """Choose the number of records to encode at once, if `size` records take `octets` bytes in total.
 
     >>> records_in_piece(40_000, 400_000), records_in_piece(40_000, 40_000_000)
     (16384, 2048)
@@ -283,7 +283,7 @@ def columns_of_dictionaries(
     *,
     convert: Callable[[Field, Any], Any] | None = None,
 ) -> dict[str, Column] | None:
-    """Convert dictionaries of field name to value to columns; return None if the record class must check them.
+    """Convert dictionaries of field values to columns; return None if the record class must check them.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -332,7 +332,7 @@ def _values(field: Field, rows: Sequence[dict[str, Any]]) -> tuple[list[Any], in
 
 
 def takes_columns(schema: Schema) -> bool:
-    """Check whether records consist only of their stored fields, and creating them runs no code of the class."""
+    """Check whether records consist only of their stored fields, and are created without running user code."""
     hooked = any(hasattr(schema.record_class, name) for name in ("load", "split"))
     return only_stores(schema.record_class, len(schema.fields)) and not hooked
 
@@ -399,7 +399,7 @@ class RecordEncoder:
         """Encode each record to a serialized SequenceExample.
 
         Raises:
-            RecordError: a record cannot be encoded; the error has the position of the first one in `records`.
+            RecordError: a record cannot be encoded; the error has the position of the first such record in `records`.
         """
         out: list[bytes] = []
         most = records_in_piece(len(records), self._size(records))
@@ -469,7 +469,7 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Build one little-endian buffer per record or step, as a matrix if all have one length, else as a list."""
+    """Build one little-endian buffer per record or step, as a matrix if all have one length, otherwise as a list."""
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the large copies below
     values = np.ascontiguousarray(column.values)

@@ -79,7 +79,7 @@ def view_as(octets: NDArray[np.uint8], dtype: Any) -> NDArray[Any]:
 
 
 def tensor_contents(field: Field, items: Spans, rows: NDArray[np.int64]) -> Spans:
-    """Find the buffers in serialized tensors, and check the headers against those of `tf.io.serialize_tensor`."""
+    """Find the buffers in serialized tensors, and check the headers against `tf.io.serialize_tensor`."""
     dtype, width = field.element.graph, field.count * field.element.itemsize
     sizes, heads = items.sizes, np.zeros(len(items), np.int64)
     wrong = np.zeros(len(items), bool)
@@ -147,8 +147,8 @@ class Values:
     """Values of features.
 
     Attributes:
-        values: flat values, `(n, *known dimensions)`; joined texts have one dimension.
-        units: number of values of the known dimensions in each feature, int64.
+        values: flat array, `(n, *known dimensions)`; joined texts have one dimension.
+        units: number of rows of `values` that belong to each feature, int64.
     """
 
     values: Any
@@ -252,7 +252,7 @@ class Reader:
         Args:
             spans: spans of packed numbers, or of bytes values with headers.
             check: function to call with the mask of features that are not in canonical form.
-            any_number: whether a feature may have any number of values of the known dimensions, instead of one.
+            any_number: whether a feature may hold any number of arrays of the known dimensions, instead of exactly one.
             required: whether a feature must have a value; a bool for all features, or one per feature.
         """
         field = self.field
@@ -288,12 +288,12 @@ class Reader:
         require_all(ok, self._rows, self.field, message, counts)
 
     def of_items(self, items: Spans, counts: NDArray[np.int64], *, any_number: bool) -> Values:
-        """Decode bytes values with one or more values of the known dimensions each.
+        """Decode arrays that are stored as bytes values: images, serialized tensors or buffers.
 
         Args:
             items: spans of the bytes values.
             counts: number of bytes values in each feature.
-            any_number: whether a bytes value may have any number of values, instead of one.
+            any_number: whether a buffer may hold any number of arrays of the known dimensions, instead of exactly one.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)

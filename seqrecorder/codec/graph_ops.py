@@ -91,7 +91,7 @@ def constant(field: Field, values: Any) -> Any:
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Spread values to one row per record: the next of `values` for present records, else `filler`."""
+    """Spread values to one row per record: the next of `values` for present records, otherwise `filler`."""
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -189,12 +189,12 @@ def narrow(values: Any, name: str) -> Any:
 
 
 def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any]:
-    """Decode little-endian buffers to flat values, and count the values of the known dimensions in each.
+    """Decode little-endian buffers to flat values, and count the arrays of the known dimensions in each buffer.
 
     Args:
         buffers: buffers, string `(n,)`.
         field: declaration of the values.
-        fixed: whether each buffer has exactly one value of the known dimensions; the counts are then None.
+        fixed: whether each buffer holds exactly one array of the known dimensions; the counts are then None.
     """
     import tensorflow as tf
 
@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers have whole values of the known dimensions; return the buffers and their counts."""
+    """Check that buffers hold whole arrays of the known dimensions; return the buffers and their numbers of arrays."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -262,7 +262,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that rows have whole values of the known dimensions; return the values and the count of each row."""
+    """Check that rows hold whole arrays of the known dimensions; return the values and the number of arrays per row."""
     import tensorflow as tf
 
     if field.count == 1:
@@ -430,7 +430,7 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
         crop: steps to keep, including `MARGINS`.
 
     Returns:
-        `(kept: int64 [n], positions: int64 [sum of kept])`; positions count in the concatenated sequences.
+        `(kept: int64 [n], positions: int64 [sum of kept])`; positions are counted in the concatenated sequences.
     """
     import tensorflow as tf
 
@@ -440,7 +440,7 @@ def cropped_positions(lengths: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def cropped_stretches(lengths: Any, crop: Crop) -> tuple[Any, Any, int]:
-    """Compute the number of kept steps of each sequence, the first of them, and their stride.
+    """Compute the number of kept steps of each sequence, the first kept step, and the stride.
 
     Args:
         lengths: lengths of the sequences, int64 tensor `(n,)`.
@@ -646,9 +646,9 @@ class FieldMap(Derivation):
 
     Attributes:
         target: declaration of the mapped values.
-        tensor: graph function that maps a tensor of values `(n, *known dimensions)` to one of the same shape.
-        stored: name of an additional field with the stored values; None for none.
-        beside: name of the context field with the group of a record; None for no groups.
+        tensor: graph function that maps a tensor of values `(n, *known dimensions)` to a tensor of the same shape.
+        stored: name of an additional field with the stored values; None to add no field.
+        beside: name of the context field with the group of a record; None if there are no groups.
         code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
             value as second argument.
     """
@@ -724,7 +724,7 @@ class Padding:
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
         ragged: whether to pad ragged values as well, each dimension to the longest of the batch.
-        static: mapping from alignment group to the padded length, if all batches have the same.
+        static: padded length of each alignment group, if it is the same in all batches.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

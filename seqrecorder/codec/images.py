@@ -99,7 +99,7 @@ class ImageDecoder:
         )
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode images, empty bytes to zeros; return them and the height and width of each before padding.
+        """Decode images, and empty bytes to zeros; return the images, and their heights and widths before padding.
 
         Args:
             encoded: encoded images, a dense or ragged string tensor of any shape.
@@ -121,7 +121,7 @@ class ImageDecoder:
         return images, tf.ensure_shape(sizes, [*encoded.shape, 2])
 
     def decode_one(self, encoded: bytes) -> NDArray[Any]:
-        """Decode one image eagerly with a single op; a graph takes fifty times as long for one image."""
+        """Decode one image eagerly with a single op; a graph would take fifty times as long."""
         import tensorflow as tf
 
         header = image_header(encoded)
@@ -182,7 +182,7 @@ def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
     `tf.map_fn` does the same with a loop, which takes longer to trace than the rest of a pipeline.
 
     Args:
-        function: function from a scalar string to a tensor.
+        function: function that turns a scalar string into a tensor.
         encoded: encoded images, string `(n,)`.
         spec: shape and dtype of each result; dimensions of unknown size must be equal in all results.
     """

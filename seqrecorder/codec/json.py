@@ -34,7 +34,7 @@ def check_json(schema: Schema) -> None:
 
 
 def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Yield one line per record, a JSON object of field name to value.
+    """Yield one line per record: a JSON object that maps field names to values.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -44,7 +44,7 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
     >>> list(json_lines(sr.Schema.of(Sentence), {"ids": ids}))
     ['{"ids": [1.0, null]}', '{"ids": [3.0]}']
 
-    NaN and NaT become null, and times ISO 8601 strings. A sparse field has two keys, `<field>/indices` and
+    NaN and NaT become null, and times become ISO 8601 strings. A sparse field has two keys, `<field>/indices` and
     `<field>/values`.
 
     Args:

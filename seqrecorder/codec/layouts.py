@@ -113,7 +113,7 @@ def _in_shape(field: Field) -> bool:
 
 
 def gather_numbered(data: bytes, fields: Sequence[Field], layout: Layout) -> bytes:
-    """Add a list to a message for each field whose steps are numbered features, in the order of the numbers.
+    """Add a list to a message for each field whose steps are numbered features, ordered by number.
 
     Args:
         data: serialized message; it is returned unchanged if it has no numbered features.
@@ -187,7 +187,7 @@ def detect_layout(samples: Sequence[bytes], schema: Schema, where: str) -> Layou
     """Detect the layout of serialized messages.
 
     Raises:
-        SchemaMismatchError: the messages are of another kind, or lack fields of the schema.
+        SchemaMismatchError: the messages are of a different kind, or lack fields of the schema.
         OptionError: the layout cannot store the bounds of ragged or sparse steps.
     """
     for data in samples:

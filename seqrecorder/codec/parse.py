@@ -69,7 +69,7 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
 
 
 def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: Any) -> tuple[Any, Any]:
-    """Decode a context field of known shape; return its values and the mask of records that have one.
+    """Decode a context field of known shape; return its values and the mask of records with a value.
 
     Args:
         field: declaration of the field.
@@ -194,9 +194,10 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 
 
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
-    """Decode flat items to the declared dtype; return the values and the count of each item.
+    """Decode flat items to the declared dtype; return the values and the counts.
 
-    A count is a number of values of the known dimensions. Counts are None if each item is one value or an element.
+    The counts are the number of arrays of the known dimensions in each item. They are None if each item holds exactly
+    one array, or one element.
     """
     if field.is_image:
         return decode_images(flat, field), None
@@ -208,11 +209,11 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of any size, or to resize, by bytes; return the schema and a mapping from field to decoder.
+    """Replace images of varying size, and images to resize, by bytes; return the schema and the decoder of each field.
 
     Args:
         schema: schema of the records.
-        resize: mapping from field to height and width.
+        resize: height and width for each field to resize, by field name.
 
     Raises:
         OptionError: a field of `resize` has no images, or a size is invalid.
@@ -235,8 +236,8 @@ def images_of(
 
     Args:
         schema: schema with all fields.
-        sources: mapping from derived field to source field.
-        decoders: mapping from source field to decoder.
+        sources: source field of each derived field, by name.
+        decoders: decoder of each source field, by name.
     """
     of_images = {name: source for name, source in sources.items() if source in decoders}
     return {
@@ -269,11 +270,11 @@ class _Parsed:
 
     Attributes:
         features: output of the parse op.
-        columns: mapping from field to flat column, for the fields that the op does not finish.
-        whole: mapping from feature list to the number of steps per record before cropping.
-        lengths: mapping from feature list to the number of steps per record after cropping; 0 without a value.
-        present: mapping from optional field to the mask of records with a value.
-        of_group: mapping from alignment group to the length of each record after cropping.
+        columns: flat column of each field that the op does not finish, by field name.
+        whole: number of steps of each record before cropping, by feature list.
+        lengths: number of steps of each record after cropping, by feature list; 0 without a value.
+        present: mask of the records with a value, by optional field.
+        of_group: length of each record after cropping, by alignment group.
     """
 
     features: dict[str, Any]
@@ -290,15 +291,15 @@ class Parser:
     Args:
         schema: schema of the records.
         layout: layout of sequences in the messages.
-        crops: mapping from alignment group to the steps to keep (default: all steps).
+        crops: steps to keep, by alignment group (default: all steps).
         where: label of the records in TensorFlow's errors; "" for none.
         derivations: derivations to apply, in order.
-        images: mapping from field to decoder, for fields of encoded images; the parser adds images of any size.
+        images: decoder of each field of encoded images, by field name; the parser adds images of any size.
 
     Attributes:
         stored: schema of the stored fields.
         schema: schema of the stored and derived fields.
-        images: mapping from stored or derived field to the decoder for complete batches.
+        images: decoder for complete batches, by stored or derived field.
 
     Raises:
         OptionError: the layout cannot store the bounds of ragged or sparse steps, or a field of images is mapped.
@@ -343,7 +344,7 @@ class Parser:
     def parse_columns(self, serialized: Any) -> tuple[dict[str, Column], dict[str, Any]]:
         """Parse every field to a flat column; return the columns and the lengths in each alignment group.
 
-        The checks are those of `parse_batch`, which leaves more of the work to the parse op.
+        The checks are the same as in `parse_batch`, which leaves more of the work to the parse op.
 
         Args:
             serialized: serialized records, string `(n,)`.

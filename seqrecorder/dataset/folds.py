@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Sized)
 
 
 class Parts(dict[str, S]):
-    """Mapping from name to part of a selection, as accepted by `write`.
+    """Parts of a selection by name, a dictionary as accepted by `write`.
 
     Attributes:
         shares: requested and actual shares.
@@ -78,7 +78,7 @@ class Folds(list[tuple[S, S]]):
 
 
 def split_by_shares(rows: Rows, shares: Any, by: Any, stratify: Any, seed: int) -> tuple[dict[str, Places], Shares]:
-    """Deal rows into parts by shares; return a mapping from name to row indices, and the shares."""
+    """Deal rows into parts by shares; return the row indices of each part by name, and the shares."""
     if not isinstance(shares, Mapping):
         raise OptionError(f"split: expected shares by name, as {{'train': 0.8, 'eval': 0.2}}, got {shares!r}")
     check_names(list(shares), "split")
@@ -164,7 +164,7 @@ def _deal_records(
 ) -> NDArray[np.int64]:
     """Deal records into parts, in each stratum as close to the shares as whole records allow.
 
-    Rounding errors carry over to the next stratum, so a part misses its share by less than one record in all, and by
+    Rounding errors carry over to the next stratum, so a part misses its share by less than one record overall, and by
     less than two in each stratum.
     """
     order = np.lexsort((ranks, strata))
@@ -288,7 +288,7 @@ Straddling = Literal["error", "drop", "cut"]
 
 
 def split_in_time(rows: Rows, at: Any, time: Any, end: Any, straddling: Any) -> tuple[dict[str, Rows], Shares]:
-    """Cut rows into consecutive parts in time."""
+    """Cut rows into consecutive time ranges."""
     time_field(rows.schema, time, "time")
     rule = TimeRule.of(at, time, end, straddling, "at:")
     if straddling == "cut":
@@ -343,7 +343,7 @@ def timeline(rows: Rows, time: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
 def folds_in_time(
     rows: Rows, count: Any, time: Any, end: Any, straddling: Any, *, by: Any, seed: int
 ) -> tuple[list[tuple[Rows, Rows]], Shares]:
-    """Cut rows into walk-forward folds: pairs of the records to train on, and those to hold out.
+    """Cut rows into walk-forward folds: pairs of the records to train on and the records to hold out.
 
     With groups (`by`), each fold holds out the records of its groups in its period, and trains on the earlier records
     of the other groups.

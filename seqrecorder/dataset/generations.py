@@ -1,12 +1,13 @@
-"""Publication of staged files as a dataset, or as an addition to one.
+"""Publish staged files as a dataset, or as an addition to a dataset.
 
-If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Else the
-new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the generation,
-so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no dataset.
+If the destination is empty, one rename moves the staging directory there (see `seqrecorder.storage.publish`). Otherwise
+the new files are moved beside the old ones, and then one rename replaces the manifest. File names contain the
+generation, so a file that a reader has open never changes. Until the manifest is replaced, the new files belong to no
+dataset.
 
 A writer records the state of the destination when it starts, and publishes only if that is unchanged: of two concurrent
-writers the first one wins, and the other raises an error. States are compared by the text of the manifest, which holds
-the digests of all files.
+writers the first one wins, and the other raises an error. States are compared by the text of their manifests, which
+hold the digests of all files.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def belongings(locked: Held, manifest: Manifest) -> set[str]:
     """List the paths of the files that belong to a dataset.
 
     These are the files that the manifest names, the listings, the key index, the statistics, and leftovers of killed
-    writers. All but those that the manifest names have names that no other program uses.
+    writers. Except for the files that the manifest names, their names are used by no other program.
     """
     ours = named(manifest) | (locked.entries().keys() & BESIDE_MANIFEST)
     ours |= {f"{split}/{name}" for split in manifest.splits for name in _owned(locked, split)}
@@ -213,10 +214,10 @@ def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, co
         compression: compression of the new shards.
 
     Raises:
-        DatasetExistsError: the manifest there is damaged, or not that of a dataset; nothing is overwritten.
+        DatasetExistsError: the manifest there is damaged, or does not describe a dataset; nothing is overwritten.
         DatasetNotFoundError: there is no dataset to append to.
-        OptionError: the dataset has another compression.
-        SchemaMismatchError: the fields differ by more than new optional ones.
+        OptionError: the dataset has a different compression.
+        SchemaMismatchError: the fields differ by more than new optional fields.
     """
     if append:
         text = manifest_bytes(dataset)
@@ -250,7 +251,7 @@ def standing_to_replace(text: bytes, dataset: Path, where: object) -> Standing:
         where: directory or URL, for messages.
 
     Raises:
-        DatasetExistsError: the manifest is damaged, or not that of a dataset.
+        DatasetExistsError: the manifest is damaged, or does not describe a dataset.
     """
     try:
         old = parse_manifest(text, dataset)
@@ -283,7 +284,7 @@ def publish(
         staging: directory with the new files.
         new: the new manifest.
         old: expected state of the destination; for an overwrite, the destination may be empty by now.
-        keep: whether the old files stay, because the new manifest names them as well. Else the files of the old
+        keep: whether the old files stay, because the new manifest names them as well. Otherwise the files of the old
             manifest are removed after the publication, along with files whose names only a writer uses. All other files
             in the directory stay.
         outer: the destination, if the caller has locked it and `keep` is true.
@@ -292,8 +293,8 @@ def publish(
         The new manifest as written; its assets may have moved.
 
     Raises:
-        DatasetError: another process changed the dataset meanwhile; it is left unchanged.
-        DatasetExistsError: the destination was created meanwhile.
+        DatasetError: another process changed the dataset in the meantime; it is left unchanged.
+        DatasetExistsError: the destination was created in the meantime.
         ShardWriteError: a file could not be written or moved; the destination is unchanged.
     """
     if not keep:
@@ -315,7 +316,7 @@ def publish_files(staging: Staging) -> None:
     """Publish staged files without a manifest at an empty destination.
 
     Raises:
-        DatasetExistsError: the destination was created meanwhile.
+        DatasetExistsError: the destination was created in the meantime.
         ShardWriteError: a file could not be written or moved.
     """
     if not staging.publish():
@@ -439,7 +440,7 @@ def _move(locked: Held, staging: Path, moved: list[str], created: list[str]) -> 
     """Move all files but the manifest; add each file to `moved`, and each new directory to `created`, beforehand.
 
     Raises:
-        DatasetExistsError: a file of the user has the same name, or one that differs only in case.
+        DatasetExistsError: a user's file has the same name, or one that differs only in case.
     """
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging).as_posix()

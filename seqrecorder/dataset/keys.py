@@ -1,4 +1,4 @@
-"""Search for duplicate keys: in a stream of records, in other parts, or in a dataset that is appended to.
+"""Search for duplicate keys: in a stream of records, in other parts, or in a dataset being appended to.
 
 The key index is a hidden file beside the manifest, a cache of the keys in the shards. If it is missing, damaged, or
 belongs to another manifest, the keys are read from the shards. Format, all little-endian: `SRKEYS01`, the SHA-256 of
@@ -79,7 +79,7 @@ class KeyRegistry:
                 int64 of shape (n,), not negative.
 
         Returns:
-            The positions, int64 of shape (n,): -1 for a new key, else the position of its first occurrence, in this
+            Positions, int64 of shape (n,): -1 for a new key, otherwise the position of its first occurrence, in this
             block or an earlier one. Later occurrences are not registered.
         """
         positions = first_position
@@ -143,7 +143,7 @@ MOST_INDEXED = _MEMORY_BYTES // _HASH_BYTES
 class SortedHashes:
     """File of 64-bit hashes, little-endian and ascending, that is read once from start to end.
 
-    The file is open only during reads, since there may be more such files than a process can have open.
+    The file is open only during reads, because a merge may read more files than a process can have open.
 
     Args:
         path: path of the file.
@@ -251,7 +251,7 @@ def open_key_index(directory: Path, text: bytes, names: Sequence[str]) -> Sorted
 def write_key_index(
     directory: Path, text: bytes, names: Sequence[str], hashes: NDArray[np.uint64], outer: Held | None = None
 ) -> None:
-    """Write the index of a dataset's keys, unless the dataset has changed meanwhile.
+    """Write the index of a dataset's keys, unless the dataset has changed in the meantime.
 
     Args:
         directory: directory of the dataset.
@@ -280,7 +280,7 @@ class UniqueKeys:
 
     Args:
         schema: the schema of the records.
-        on_duplicate: how to treat a second record with the same key.
+        on_duplicate: treatment of a second record with the same key.
         needs: the property `needs` for the class itself, if `schema` is rebuilt and lacks the hooks.
     """
 
@@ -309,7 +309,7 @@ class UniqueKeys:
         return [] if self._key is None else [field.name for field in (self._key, self._chunk) if field is not None]
 
     def register(self, manifest: Manifest, text: bytes) -> None:
-        """Register the keys of a dataset that is appended to.
+        """Register the keys of a dataset being appended to.
 
         Args:
             manifest: manifest of the dataset.

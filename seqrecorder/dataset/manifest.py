@@ -62,7 +62,7 @@ def lengths_picture(splits: Mapping[str, Sequence[tuple[int, int]]]) -> str:
     """Draw the lengths of the records of each split as SVG; return an empty text if all are 0.
 
     Args:
-        splits: mapping from split name to pairs of a length and the number of records with that length.
+        splits: pairs of a length and the number of records with that length, for each split by name.
     """
     known = {name: np.array(pairs, np.float64).reshape(-1, 2) for name, pairs in list(splits.items())[:_MOST_SPLITS]}
     longest = max((float(pairs[:, 0].max(initial=0)) for pairs in known.values()), default=0.0)
@@ -102,7 +102,7 @@ def read_statistics(directory: Path, text: bytes) -> bytes | None:
 
 
 def write_statistics(directory: Path, text: bytes, data: bytes) -> None:
-    """Store statistics for a manifest, unless the dataset has changed meanwhile.
+    """Store statistics for a manifest, unless the dataset has changed in the meantime.
 
     Raises:
         DatasetNotFoundError: the dataset was removed.
@@ -130,7 +130,8 @@ class ShardInfo:
         bytes: size of the file.
         sha256: digest of the file, in hex.
         lengths_sha256: digest of the lengths file beside it, in hex.
-        bins: histogram of the lengths as text (see `bins_text`), which is parsed on demand: there may be a million.
+        bins: histogram of the lengths, as text (see `bins_text`). It is parsed on demand, since a dataset may have a
+            million shards.
         start: position in the split of the shard's first record, in written order.
         step: distance in positions between two records of the shard.
     """
@@ -150,7 +151,7 @@ class ShardInfo:
         """`(largest length, records)` of each bin of lengths, ascending.
 
         Raises:
-            ManifestError: the text of the histogram is invalid.
+            ManifestError: the histogram is invalid.
         """
         return _bins(self.bins)
 
@@ -182,7 +183,7 @@ _HISTOGRAM = re.compile(r"(?:[0-9]{1,19}:[0-9]{1,19}(?: +|$))*")
 
 
 def _bins(text: Any) -> tuple[tuple[int, int], ...]:
-    """Parse the text of a histogram; raise `ManifestError` if it is invalid."""
+    """Parse a histogram from text; raise `ManifestError` if it is invalid."""
     is_one = isinstance(text, str) and _HISTOGRAM.fullmatch(text)
     numbers = list(map(int, text.replace(":", " ").split())) if is_one else [-1]
     if not 0 <= min(numbers, default=0) <= max(numbers, default=0) < 1 << 63:
@@ -244,7 +245,7 @@ class SplitInfo:
     Attributes:
         name: name of the split, and of its directory.
         shards: shards in order.
-        together: histogram of all shards as text, if the manifest contains it; else None.
+        together: histogram of all shards as text, if the manifest contains it; otherwise None.
     """
 
     name: str
@@ -275,7 +276,7 @@ class SplitInfo:
         """`(largest length, records)` of each bin of the lengths of all records, ascending.
 
         Raises:
-            ManifestError: the text of a histogram is invalid.
+            ManifestError: a histogram is invalid.
         """
         return self.sum_bins() if self.together is None else list(_bins(self.together))
 
@@ -294,7 +295,8 @@ class AssetInfo:
 
     Attributes:
         sha256: digest of the file, in hex.
-        generation: generation that added the file. A file never changes in place: later ones have their own directory.
+        generation: generation that added the file. A file never changes in place: later versions have their own
+            directory.
     """
 
     sha256: str
@@ -316,13 +318,13 @@ class Splitting:
     Attributes:
         seed: seed of the hash.
         shares: share of each split; None if splits were named record by record.
-        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`; None for the key field, or the position if
-            there is none.
+        by: name of the hashed attribute, from `split_by`, or `BY_FUNCTION`. If None, the key field is hashed, or the
+            position if there is no key field.
         sources: number of source records so far, which is the position of the next one.
-        groups: mapping from split name to the hashes of its groups, for `Balanced` and strata; else None.
+        groups: hashes of the groups in each split, by split name, for `Balanced` and strata; otherwise None.
         stratify: name of the attribute that determines the stratum, or `BY_FUNCTION`; None without strata.
-        strata: mapping of the hash of a stratum's value to the stratum, with its number of records in each split.
-        time: `TimeRule.to_dict` for splits in time; else None.
+        strata: strata by the hash of their value, each with its number of records per split.
+        time: result of `TimeRule.to_dict` for splits by time; otherwise None.
     """
 
     seed: int = 0
@@ -360,14 +362,14 @@ class Manifest:
     Attributes:
         path: directory of the dataset; for a URL, the directory in the cache with the fetched files.
         schema: stored schema.
-        splits: mapping from name to split, in the order of their declaration.
+        splits: splits by name, in the order of their declaration.
         compression: compression of the shards: None or `GZIP`.
         generation: number of the last write: 0 for the first, plus one for each append or overwrite.
         skipped: number of source records that were skipped, by a hook or for a duplicate key.
         skip_reasons: first three distinct messages of `SkipRecord`, and of errors skipped by `on_error="skip"`.
         splitting: rule that assigned records to splits.
         metadata: the user's own data, any JSON.
-        asset_infos: mapping from name to each of the user's own files.
+        asset_infos: description of each of the user's own files, by name.
         url: URL of the dataset, from which its files are fetched; None for a dataset on this disk.
     """
 
@@ -431,11 +433,11 @@ class Manifest:
 
     @property
     def asset_digests(self) -> dict[str, str]:
-        """Mapping from name to the SHA-256 of each of the user's own files."""
+        """SHA-256 of each of the user's own files, by name."""
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
-        """Look up a split by its name; None takes the only one.
+        """Look up a split by its name; None takes the only split.
 
         Raises:
             OptionError: `name` is None and there are several splits.
@@ -500,7 +502,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Mapping from name to requested and actual share, for splits that groups move far from their shares."""
+        """Requested and actual share, by name, of each split that misses its share widely because of groups."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -519,7 +521,7 @@ class Manifest:
         return Shares(dict(wanted), shares_of(wanted, counts), each)
 
     def to_json(self) -> str:
-        """Format the text of `manifest.json`."""
+        """Format the manifest as JSON, for `manifest.json`."""
         data = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -544,7 +546,7 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Build the schema to read a dataset as, from a class or schema; None takes the stored one.
+    """Build the schema to read a dataset as, from a class or schema; None takes the stored schema.
 
     Raises:
         SchemaMismatchError: the dataset cannot be read as the schema.
@@ -615,7 +617,7 @@ MOST_ROWS = 1000
 
 
 def is_as_written(text: str) -> bool:
-    """Check whether the text of a manifest matches its checksum.
+    """Check whether a manifest, as text, matches its checksum.
 
     Readers do not check it, since a carefully edited manifest is still valid.
     """
@@ -694,7 +696,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Add to a read error that the dataset was replaced, if so, since then nothing is damaged.
+    """Explain in a read error that the dataset was replaced, if it was; nothing is damaged then.
 
     Args:
         manifest: the manifest from when the dataset was opened; None for bare shards.
@@ -793,7 +795,7 @@ def _split(name: str, data: Mapping[str, Any]) -> SplitInfo:
 
 
 def _splitting(data: Mapping[str, Any]) -> Splitting:
-    """Parse the data of `Splitting.to_dict`; raise `ValueError` if it is damaged."""
+    """Parse the data that `Splitting.to_dict` returned; raise `ValueError` if it is damaged."""
     seed, by, stratify = data["seed"], data["by"], data.get("stratify")
     if type(seed) is not int or not isinstance(by, (str, NoneType)) or not isinstance(stratify, (str, NoneType)):
         raise ValueError(f"expected a seed and names of attributes, got {seed!r:.80}, {by!r:.80} and {stratify!r:.80}")

@@ -205,8 +205,8 @@ class Destination:
             The manifest at the URL.
 
         Raises:
-            DatasetExistsError: there is a dataset at the URL, or one was created meanwhile.
-            DatasetError: the dataset to replace was changed meanwhile.
+            DatasetExistsError: there is a dataset at the URL, or one was created in the meantime.
+            DatasetError: the dataset to replace was changed in the meantime.
             ShardReadError: a file does not match the manifest.
             ShardWriteError: sending failed. Readers see no change, and another try sends only the remaining files.
         """
@@ -279,8 +279,8 @@ def push(
         The manifest at the URL.
 
     Raises:
-        DatasetExistsError: there is another dataset, or one was created meanwhile.
-        DatasetError: the dataset to replace was changed meanwhile.
+        DatasetExistsError: there is another dataset, or one was created in the meantime.
+        DatasetError: the dataset to replace was changed in the meantime.
         ShardReadError: a shard does not match the manifest; nothing is published.
         ShardWriteError: sending failed; nothing is published.
         OptionError: `url` is not a URL, or its scheme is unknown.
@@ -378,7 +378,7 @@ def clean(url: str, *, older_than: float = 24.0, parts: bool = False, dry_run: b
         dry_run: whether to list the objects without removing them.
 
     Returns:
-        A mapping of the name of each removed object to its size in bytes.
+        The size of each removed object in bytes, by name.
 
     Raises:
         DatasetError: the URL cannot be reached.

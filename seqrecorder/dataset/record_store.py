@@ -73,7 +73,7 @@ def _first_of_groups(files: Sequence[ShardInfo | ShardFile]) -> list[int]:
 
 
 class WrittenOrder:
-    """Mapping of positions, counted through all splits, to files and record numbers.
+    """Lookup of the file and the record number for each position, counted through all splits.
 
     Args:
         splits: shards of each split.
@@ -117,7 +117,7 @@ class WrittenOrder:
         return even
 
     def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """List the file and the number in it of each record of a group, in written order."""
+        """List the file of each record in a group, and its number in that file, in written order."""
         if group not in self._orders:
             first, count = int(self._first_files[group]), int(self._sizes[group])
             counts = self._records[first : first + count]
@@ -128,7 +128,7 @@ class WrittenOrder:
         return self._orders[group]
 
     def find_one(self, position: int) -> tuple[int, int]:
-        """Find the file of one position and the number of the record in it, in a tenth of the time of `find`."""
+        """Find the file and the record number for one position, ten times faster than `find`."""
         starts, first_files, sizes, even = self._groups
         group = bisect.bisect_right(starts, position) - 1
         if not even[group]:
@@ -213,7 +213,7 @@ _INDEXED = 1 << 15  # records whose keys are decoded at a time
 
 
 class RecordStore:
-    """Records of one dataset as of the manifest at construction; pickles as the location of the dataset.
+    """Records of one dataset, as in the manifest at construction; pickles as the location of the dataset.
 
     Args:
         path: directory or URL of the dataset.
@@ -225,7 +225,7 @@ class RecordStore:
         DatasetNotFoundError: there is no dataset.
         ManifestError: the manifest is damaged.
         SchemaMismatchError: the data cannot be read as the schema.
-        DatasetError: the manifest has another digest than expected.
+        DatasetError: the digest of the manifest differs from the expected digest.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class RecordStore:
 
     @functools.cached_property
     def splits(self) -> dict[str, range]:
-        """Mapping from split name to its range of positions."""
+        """Range of positions of each split, by name."""
         out, start = {}, 0
         for name, split in self.manifest.splits.items():
             out[name] = range(start, start + split.records)
@@ -278,14 +278,14 @@ class RecordStore:
 
     @functools.cached_property
     def order(self) -> WrittenOrder:
-        """Mapping from positions to files and record numbers."""
+        """File and record number of each position."""
         return WrittenOrder([split.shards for split in self.manifest.splits.values()])
 
     def shard(self, number: int) -> Shard:
         """Open a shard, or return it if it is open.
 
         Raises:
-            ShardReadError: the shard is missing, or has another size.
+            ShardReadError: the shard is missing, or has a different size.
         """
         known = self._open.pop(number, None)
         with explaining_replacement(self.manifest):
@@ -355,7 +355,7 @@ class RecordStore:
         return self.decoder([field.name for field in self.schema.fields if field.key])
 
     def find_key(self, split: str, key: object) -> NDArray[np.int64]:
-        """Find the records of a split with a key; return ascending positions, none without a key field."""
+        """Find the records of a split with a key; return ascending positions, or none without a key field."""
         field = self.schema.key_field
         try:
             wanted = None if field is None else field.exact(key)
@@ -466,7 +466,7 @@ class RecordStore:
         """Read serialized records into a buffer.
 
         Args:
-            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, also from call to call.
+            positions: positions, int64 `(n,)`; for GZIP shards they must ascend, within and across calls.
 
         Raises:
             ShardReadError: a record is damaged.
@@ -571,7 +571,7 @@ class Rows:
         return Rows(self.store.reading(schema), self.positions)
 
     def whole_splits(self) -> list[str] | None:
-        """List the splits if the rows are complete splits in written order, concatenated; else return None."""
+        """List the splits if the rows are complete splits in written order, concatenated; otherwise return None."""
         if self.store.pieces:
             return None
         by_start = {split.start: (name, split) for name, split in self.store.splits.items() if split}
@@ -623,7 +623,7 @@ class Rows:
 
         Raises:
             ShardReadError: a shard is missing, or one of these records is damaged.
-            ShardWriteError: the directory for temporary files is full.
+            ShardWriteError: the temporary directory is full.
             SchemaMismatchError: the data cannot be read as the schema.
             OptionError: `on_corrupt` is `skip`, and the rows are not whole splits.
         """

@@ -182,7 +182,7 @@ def _lengths(codec: RecordDecoder | None, data: Sequence[bytes], groups: int) ->
 
 
 def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most: int | None) -> NDArray[np.int64]:
-    """Find the records to skip because they are copies of earlier ones.
+    """Find the records to skip because they are copies of earlier records.
 
     >>> _find_copies(np.array([7, 7, 1, 2, 3, 1, 2, 3]), np.zeros(8, bool), 3)
     array([5, 6, 7])
@@ -190,9 +190,9 @@ def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most
     Args:
         keys: hash of each record; equal for equal bytes.
         behind_damage: mask of the records that directly follow damage.
-        most: number of records in excess of those written; None if no record was written twice, so that all duplicates
-            are copies. Else duplicates count as copies if each run of them follows damage, as with bytes that were
-            written twice. Otherwise the longest runs count as copies, up to `most` records.
+        most: number of surplus records; None if no record was written twice, so that all duplicates are copies.
+            Otherwise, duplicates count as copies if each run of them follows damage, as with bytes that were written
+            twice. If not, the longest runs count as copies, up to `most` records.
 
     Returns:
         Numbers of the copies, ascending.

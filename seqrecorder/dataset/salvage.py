@@ -167,7 +167,7 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         destination: for a dataset, the directory of the new one, which must be missing or empty. For one file, the new
             file, or an existing directory for it; for several files, a directory, in which each keeps its name.
         schema: record class. A dataset needs it only if its manifest is lost. For other files it is optional; with it,
-            records that cannot be read as the class count as lost. The layout of their sequences is detected, as by
+            records that cannot be read as the class count as lost. The layout of their sequences is detected, as in
             `read`.
         compression: compression of TFRecord files: None or `"GZIP"`. It is detected unless the first bytes are damaged.
 
@@ -420,7 +420,7 @@ def _salvage_files(
 def _recover_bare(
     source: Path, target: Path, schema: Schema | None, kind: Compression, layout: Layout | None = None
 ) -> tuple[SalvagedShard, Layout | None]:
-    """Salvage a file, and return its layout for the other files, which have the same one."""
+    """Salvage a file, and return its layout, which the other files share."""
     lengths, kind = target.with_name(f"{target.name}.lengths"), kind or _compression_of(source)
     is_unique = schema is not None and schema.key_field is not None
     done = recover_shard(source, target, lengths, compression=kind, schema=schema, layout=layout, is_unique=is_unique)

@@ -190,7 +190,7 @@ class Selection(Selected, Generic[R]):
         return int(positions[0])
 
     def __or__(self, other: object) -> Selection[R]:
-        """Return the union: in written order if both sides are, else the left records before the others."""
+        """Return the union: in written order if both sides are in written order, otherwise the left records first."""
         if not isinstance(other, Selection):
             return NotImplemented
         left, right = self._with(other)
@@ -304,7 +304,7 @@ class Selection(Selected, Generic[R]):
 
         Raises:
             OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
-                ns. Also if an optional field contains NaT, or pyarrow is not installed.
+                ns. The error is also raised if an optional field contains NaT, or pyarrow is not installed.
             SchemaError: a field does not exist.
         """
         return exports.to_arrow(self._rows, fields)
@@ -394,7 +394,7 @@ class Selection(Selected, Generic[R]):
         """Select the records that meet all conditions, in the same order.
 
         Args:
-            predicate: function of a record that returns True to select it.
+            predicate: function that takes a record, and returns True to select it.
             fields: names of the fields that the predicate reads: only these are parsed, and the records that it gets
                 have no others. None parses all.
             values: keyword arguments that map the name of a context field without a shape to the wanted value. A list,
@@ -437,12 +437,12 @@ class Selection(Selected, Generic[R]):
         """Sort the records by a value; records with equal values keep their order.
 
         Args:
-            by: name of a context field without a shape, or a function from a record to its value.
+            by: name of a context field without a shape, or a function that computes a value from a record.
             fields: names of the fields that the function reads; None parses all.
             reverse: whether to sort in descending order.
 
         Raises:
-            OptionError: the values cannot be compared, such as None.
+            OptionError: the values cannot be compared, for example because one is None.
             SchemaError: a field does not exist.
         """
         if isinstance(by, str) and fields is not None:
@@ -468,7 +468,7 @@ class Selection(Selected, Generic[R]):
         straddling: Straddling = "error",
         seed: int = 0,
     ) -> Parts[Selection[R]]:
-        """Split the records into named parts, by shares or in time; each part keeps the order.
+        """Split the records into named parts, by shares or by time; each part keeps the order.
 
         >>> import tempfile, seqrecorder as sr
         >>> @sr.record
@@ -482,16 +482,16 @@ class Selection(Selected, Generic[R]):
 
         Args:
             shares: mapping from part name to share; the shares add up to 1. Without `by`, a part misses its share by
-                less than one record in all, and by less than two in each stratum.
-            by: name of a context field, or a function from a record to its group; records of a group stay together.
-                Without `stratify`, and with enough small groups, a part misses its share by less than the largest
-                group.
-            stratify: name of a context field, or a function from a record to its stratum; each stratum is dealt in
-                these shares, as closely as whole groups allow.
-            at: mapping from part name to the time at which the part starts, ascending; `...` for the first part.
+                less than one record overall, and by less than two in each stratum.
+            by: name of a context field, or a function that returns the group of a record. Records of a group stay
+                together. Without `stratify`, and with enough small groups, a part misses its share by less than the
+                largest group.
+            stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is dealt
+                in these shares, as closely as whole groups allow.
+            at: start time of each part by name, in ascending order; `...` for the first part.
             time: name of the field with a record's time; for a feature list, the time of the first step counts.
-            end: name of the field with the time at which a record ends. None for the last step of `time`, or for `time`
-                itself if it is a context field.
+            end: name of the field with the end time of a record. By default, a record ends at the last step of `time`,
+                or at `time` itself if it is a context field.
             straddling: treatment of records that start in one part and end in another: `error`; `drop`; or `cut`, which
                 gives each part its own steps of the record and needs a time for each step.
             seed: seed of the draw; the same selection and seed give the same parts.
@@ -526,10 +526,10 @@ class Selection(Selected, Generic[R]):
     ) -> Folds[Selection[R]]:
         """Split the records into folds for cross-validation: pairs of a training and a held-out selection.
 
-        Each record is held out once. With `time` the folds walk forward: the records are cut into `count + 1` parts in
-        time, each part but the first is held out once, and the training records lie wholly before it. With `by` and
-        `time`, each fold holds out a share of the groups in its period, and trains on the earlier records of the other
-        groups.
+        Each record is held out once. With `time` the folds walk forward: the records are cut into `count + 1`
+        consecutive periods. Each period but the first is held out once, and the training records lie wholly before it.
+        With `by` and `time`, each fold holds out a share of the groups in its period, and trains on the earlier records
+        of the other groups.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -549,8 +549,8 @@ class Selection(Selected, Generic[R]):
             time: as for `split`.
             end: as for `split`.
             straddling: as for `split`; with `drop`, such records are still held out, and only left out of training.
-                None selects `cut` if records have a time for each step and start at too few distinct times to be dealt
-                whole, else `error`.
+                The default is `cut` if records have a time for each step and start at too few distinct times to be
+                dealt whole, and `error` otherwise.
             seed: as for `split`.
 
         Returns:

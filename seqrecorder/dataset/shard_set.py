@@ -126,7 +126,7 @@ class Origin:
         files: shards, in order.
         manifest: manifest of the dataset; None for bare shards.
         check: level of checks.
-        whole: the split, if the shards are exactly those of one split; else None.
+        whole: the split, if the shards are exactly the shards of one split; otherwise None.
     """
 
     where: str
@@ -231,7 +231,7 @@ class Origin:
     def lengths(self, group: str) -> NDArray[np.int64]:
         """Read the length of every record in an alignment group, file by file.
 
-        The lengths come from the lengths files if they exist; else every record is parsed once.
+        The lengths come from the lengths files if they exist; otherwise every record is parsed once.
         """
         with explaining_replacement(self.manifest):
             lengths = [self.file_lengths(file, group) for file in self.files]
@@ -288,9 +288,9 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     """Choose the files of one of several readers, and a slice of their records; None means all records.
 
     Shares differ by at most one record. If dealing whole files round-robin meets this limit, readers get whole files.
-    Else each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are fewer
-    files than readers, files and readers are dealt to as many groups as the limit allows, and the readers of a group
-    share its records round-robin.
+    Otherwise each reader gets a contiguous range of the concatenated files, so that few files are shared. If there are
+    fewer files than readers, files and readers are dealt to the largest number of groups that the limit allows, and the
+    readers of a group share its records round-robin.
 
     >>> share_of([50, 50, 50, 50], 1, 2)
     (slice(1, None, 2), None)
@@ -300,7 +300,7 @@ def share_of(records: Sequence[int], index: int, count: int) -> tuple[slice, sli
     (slice(0, None, 1), slice(1, None, 2))
 
     Args:
-        records: number of records in each file; -1 if not counted, and then the sizes of the shares are unknown.
+        records: number of records in each file; -1 if not counted, which leaves the sizes of the shares unknown.
         index: index of the reader.
         count: number of readers.
 
@@ -370,7 +370,7 @@ def resolve(
 
     Raises:
         DatasetNotFoundError: the path does not exist.
-        ShardReadError: a shard is missing or cut short, or has another size or compression.
+        ShardReadError: a shard is missing or cut short, or has a different size or compression.
         SchemaMismatchError: the data cannot be read as the schema.
         OptionError: an argument is invalid.
     """
@@ -457,7 +457,7 @@ def _split_directory(manifest: Manifest, split: SplitInfo) -> Path:
     """Build the path of the directory of a split.
 
     Raises:
-        ManifestError: the directory, or a shard in it, is a link out of the dataset, a pipe or a device.
+        ManifestError: the directory, or a shard in it, is a link that leaves the dataset, a pipe or a device.
     """
     directory = inside(manifest.path, split.name)
     if directory.is_dir():
@@ -531,7 +531,7 @@ def _resolve_bare(
 
 
 def common_compression(paths: Sequence[Path], wanted: Compression, on_corrupt: OnCorrupt = "error") -> Compression:
-    """Detect the common compression of shards; with `skip`, ignore those whose first bytes cannot be read.
+    """Detect the common compression of shards; with `skip`, ignore shards whose first bytes cannot be read.
 
     Raises:
         ShardReadError: the shards differ in compression, or do not have the requested one; or one cannot be read.

@@ -58,7 +58,7 @@ def key_hash(key: object, seed: int = 0) -> int:
         The hash, from 0 to 2**64 - 1.
 
     Raises:
-        OptionError: the key is of another type.
+        OptionError: the key has an unsupported type.
     """
     return int(key_hashes([key], seed)[0])
 
@@ -77,7 +77,7 @@ def key_hashes(keys: Iterable[object], seed: int = 0) -> NDArray[np.uint64]:
         The hashes, uint64 `(n,)`.
 
     Raises:
-        OptionError: a key is of another type.
+        OptionError: a key has an unsupported type.
     """
     seeded, digests = _seeded(seed), []
     for key in keys:
@@ -233,14 +233,14 @@ class Balanced:
     records. They come closest to the shares if the records of a group are consecutive.
 
     Attributes:
-        by: name of a field, or a function from a record to its group.
+        by: name of a field, or a function that returns the group of a record.
     """
 
     by: Any
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares widely; return a mapping from name to requested and actual share.
+    """Find the splits that miss their shares widely; return their requested and actual shares by name.
 
     A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 
@@ -262,8 +262,8 @@ def missed_strata(shares: Mapping[str, float], strata: Iterable[Stratum]) -> lis
     Only whole groups cause such misses.
 
     Returns:
-        For each miss a tuple of its size (a fraction of the stratum's records), the names of the stratum and the split,
-        the number of records in the stratum, and the split's actual share; the largest miss first.
+        A tuple for each miss, the largest first: its size (a fraction of the stratum's records), the names of the
+        stratum and the split, the number of records in the stratum, and the split's actual share.
     """
     missed = []
     for stratum in strata:
@@ -280,12 +280,12 @@ _WIDTH = 40
 
 @attrs.frozen(repr=False)
 class Shares:
-    """Requested and actual shares of parts, in all and in each stratum; print it for a table.
+    """Requested and actual shares of parts, overall and in each stratum; print it for a table.
 
     Attributes:
-        wanted: mapping from part name to requested share.
-        got: mapping from part name to actual share of all records.
-        strata: mapping from stratum to the actual shares of its records; empty without strata.
+        wanted: requested share of each part, by name.
+        got: actual share of all records in each part, by name.
+        strata: actual shares of the records in each stratum; empty without strata.
         left_out: number of records in no part, for example because they straddle a time.
     """
 
@@ -296,7 +296,7 @@ class Shares:
 
     @property
     def missed(self) -> float:
-        """Largest deviation of a part from its share, in all or in a stratum."""
+        """Largest deviation of a part from its share, overall or in a stratum."""
         parts = [self.got, *self.strata.values()]
         return max((abs(part[name] - share) for part in parts for name, share in self.wanted.items()), default=0.0)
 
@@ -332,7 +332,7 @@ GAMMA = 0x9E3779B97F4A7C15
 
 
 def ranked(splits: Mapping[str, range], positions: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Hash the seed, the split and the position in the split of each record to a random rank: uint64 `(n,)`."""
+    """Hash the seed, the split and each record's position in the split to a random rank: uint64 `(n,)`."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise OptionError(f"seed: expected an int, got {seed!r}")
     out = np.zeros(positions.size, np.uint64)
@@ -399,7 +399,7 @@ def time_field(schema: Schema, name: Any, option: str) -> Field:
 
 
 def time_of(field: Field, moment: Any, option: str = "at") -> Any:
-    """Convert a time, or the text of a time, to a value of a field.
+    """Convert a time, as an object or as text, to a value of a field.
 
     Raises:
         OptionError: the field cannot hold the time exactly, or it is NaT or NaN.
@@ -420,12 +420,12 @@ DROPPED = -1
 
 @attrs.frozen
 class TimeRule:
-    """Rule of splits in time.
+    """Rule for splitting by time.
 
     Attributes:
-        starts: mapping from split name to the time at which the split starts, ascending; None for the first split.
+        starts: start time of each split by name, in ascending order; None for the first split.
         time: name of the field with a record's time; for a feature list, the time of the first step counts.
-        end: name of the field with the time at which a record ends; None for the last step of `time`, or `time` itself.
+        end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """
 
@@ -502,7 +502,7 @@ def steps_before(
 
 @attrs.frozen
 class Piece:
-    """The piece of each record that a rule in time assigns to one split.
+    """The piece of each record that a time rule assigns to one split.
 
     Attributes:
         rule: rule that cuts the records.
@@ -518,7 +518,7 @@ class Piece:
 
 
 class SplitsInTime:
-    """Assignment of records to splits by a rule in time.
+    """Assignment of records to splits by a time rule.
 
     Args:
         rule: the rule.
@@ -580,7 +580,7 @@ class SplitsInTime:
     def edges(self, times: NDArray[Any], steps: NDArray[np.int64], positions: Any) -> NDArray[np.int64]:
         """Find the first step of each split in each record, then its number of steps: int64 `(n, splits + 1)`.
 
-        Arguments and errors are those of `steps_before`.
+        See `steps_before` for the arguments and errors.
         """
         before = steps_before(times, steps, self.bounds, self._time.name, positions)
         return np.column_stack([np.zeros_like(steps), before, steps])
@@ -644,7 +644,7 @@ _OF_ALL = 0.25  # weight of a split's deficit in all records, relative to its de
 
 @attrs.define
 class Stratum:
-    """Stratum: the records with one value.
+    """Stratum: the records that share one value of the stratified attribute.
 
     Attributes:
         name: the value as text, cut if it is long.
@@ -658,7 +658,7 @@ class Stratum:
 class StratifiedDealer:
     """Dealer of records to splits, by the largest deficit in the record's stratum plus a random number below 1.
 
-    A split deviates from its share by a few records at most, in each stratum and in all. The result depends on the
+    A split deviates from its share by a few records at most, in each stratum and overall. The result depends on the
     order of the records. Memory grows with the number of strata and groups.
 
     >>> dealer = StratifiedDealer({"train": 0.75, "eval": 0.25}, seed=0)
@@ -670,7 +670,7 @@ class StratifiedDealer:
         shares: mapping from split name to share.
         seed: seed of the random numbers.
         strata: strata dealt before, by the hash of their value.
-        groups: mapping from split name to the hashes of its groups.
+        groups: hashes of the groups in each split, by split name.
     """
 
     def __init__(
@@ -736,7 +736,7 @@ class StratifiedDealer:
 
     @property
     def groups(self) -> dict[str, tuple[int, ...]]:
-        """Mapping from split name to the hashes of its groups, ascending."""
+        """Hashes of the groups in each split, ascending, by split name."""
         members: dict[str, list[int]] = {name: [] for name in self._names}
         for group, split in self._place_of.items():
             members[self._names[split]].append(group)

@@ -186,7 +186,7 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 
     Args:
         manifest: the manifest, whose files are at its path; with `sizes`, the shards need not be there.
-        sizes: mapping of a shard's path in the dataset to its size in bytes; None takes the sizes of the files.
+        sizes: size of each shard in bytes, by its path in the dataset; None takes the sizes of the files.
 
     Raises:
         ShardReadError: a file is missing, or does not match the manifest.
@@ -237,13 +237,13 @@ def _parse(text: str, path: Path) -> Manifest:
 
 
 def _check_shard(path: Path, manifest: str, job: tuple[str, ShardInfo]) -> list[Problem]:
-    """Verify a shard in full, possibly in another process; `manifest` is the text of a manifest without shards."""
+    """Verify a shard in full, possibly in another process; `manifest` is a manifest without shards, as text."""
     split, shard = job
     return list(_report_errors(f"{split}/{shard.name}", _verify_shard(_parse(manifest, path), split, shard, full=True)))
 
 
 def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed meanwhile."""
+    """Yield problems, and convert an `OSError` to one: a file may be unreadable, or removed in the meantime."""
     try:
         yield from problems
     except OSError as error:
@@ -251,7 +251,7 @@ def _report_errors(where: str, problems: Iterator[Problem]) -> Iterator[Problem]
 
 
 def _message_of(error: OSError) -> str:
-    """Return the full message of an error of this package, or the system's message of any other."""
+    """Return the full message of an error of this package, or the system's message for any other error."""
     if isinstance(error, SeqrecorderError):
         return str(error)
     return f"cannot be read: {error.strerror or error}"
@@ -290,7 +290,7 @@ def _check_names(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) -> Iterator[Problem]:
-    """Find unknown files in the directory of a split, and shards in any other."""
+    """Find unknown files in the directory of a split, and shards in any other directory."""
     known = {name for shard in (split.shards if split else ()) for name in (shard.name, shard.lengths_name)}
     for file in sorted(directory.iterdir()):
         if split is None:
@@ -301,7 +301,7 @@ def _find_unknown(directory: Path, prefix: str, split: SplitInfo | None = None) 
 
 
 def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[Problem]:
-    """Check the digests of the user's own files; those at a URL are fetched first."""
+    """Check the digests of the user's own files; files at a URL are fetched first."""
     for name, info in manifest.asset_infos.items():
         where = info.relative(name)
         try:

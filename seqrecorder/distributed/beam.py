@@ -46,14 +46,14 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     ...     sentences = pipeline | beam.Create([Sentence("a", [1, 2]), Sentence("b", [3])])  # doctest: +SKIP
     ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
 
-    The dataset appears as a whole when the pipeline ends. Splits are those of `seqrecorder.write`. Records are ordered
-    by a hash of their bytes, so the same records give the same files. Counters under the class's name hold the number
-    of records, bytes, and sources that hooks skipped.
+    The dataset appears as a whole when the pipeline ends. Splits are the same as with `seqrecorder.write`. Records are
+    ordered by a hash of their bytes, so the same records give the same files. Counters under the class's name hold the
+    number of records, bytes, and sources that hooks skipped.
 
     Args:
         destination: directory of the dataset, or its URL; all workers must see it.
         schema: the record class, or its schema.
-        splits: as for `write`. Without it, the input may be a dictionary of split name to PCollection.
+        splits: as for `write`. Without it, the input may be a dictionary from split name to PCollection.
         split_by: as for `write`; required with shares if the class has no key, since elements have no positions.
         shards: number of shards of each split; a split of few records may have fewer.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `write`.

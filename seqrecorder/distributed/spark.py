@@ -1,7 +1,7 @@
 """Write and read datasets with Spark; needs `pip install pyspark pyarrow` and a Java runtime.
 
-Executors encode records and send each to a shard by a hash of its bytes, by which Spark sorts the shard. Each shard is
-one part, which Spark may write several times; the driver commits the parts.
+Executors encode records and send each to a shard by a hash of its bytes; Spark sorts each shard by this hash. Each
+shard is one part, which Spark may write several times; the driver commits the parts.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write(
     >>> write(spark.read.parquet("sentences"), "corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
     >>> write(spark.table("readings"), "series", Series, by="sensor", order="time")  # doctest: +SKIP
 
-    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are those of
+    The dataset appears as a whole when this returns, even if tasks fail or run twice. Splits are the same as with
     `seqrecorder.write`. Records are ordered by a hash of their bytes, so the same records give the same files.
 
     Args:
@@ -85,7 +85,7 @@ def write(
         split_by: as for `seqrecorder.write`; required with shares if the class has no key.
         shards: number of shards of each split; a split of few records may have fewer.
         by: the column or columns that identify a record, as for `seqrecorder.from_rows`. Spark groups the rows; a task
-            holds those of a few records in memory.
+            holds the rows of a few records in memory.
         order: the column or columns to sort the rows of a record by; the other columns break ties.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `seqrecorder.write`.
 
@@ -199,9 +199,9 @@ def read(
 
     >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
 
-    Columns are those of `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider, float16
-    becomes float32, fixed-size lists become lists, and times have microseconds (an error says if that loses digits).
-    Executors read shards lazily, a few records at a time.
+    Columns are the same as with `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider,
+    float16 becomes float32, fixed-size lists become lists, and times have microseconds (an error says if that loses
+    digits). Executors read shards lazily, a few records at a time.
 
     Args:
         session: the Spark session.

@@ -31,7 +31,7 @@ def evaluate(
     """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 
     `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
-    of a target counts once, times its sample weight (of a context field: each record). The loss and the weighted
+    of a target (for a context field, each record) counts once, times its sample weight. The loss and the weighted
     metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
@@ -57,8 +57,8 @@ def evaluate(
         batch: as for `seqrecorder.read`; ragged batches are padded for the model.
         inputs: as for `seqrecorder.read`.
         targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: further options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of
-            whole sequences.
+        options: other options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of whole
+            sequences.
 
     Returns:
         The results by name, as `model.evaluate` names them: `loss`, `<output>_loss` for several outputs, and the
@@ -126,7 +126,7 @@ def _losses(model: Any, names: list[str]) -> dict[str, _Loss]:
 
 
 def _in_order(part: Any, names: list[str]) -> list[Any]:
-    """List the part of each output, by its name or in its order; what is one part alone is that of all."""
+    """List the part of each output, by name or in order; a single part applies to all outputs."""
     if isinstance(part, Mapping):
         return [part[name] for name in names]
     return list(part) if isinstance(part, (list, tuple)) else [part] * len(names)

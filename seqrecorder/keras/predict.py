@@ -68,18 +68,19 @@ def predict(
         inputs: as for `seqrecorder.read`; with `Unroll`, a model of `seqrecorder.keras.Unrolled` layers takes `reset`.
         join: join adjacent windows (no gap, no overlap) into one sequence. Segments are always joined.
         keep: names of fields to return with the predictions, such as keys and times, or of other outputs of `read`
-            (`day_horizon`, `horizon_length`, `image_size`). Values are those stored, without normalization, but ids
-            with `vocabulary`. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for text.
+            (`day_horizon`, `horizon_length`, `image_size`). These are the stored values, not normalized; with
+            `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for
+            text.
         steps_of: the feature list that the output steps belong to, if the inputs have lists of different lengths. By
             default this is inferred from the width of the output; if two lists fit, an error asks for it.
-        options: further options of `seqrecorder.read`.
+        options: other options of `seqrecorder.read`.
 
     Returns:
-        One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, else `(...)`. For
-        windows that are not joined, and for segments whose output has no steps, `(windows, ...)`. For packed rows, the
-        output has the steps of the row or one entry per segment. With `keep`, a dictionary per record: `prediction` and
-        the kept values by name; a context field once (None if the record has no window), all others with one row per
-        window or step.
+        One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.
+        For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`. For
+        packed rows, the output has the steps of the row or one entry per segment. With `keep`, there is a dictionary
+        per record, with `prediction` and the kept values by name. It holds one value of a context field (None if the
+        record has no window), and one row per window or step of all other fields.
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
@@ -158,7 +159,7 @@ def _checked(batch: Any, options: Mapping[str, Any], *, join: bool) -> Any:
 
 
 def _identities(batch: Any, schema: Schema) -> tuple[dict[str, str], list[str]]:
-    """Return the names of the lengths by alignment group, and those that order the pieces of a record.
+    """Return the names of the lengths by alignment group, and the names that order the pieces of a record.
 
     In packed rows, segment numbers take the place of lengths.
     """
@@ -203,7 +204,7 @@ def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[st
 
 
 def _gives_steps(model: Any) -> bool:
-    """Check whether an output can have the steps of an input: not if its sizes are all fixed."""
+    """Check whether an output can have the steps of an input; it cannot if all its sizes are fixed."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
         return True
@@ -215,7 +216,7 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
     """Find the group whose steps an output has; None if it has no steps.
 
     Raises:
-        OptionError: it lacks the steps of the chosen group, or could have those of several.
+        OptionError: it lacks the steps of the chosen group, or several groups match.
     """
     groups = [group for group, width in widths.items() if outputs.shape[1:2] == (width,)]
     if chosen is not None and chosen not in groups:
@@ -285,7 +286,7 @@ class _Kept:
         return features, [self._stored(name, np.asarray(values[name])) for name in self.names]
 
     def _stored(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert values back to those of records: times, `str`, and targets without the axis added for losses."""
+        """Convert values back to the form in records: times, `str`, and targets without the axis added for losses."""
         field = self.fields[name]
         if field is None:
             return values
@@ -342,7 +343,7 @@ _OF_ORDER = ("shuffle", "seed", "epochs", "epoch", "deterministic")
 
 
 def _positions(path: Any, split: str | None, indices: Iterable[int], options: Mapping[str, Any]) -> list[int]:
-    """List the positions of all records that are read, including those without windows."""
+    """List the positions of all records that are read, including records without windows."""
     chosen = {name: value for name, value in options.items() if name not in _OF_ORDER}
     positions, records = sorted(indices), read(path, split, index_name=_INDEX, **chosen)
     if int(records.cardinality()) == len(positions):

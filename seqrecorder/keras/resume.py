@@ -42,15 +42,15 @@ _VARIABLES = "variables.npz"
 
 @attrs.frozen
 class TrainingState:
-    """State of a training.
+    """State of a training run.
 
     Attributes:
         epoch: the current epoch, from 0.
         batch: number of its completed batches.
-        first_epoch: the epoch that the training started with.
+        first_epoch: the epoch that the training run started with.
         taken: batches taken from the current iterator; 0 if the epoch starts with a new one.
         batches: batches per epoch; None if Keras does not know.
-        finished: the requested number of epochs once the training has ended; else None.
+        finished: the requested number of epochs once the training has ended; otherwise None.
         history: Keras' history by metric, and its epochs.
         variables: names, shapes and dtypes of the variables, in order.
     """
@@ -81,7 +81,7 @@ class SavedStates:
         Args:
             state: the part that is stored as JSON.
             values: arrays, one for each of its variables.
-            more: called with the directory of the state to write further files.
+            more: function that writes additional files; it is called with the directory of the state.
 
         Raises:
             ShardWriteError: the state cannot be written, for example because the disk is full. Earlier states remain.
@@ -193,7 +193,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     >>> longer[:2] == first, len(longer)
     (True, 3)
 
-    A finished training is not run again: its model and history are restored. Remove the directory to train again.
+    A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
     The iterator is saved as `tf.train.Checkpoint` does, with up to `shuffle` records in it. Later epochs take their
     order from the seed, so seed every shuffle, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved
@@ -203,10 +203,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
     anywhere in the list of callbacks. Random states of Python and numpy, and of stateful operations in `map`, are not
-    saved either; nor, on PyTorch, those of `Dropout` without `seed=`.
+    saved either; on PyTorch, nor are the states of `Dropout` without `seed=`.
 
     Args:
-        directory: directory of the states of this one `fit`; created if missing.
+        directory: directory for the states of this `fit` alone; created if missing.
         every: number of batches between states. Another state is saved at the start of each epoch.
         keep: number of states to keep.
 
@@ -425,7 +425,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
 @attrs.define
 class _Progress:
-    """Position of a training: epoch, completed batches, first epoch, batches taken from the iterator."""
+    """Position of a training run: epoch, completed batches, first epoch, batches taken from the iterator."""
 
     epoch: int = 0
     batch: int = 0
@@ -445,7 +445,7 @@ def _fit_locals() -> tuple[Any, Any]:
 
 
 def _variables(model: Any) -> list[Any]:
-    """List all variables of a model and its optimizer, then those of its metrics."""
+    """List all variables of a model and its optimizer, then the variables of its metrics."""
     if model.optimizer is not None and model.built and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
     metrics = model.metrics_variables

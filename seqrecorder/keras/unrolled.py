@@ -25,8 +25,8 @@ _BACKWARDS = (
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
     """Recurrent layer for the segments of `seqrecorder.Unroll`: it carries the state of each row until `reset`.
 
-    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since each
-    is at another position of another record. Gradients stop at the start of a segment (truncated backpropagation
+    Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the rows
+    are at different positions of different records. Gradients stop at the start of a segment (truncated backpropagation
     through time).
 
     >>> import keras, numpy as np
@@ -53,7 +53,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         training: whether to use the states of training; Keras sets it in `fit`.
 
     Raises:
-        OptionError: the layer cannot start from a given state.
+        OptionError: the layer cannot start from an initial state.
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
@@ -134,7 +134,7 @@ class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no type
         return cls(keras.saving.deserialize_keras_object(config.pop("layer")), **config)
 
     def states(self, *, training: bool) -> list[Any]:
-        """Return the state variables, `(B, units)`: those of training, or those of all other calls."""
+        """Return the state variables of training, or of all other calls, `(B, units)`."""
         return self._states if training else self._states_apart
 
 
@@ -152,7 +152,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
     Args:
         model: a built model with `Unrolled` layers.
-        training: copy the states of training; else those of predictions and validation.
+        training: whether to copy the states of training, instead of the states of predictions and validation.
 
     Returns:
         Arrays `(slots, units)` by layer name and number of the state, such as `memory/0`.
@@ -161,7 +161,7 @@ def get_states(model: Any, *, training: bool = False) -> dict[str, NDArray[Any]]
 
 
 def set_states(model: Any, states: Mapping[str, Any], *, training: bool = False) -> None:
-    """Set the states of a model's `Unrolled` layers from the output of `get_states`, also of a model with other slots.
+    """Set the states of a model's `Unrolled` layers from `get_states`; the number of slots may differ.
 
     Args:
         model: a model whose layers have the same names.

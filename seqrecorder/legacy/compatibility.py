@@ -152,10 +152,10 @@ def compat() -> Iterator[types.ModuleType]:
     `import tensorflow as tf` then has the names of `tf.compat.v1`, the names that TensorFlow 1.0 renamed, and
     `tf.contrib` with the contents of `seqrecorder.legacy.contrib`. The installed `tensorflow` and
     `tensorflow.compat.v1` get `tf.contrib` as well, and `import tensorflow.contrib.slim as slim` works. Other names of
-    `tf.contrib` can be imported and subclassed, and raise when they are called. So the pipeline of a module can be used
-    although the module has a model, too. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()` and
-    similar calls do nothing, because datasets need eager execution. TensorFlow's own modules, Keras and this package
-    are not affected. Imported modules keep working after the end.
+    `tf.contrib` can be imported and subclassed, but raise when they are called. So the pipeline of a module can be used
+    even if the module also defines a model. Shapes and variables behave as in TensorFlow 1. `tf.disable_v2_behavior()`
+    and similar calls do nothing, because datasets need eager execution. TensorFlow's own modules, Keras and this
+    package are not affected. Imported modules keep working after the block.
 
     >>> import seqrecorder as sr
     >>> with sr.legacy.compat():

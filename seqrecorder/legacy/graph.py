@@ -112,7 +112,7 @@ def describe(op: Any) -> str:
 
 
 def seeds(op: Any) -> tuple[int, int] | None:
-    """Return the graph and operation seeds of a random operation, else None."""
+    """Return the graph and operation seeds of a random operation; None for other operations."""
     attributes = op.node_def.attr
     return (attributes["seed"].i, attributes["seed2"].i) if "seed2" in attributes else None
 
@@ -221,7 +221,7 @@ class Runners:
 def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[str]) -> None:
     """Remove the runners of lifted queues: their threads would take records from the dataset.
 
-    A queue that has other users keeps its runner, which reads the same files once more.
+    A queue with other users keeps its runner, which reads the same files a second time.
 
     Args:
         graph: the graph of the queues.
@@ -344,7 +344,7 @@ def _leads_to(tensor: Any, queue: Any) -> bool:
 
 
 def sources_of(pull: Any) -> list[Any]:
-    """List the sources of a pull: its queue, or its reader and the queue of the reader; itself if it is a dataset."""
+    """List the sources of a pull: its queue, its reader and the reader's queue, or itself if it is a dataset."""
     return [source_of(handle) for handle in pull.inputs[: 2 if pull.type in READS else 1]] if is_pull(pull) else [pull]
 
 

@@ -28,11 +28,11 @@ class Returned:
     constants, and None stays None. A queue is replaced by its next element.
 
     Attributes:
-        tensors: the dense tensors, including the components of sparse and ragged ones.
+        tensors: the dense tensors, including the components of sparse and ragged tensors.
 
     Args:
         value: the return value of the function.
-        graph: the graph in which it ran.
+        graph: the graph in which the function ran.
 
     Raises:
         LiftError: a value cannot be part of a dataset element.
@@ -132,8 +132,8 @@ def lift(
     [1 3 5 1] [2 4 6 2]
     [3 5] [4 6]
 
-    The elements are those of the queues, in the same order if the original order was fixed: seeded orders of files and
-    the keys of readers match bit for bit. Random queues, several threads and several readers left the order
+    The dataset yields the elements of the queues, in the same order if the original order was fixed: seeded orders of
+    files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
     to chance. The dataset then has another possible order, and `explain` says so.
 
     Operations run as they are written. A `Session` optimised its graph, for example divisions by constants into
@@ -148,9 +148,9 @@ def lift(
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: mapping from placeholder name to constant value, and of queue name, for queues that Python fills, to a
-            `tf.data.Dataset` of its elements (tuples of the components, one element at a time) or, inside a graph, to
-            a function that returns one.
+        feed: constant value of each placeholder, by name. For queues that Python fills, by queue name: a
+            `tf.data.Dataset` of the elements (tuples of the components, one element at a time) or, inside a graph, a
+            function that returns one.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
             graph in which `lift` is called. In eager execution, a seed that is set already is refused if random
             operations depend on it.

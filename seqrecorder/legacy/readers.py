@@ -1,10 +1,10 @@
-"""The readers of TensorFlow 1 as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
+"""The TensorFlow 1 readers as `tf.data.Dataset`s of `(key, value)`, for new code and for `lift`.
 
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
 
-Keys are those of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a string
-tensor, or a `tf.data.Dataset` of string scalars, and reads them in sequence.
+Keys equal the keys of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a
+string tensor, or a `tf.data.Dataset` of string scalars, and reads them in sequence.
 """
 
 from __future__ import annotations
@@ -292,9 +292,8 @@ def fixed_length_records(
     """Read records of a fixed length as `tf.FixedLengthRecordReader` did.
 
     `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
-    tail silently, as the old reader did. The old reader also stopped reading all files at one that was shorter than
-    its header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB
-    uncompressed.
+    tail silently, as the old reader did. The old reader also stopped at the first file that was shorter than its
+    header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB uncompressed.
 
     Args:
         files: see the module.
@@ -402,7 +401,7 @@ def call_of(reader: Any, files: str) -> str:
 
 
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
-    """Translate a reader to a function from a path to a dataset of `(key, value)`.
+    """Translate a reader to a function that builds a dataset of `(key, value)` from a path.
 
     Without `keyed`, readers whose keys are slow to compute return values only.
     """

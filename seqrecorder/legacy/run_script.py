@@ -25,9 +25,9 @@ KERAS_2 = "Layers of TensorFlow 1 are those of Keras 2: pip install tf_keras, an
 def run(script: str, arguments: Sequence[str] = ()) -> None:
     """Run a script in this process as its main program, with TensorFlow 1 under `tensorflow` (see `compat`).
 
-    Operations are added to the default graph of TensorFlow, which is reset before and after, so that queues,
-    placeholders and sessions work. `tf.contrib` has the contents of `seqrecorder.legacy.contrib`. Exceptions of the
-    script propagate.
+    Operations are added to TensorFlow's default graph, which is reset before and after, so that queues, placeholders
+    and sessions work. `tf.contrib` has the contents of `seqrecorder.legacy.contrib`. Exceptions of the script
+    propagate.
 
     Args:
         script: the path of a Python file.

@@ -1,4 +1,4 @@
-"""Datasets as tensors of a graph, for the training loops of TensorFlow 1."""
+"""Datasets as tensors of a graph, for TensorFlow 1 training loops."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def replaced(
 ) -> Any:
     """Lift tensors of the default graph, transform the dataset, and return its elements as tensors of the graph.
 
-    This is how functions of `tf.contrib` join a graph: they work in sessions, and can be lifted. Existing queue runners
-    stay, as their queues may have other users.
+    In this way, functions of `tf.contrib` work in sessions and can be lifted. Existing queue runners stay, as their
+    queues may have other users.
 
     Args:
         targets: tensors of the default graph, and `SparseSlot`s.
-        transform: a function from a `tf.data.Dataset` of tuples of the targets to another dataset.
+        transform: a function that takes a `tf.data.Dataset` of tuples of the targets, and returns another dataset.
         stage: the stage that describes the transformation.
         recipe: the recipe by which `convert` prints it, if there is one.
     """

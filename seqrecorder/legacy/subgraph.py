@@ -429,7 +429,7 @@ class State:
             ) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run the initialisers of a variable or table once, after those that they depend on.
+        """Run the initialisers of a variable or table once, after the initialisers they depend on.
 
         A second run would draw new random values.
         """

@@ -37,9 +37,9 @@ def in_default_graph() -> Iterator[None]:
 def first_behaviour() -> Iterator[None]:
     """Switch to the shapes and variables of TensorFlow 1, on which old code relies.
 
-    Conditionals stay those of TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
+    Conditionals stay as in TensorFlow 2: one operation each, with a function for each branch. `tf.train.maybe_batch`
     and similar functions store sparse tensors inside such a branch, which hides the operation that the batch needs.
-    Here they store them before the branch, and a session keeps dropped ones in memory to its end.
+    Inside the block, they store them before the branch; a session keeps dropped sparse tensors in memory until it ends.
     """
     import tensorflow as tf
     from tensorflow.python.training import input as batching  # it has no public name
@@ -85,7 +85,7 @@ def _switched(*, first: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the deprecation warnings of TensorFlow about queues."""
+    """Suppress TensorFlow's deprecation warnings about queues."""
     import tensorflow as tf
 
     def keep(record: logging.LogRecord) -> bool:

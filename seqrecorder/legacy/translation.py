@@ -183,12 +183,12 @@ class Translation:
         Args:
             source: a queue, a reader, or a registered dataset operation.
             user: a description of the user.
-            pull: the name of the operation that takes; all users must have the same.
+            pull: the name of the operation that takes elements; it must be the same for all users.
             make: function that builds the dataset of all elements; called once.
 
         Raises:
-            LiftError: several operations take from the source; or it is returned as well, and a session may run that
-                alone, where a dataset would run all at each step.
+            LiftError: several operations take from the source, or its elements are both returned and used elsewhere; a
+                session may run one operation alone, while a dataset runs all of them at each step.
         """
         users = self.users.setdefault(source.name, [])
         users.append(user)

@@ -71,21 +71,21 @@ def batch(
     [[b'a', b'bc', b''], [b'e', b'f', b'g']] [2, 3]
     [[b'd']] [1]
 
-    The batches equal those of `read` for a dataset with the same records in the same order. Elements must be
-    dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names it, or if
-    it has the static length of a sequence named there; any other is a context value.
+    The batches equal the batches that `read` returns for a dataset with the same records in the same order. Elements
+    must be dictionaries of dense tensors. A tensor is a sequence if its first dimension is unknown, if `length` names
+    it, or if it has the static length of a sequence named there; any other tensor is a context value.
 
-    Elements are serialized on the way, which takes more processor time than `bucket_by_sequence_length`, and many times
-    that of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000 elements are in
-    memory. The dataset is iterated over once more, first, if the strategy needs all lengths: `Bucket` with computed
-    boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
+    Elements are serialized along the way, which takes more processor time than `bucket_by_sequence_length`, and many
+    times the processor time of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000
+    elements are in memory. The dataset is first iterated over one more time if the strategy needs all lengths: `Bucket`
+    with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:
         dataset: `tf.data.Dataset` of dictionaries of tensors.
         strategy: batching strategy, such as `Bucket(64)`.
-        length: name of the sequence whose length counts; all sequences must be as long. Or names of several sequences
-            with different lengths: the longest counts, or the sum (`length_of` of the strategy), and sequences that are
-            not named are as long as the first.
+        length: name of the sequence whose length counts; all sequences must have this length. Or the names of several
+            sequences with different lengths: the longest length counts, or the sum (`length_of` of the strategy), and
+            all other sequences must have the length of the first named one.
         shuffle: size of the shuffle window, in elements; 0 keeps the order. For elements that are already shuffled, 1
             only puts the batches of a window in random order if the strategy sorts.
         seed: seed of that order, and of the draws of `Crop` and `Window`.

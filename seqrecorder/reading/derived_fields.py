@@ -83,8 +83,7 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
 
     Args:
         field: see `next_step`.
-        start: value before the first step of a record: a value of the shape of a step, or one that fills it. None for
-            zero (empty text).
+        start: value before the first step of a record, broadcast to the shape of a step. None for zero (empty text).
     """
     return _shifted("previous_step", field, -1, start)
 
@@ -189,10 +188,10 @@ def name_shifts(option: str, part: Any, vocabulary: Any = None) -> tuple[Any, li
     Args:
         option: name of the option: inputs, targets or weights.
         part: value of the option.
-        vocabulary: mapping from field to the vocabulary of its start values.
+        vocabulary: vocabulary of the start values of each field, by field name.
 
     Raises:
-        OptionError: several fields are in the place of one, or a start is not in the vocabulary.
+        OptionError: several fields are listed where one is expected, or a start is not in the vocabulary.
     """
 
     def started(shift: Shift) -> Shift:
@@ -223,9 +222,9 @@ class DerivedFields:
         stored: fields of the records.
         derivations: derivations from these fields, in order.
         inputs: option of `read`, with names instead of `next_step` and `previous_step`.
-        targets: option of `read`, likewise.
-        weights: option of `read`, likewise.
-        ids: mapping of each name derived from a field with a vocabulary to the ids of its words.
+        targets: option of `read`, in the same form as `inputs`.
+        weights: option of `read`, in the same form as `inputs`.
+        ids: ids of the words, for each name derived from a field with a vocabulary.
     """
 
     stored: Schema
@@ -262,7 +261,7 @@ class DerivedFields:
             vocabulary: see `read`.
             normalize: see `read`.
             normalize_targets: see `read`.
-            horizons: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
+            horizons: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
 
         Raises:
             SchemaError: there is no field of that name.
@@ -338,7 +337,7 @@ class DerivedFields:
         """Map each target to the names of its masks: tensors that are 0 or False for entries that do not count.
 
         Args:
-            carried: mapping from tensors that the strategy derives to their fields (see `Carried.names`).
+            carried: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
 
         Raises:
             OptionError: a target with missing values has ragged steps.
@@ -411,7 +410,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
     """Resolve the option `missing`: a mask for each of its fields, or for all float fields with `"mask"`.
 
     Raises:
-        OptionError: a field is not of floats, or another field has the name of its mask.
+        OptionError: a field does not hold floats, or another field has the name of its mask.
         SchemaError: there is no field of that name.
     """
     if missing is None:
@@ -449,7 +448,7 @@ def field_maps(schema: Schema, vocabulary: Any, normalize: Any) -> tuple[dict[st
         normalize: statistics of a dataset, or mapping from field to statistics, or None.
 
     Raises:
-        OptionError: an argument is of another type, or a field is mapped twice.
+        OptionError: an argument has the wrong type, or a field is mapped twice.
         SchemaError: there is no field of that name.
     """
     whole = getattr(normalize, "normalizers", None)
@@ -529,11 +528,11 @@ class OutputOptions:
         derived: fields, and the inputs, targets and weights of the model.
         strategy: strategy that makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
-        class_weight: mapping from class to weight; for several targets, in their structure.
-        counts: mapping from target to the names of its masks, which are 0 or False for entries that do not count.
+        class_weight: mapping from class to weight; for several targets, a structure of such mappings.
+        counts: names of the masks of each target; the masks are 0 or False for entries that do not count.
         index_name: name of the positions of records, or None.
         carried: tensors that the strategy adds; None for single records.
-        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
+        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
     """
 
     derived: DerivedFields
@@ -547,7 +546,7 @@ class OutputOptions:
 
     @property
     def sizes(self) -> dict[str, str]:
-        """Mapping from the name of image sizes to the name of the images."""
+        """Name of the images for each tensor of image sizes, by tensor name."""
         return {f"{name}_size": name for name, decoder in self.images.items() if decoder.size is None}
 
     def __attrs_post_init__(self) -> None:

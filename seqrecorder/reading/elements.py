@@ -34,7 +34,7 @@ def needed_fields(options: OutputOptions, chosen: Schema) -> Schema:
 
     Raises:
         SchemaError: there is no field of that name.
-        OptionError: a name clashes with that of a field.
+        OptionError: a name is also the name of a field.
     """
     derived, schema = options.derived, options.derived.schema
     _check_clashes(schema, options)
@@ -133,8 +133,8 @@ class Elements:
     Attributes:
         stored: fields to parse, all at one rate.
         derivations: derivations from these fields, in order.
-        images: mapping from name to the decoder of images, which stay encoded until an element is complete.
-        shape: function from the tensors of a strategy to an element.
+        images: decoder of each tensor of images, by name; images stay encoded until an element is complete.
+        shape: function that builds an element from the tensors of a strategy.
     """
 
     stored: Schema
@@ -161,7 +161,7 @@ class Elements:
             schema: fields of the records.
             strategy: strategy that makes batches or single records.
             fields: see `read`.
-            images: mapping from field to the decoder of its images.
+            images: decoder of the images of each field, by field name.
             output: see `read`.
             class_weight: see `read`.
             index_name: see `read`.
@@ -218,11 +218,11 @@ def _carried(strategy: Strategy, schema: Schema, derived: Schema) -> Carried | N
 
 
 def _shaper(schema: Schema, parsed: Schema, options: OutputOptions, unasked: Collection[str]) -> Any:
-    """Build the function from the tensors of a strategy, all at one rate, to an element.
+    """Build the function that turns the tensors of a strategy, all at one rate, into an element.
 
     Args:
         schema: fields of the records.
-        parsed: parsed fields, and those derived from them.
+        parsed: parsed fields, and the fields derived from them.
         options: form of the elements.
         unasked: names of parsed fields that elements do not contain.
     """
@@ -267,9 +267,9 @@ def _cut_apart(values: dict[str, Any], schema: Schema, rated: Mapping[str, str],
     """Restore the steps of fields with a rate, which were cut as an inner dimension.
 
     Args:
-        values: mapping from name to the tensors of a strategy, changed in place.
+        values: tensors of a strategy by name; the dictionary is changed in place.
         schema: fields of the records.
-        rated: mapping of the name of each tensor with a rate to its alignment group.
+        rated: alignment group of each tensor with a rate, by tensor name.
         outer: number of dimensions before the steps: 1 in batches.
     """
     for name in rated.keys() & values.keys():

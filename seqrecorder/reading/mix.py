@@ -49,7 +49,7 @@ def mix(
         seed: seed of the draws. Each iteration draws differently, reproducibly.
 
     Returns:
-        A `tf.data.Dataset`, which can be saved and resumed if `datasets` can. All of them are started before the first
+        A `tf.data.Dataset`, which can be saved and resumed if `datasets` can. All datasets are started before the first
         draw, and one element of each is kept in memory.
 
     Raises:

@@ -79,7 +79,8 @@ def in_epochs(
     """Concatenate the `tf.data.Dataset`s of all epochs.
 
     Args:
-        epoch: function from the random number of the order of an epoch (None if nothing is drawn) to its dataset.
+        epoch: function that builds the dataset of an epoch from the random number of its order (None if nothing is
+            drawn).
         drawn: whether records are shuffled, or anything else is drawn.
         seed: seed of the orders; None for a random seed.
         epochs: number of epochs; None repeats forever.
@@ -282,7 +283,7 @@ class JointLength:
 
     Attributes:
         groups: names of the alignment groups.
-        of: combination: the longest, the sum, or each length in a column of its own.
+        of: combination: the longest, the sum, or each length in a separate column.
     """
 
     groups: tuple[str, ...]
@@ -312,7 +313,7 @@ def count_lengths(length: RecordLength, lengths: Mapping[str, Any], xp: Any) -> 
 
     Args:
         length: alignment group, or combination of several.
-        lengths: mapping from alignment group to lengths, int64, arrays or tensors.
+        lengths: lengths in each alignment group, int64, arrays or tensors.
         xp: module of the lengths, numpy or TensorFlow.
     """
     parts = [lengths[group] for group in groups_of(length)]
@@ -333,7 +334,7 @@ def record_length(
         length_of: combination of several lengths.
 
     Raises:
-        OptionError: a name is not that of a feature list, or there is no feature list.
+        OptionError: a name does not belong to a feature list, or there is no feature list.
         SchemaError: there is no field of that name.
     """
     if not schema.groups:
@@ -354,7 +355,7 @@ def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
     """Convert an option with one name or several into a tuple of names.
 
     Raises:
-        OptionError: it holds no names, or one of them twice.
+        OptionError: it holds no names, or the same name twice.
     """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
@@ -378,7 +379,7 @@ class LengthCounts:
 
     @classmethod
     def of(cls, lengths: NDArray[np.int64]) -> LengthCounts:
-        """Count lengths.
+        """Count how often each length occurs.
 
         >>> LengthCounts.of(np.array([5, 3, 5])).counts.tolist()
         [1, 2]
@@ -524,15 +525,15 @@ class StreamOptions:
         first_epoch: number of the first epoch.
         group: alignment group whose lengths accompany the records, or several; None for no lengths.
         deal: slice of the records of this reader, in the order of the files; None for all.
-        crops: mapping from alignment group to the crops of its sequences; lengths count the steps left.
-        limits: limits on lengths; records outside of any of them are left out.
+        crops: crops of the sequences in each alignment group; lengths count the remaining steps.
+        limits: limits on lengths; records outside any limit are left out.
         number: whether to store in each record its position in written order (see `seqrecorder.codec.graph_ops`).
         seeds: whether to store in each record a random seed, which differs in each epoch.
         oversampling: number of copies of each record; None for one.
         spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
             int64 `(w, 3)` then.
-        known: mapping from alignment group to the lengths of all records, in the order of the files. No file is read
-            then: the stream holds positions in that order instead of records, to plan batches.
+        known: lengths of all records in file order, by alignment group. No file is read then: the stream holds
+            positions in that order instead of records, to plan batches.
     """
 
     window: int
@@ -560,7 +561,7 @@ class StreamOptions:
         """Return the mask of the records within the limits; True for all.
 
         Args:
-            lengths: mapping from alignment group to stored lengths, int64 `(n,)`.
+            lengths: stored lengths in each alignment group, int64 `(n,)`.
             xp: module of the lengths, numpy or TensorFlow.
         """
         keep: Any = True
@@ -593,9 +594,9 @@ def stream(
     Args:
         origin: shards to read.
         options: options of the stream.
-        transform: function from the windows of an epoch and the random number of its order to a dataset. The windows
-            are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`. The
-            number is None if records are not shuffled and `draw` is False.
+        transform: function that builds a dataset from the windows of an epoch and the random number of its order. The
+            windows are a `tf.data.Dataset` of `(serialized,)` or `(serialized, lengths)`, string `[w]` and int64 `[w]`.
+            The number is None if records are not shuffled and `draw` is False.
         permute: whether to permute the rows of windows if records are shuffled; False leaves that to `transform`.
         draw: whether `transform` draws random numbers even if records are not shuffled.
     """
@@ -680,7 +681,7 @@ class _Files:
 
         Args:
             number: random number that determines the order of the files; None to keep their order.
-            of_one: function from the index of a file to its dataset.
+            of_one: function that builds the dataset of a file from its index.
             cycle: number of files to interleave.
         """
         import tensorflow as tf
@@ -773,7 +774,7 @@ class _Files:
             file: index of the file.
             serialized: string, `(w,)`.
             total: number of records of the file before the window.
-            lengths: mapping from alignment group to lengths, int64 `(w,)`.
+            lengths: lengths in each alignment group, int64 `(w,)`.
             number: see `epoch`.
         """
         import tensorflow as tf
@@ -818,7 +819,7 @@ class _Files:
         return slice(tf.maximum(deal.start - position, 0), tf.maximum(deal.stop - position, 0))
 
     def _lengths(self, group: str, serialized: Any, total: Any, table: Any) -> Any:
-        """Return the lengths of the records of a window, from the table, or by parsing without one."""
+        """Return the lengths of the records in a window: from the table, or by parsing if there is no table."""
         import tensorflow as tf
 
         if table is None:

@@ -55,9 +55,9 @@ class Plan:
         steps: real steps of all batches.
         padded_steps: steps of all batches, padding included.
         most_steps: largest number of steps in one batch, padding included.
-        shapes: mapping of each distinct shape `(rows, steps)` to its number of batches, largest first. `steps` is None
-            for ragged batches.
-        left_out: mapping from reason to the number of records left out, such as those without steps or too long ones.
+        shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None for
+            ragged batches.
+        left_out: number of records left out, by reason, such as records without steps or too long records.
     """
 
     strategy: Batching

@@ -118,7 +118,7 @@ def read(
         epochs: number of passes over the records; None repeats forever.
         epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
         oversample: name of a context field with the copies of a record per epoch (2.3: a third copy in three of ten
-            epochs), or weights of the values of a field, `{"label": {3: 5.0}}` ("Some records more often").
+            epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
         fields: names of the fields to parse; default: all.
         steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
         min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
@@ -127,8 +127,8 @@ def read(
             -1 where a batch has no record.
         inputs: inputs of `model.fit`: a name, a tuple of names, or a mapping from model input to name. A name may be a
             field, `sequence_length`, a tensor of the strategy, `sr.next_step("ids")` or `sr.previous_step("ids")`.
-        targets: targets of `model.fit`, named likewise. Elements are then `(inputs, targets, sample_weight)`; a target
-            with one float or bool per step is `(B, T, 1)`.
+        targets: targets of `model.fit`, named in the same way. Elements are then `(inputs, targets, sample_weight)`; a
+            target with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
         class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
@@ -156,7 +156,7 @@ def read(
     Raises:
         DatasetNotFoundError: there is no such dataset, split or file.
         SchemaMismatchError: the data cannot be read as `schema`; the message lists the fields that disagree.
-        ShardReadError: a shard is missing or truncated, or has another compression.
+        ShardReadError: a shard is missing or truncated, or has a different compression.
         OptionError: an option is invalid, or contradicts another.
         RecordError: one of the first records of bare shards does not match the class.
         tf.errors.InvalidArgumentError: while iterating: a record is damaged, or the number of records is wrong; the

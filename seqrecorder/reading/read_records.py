@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.shard_set import Check, OnCorrupt, Origin, ShardFile
 
     class ReadKeywords(TypedDict, total=False):
-        """Keyword arguments of `read_records` beside `schema` and `fields`, typed."""
+        """Keyword arguments of `read_records` besides `schema` and `fields`, typed."""
 
         shard: tuple[int, int] | None
         compression: str | None

@@ -1,6 +1,6 @@
 """Elements for `model.fit`: inputs, targets, and sample weights in the shape of the loss.
 
-A sample weight is a product: 1 for real steps and 0 for padding, times the weights of the user, times the weight of the
+A sample weight is a product: 1 for real steps and 0 for padding, times the user's weights, times the weight of the
 class. It is 0 if the target has no next step or was not observed.
 """
 
@@ -25,7 +25,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
     """Build an element for `model.fit`: inputs, with targets and sample weights if there are any.
 
     Args:
-        values: mapping from name to tensor.
+        values: tensors by name.
         parsed: fields of the tensors.
         options: form of the elements.
     """
@@ -112,10 +112,10 @@ def _fitting(
     outer: int,
     options: OutputOptions,
 ) -> Any:
-    """Fit the weights of the user to a target: their dimensions become the first ones of its loss.
+    """Fit the user's weights to a target: their dimensions become the first dimensions of its loss.
 
     Raises:
-        OptionError: weights belong to other steps than the target, or have more dimensions than its loss.
+        OptionError: the weights belong to different steps than the target, or have more dimensions than its loss.
     """
     import tensorflow as tf
 
@@ -153,7 +153,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
     """Apply a function to each target, its weights and its class weights; return the structure of the targets.
 
     Raises:
-        OptionError: the structure of the weights differs from that of the targets.
+        OptionError: the weights and the targets differ in structure.
     """
     targets, weights, classes = options.derived.targets, options.derived.weights, options.class_weight
     if isinstance(targets, str):
@@ -171,7 +171,7 @@ def _paired(options: OutputOptions, weigh: Callable[[str, Any, Mapping[int, floa
 
 
 def _by_place(option: str, targets: Any, value: Any, places: list[Any]) -> list[Any]:
-    """Assign the parts of an option to the targets, None for targets without one."""
+    """Assign the parts of an option to the targets; a target without a part gets None."""
     if value is None:
         return [None] * len(places)
     if isinstance(value, Mapping) and isinstance(targets, Mapping) and set(value) <= set(targets):
@@ -231,7 +231,7 @@ def _is_weight(weight: Any) -> bool:
 
 
 def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float], name: str) -> Any:
-    """Look up the weight of the class of each value of a target; 1 for classes without one.
+    """Look up the class weight of each value of a target; 1 for classes without a weight.
 
     >>> import tensorflow as tf
     >>> weights_of_classes(tf.constant([[3, 7], [0, 3]]), 2, {3: 0.5, 0: 4.0}, "tags").numpy().tolist()
@@ -291,7 +291,7 @@ def loss_rank(target: Any, outer: int) -> int:
 
     Args:
         target: tensor before `with_last_axis`.
-        outer: number of dimensions of records and steps; classes and scalars have no others.
+        outer: number of dimensions of records and steps; classes and scalars have no other dimensions.
     """
     rank: int = target.shape.rank
     return max(outer, rank - 1)
@@ -309,7 +309,7 @@ def loss_weights(target: Any, outer: int, parts: Sequence[Any]) -> Any:
         target: tensor before `with_last_axis`.
         outer: see `loss_rank`.
         parts: factors: numbers, or bool masks, which give 0 for False even if a number is NaN or infinite. Their
-            dimensions are the first ones of the loss. Without factors, weights are 1.
+            dimensions are the first dimensions of the loss. Without factors, weights are 1.
     """
     import tensorflow as tf
 

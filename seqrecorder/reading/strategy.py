@@ -56,10 +56,10 @@ class Feed:
     Attributes:
         origin: shards to read.
         parser: parser of the requested fields.
-        shape: function from the dictionary of tensors that a strategy builds to an element; the last stage.
+        shape: function that turns the dictionary of tensors from a strategy into an element; the last stage.
         options: order, epochs and sharding of the stream.
-        left_out: mapping from reason to the number of records left out per epoch. A strategy fills it while it reads or
-            plans, if the lengths are known.
+        left_out: number of records left out per epoch, by reason. A strategy fills it while it reads or plans, if the
+            lengths are known.
     """
 
     origin: Origin
@@ -94,7 +94,7 @@ class Feed:
         return lengths if self.options.deal is None else lengths[self.options.deal]
 
     def _masks(self, options: StreamOptions, *, parse: bool = False) -> NDArray[np.bool_] | None:
-        """Return the mask of this reader's records that pass the limits, or None if it takes parsing to know."""
+        """Return the mask of this reader's records that pass the limits, or None if only parsing can tell."""
         lengths = {}
         for group in options.measured():
             stored = self._stored_lengths(group, parse=parse)
@@ -115,7 +115,7 @@ class Feed:
 
         Args:
             batches: `tf.data.Dataset` of batches.
-            make: function from a batch (tuples are unpacked) to an element.
+            make: function that turns a batch into an element; tuples are unpacked.
             batch_size: records or rows per batch.
             width: steps to which shorter records are padded; default: the longest record decides.
         """
@@ -162,7 +162,7 @@ class Feed:
         return dealt
 
     def length_counts(self, group: RecordLength, *, parse: bool) -> LengthCounts | None:
-        """Count the records of an epoch by length; the arguments are those of `lengths`.
+        """Count the records of an epoch by length; see `lengths` for the arguments.
 
         The counts come from the manifest if no record is left out or cropped.
         """
@@ -202,9 +202,9 @@ class Feed:
         """Apply a transformation to the windows of each epoch (see `seqrecorder.reading.order.stream`).
 
         Args:
-            transform: function from the windows of an epoch and the random number of its order to a dataset.
+            transform: function that builds a dataset from the windows of an epoch and the random number of its order.
             window: records per window, or fewer if they are large.
-            multiple: number of which the size of a window is a multiple.
+            multiple: the size of a window is a multiple of this number.
             group: alignment group, or several, whose lengths accompany the records; None for no lengths.
             permute: see `seqrecorder.reading.order.stream`.
             draw: see `seqrecorder.reading.order.stream`.
@@ -251,7 +251,7 @@ class Feed:
             log_once(f"{self.origin.where}: {number_of(count, 'record')} left out: {reason}")
 
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
-        """Return the windows of all epochs, to be planned; the arguments are those of `stream`.
+        """Return the windows of all epochs, to be planned; see `stream` for the arguments.
 
         Small windows are prefetched. The end of an epoch is an element too (see `in_turns`): the prefetch reads the
         first window of the next epoch while that end is planned.
@@ -285,7 +285,7 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Return a bound on the bytes of the tensors of an element: text counts by its handles, ragged is infinity.
+    """Bound the size of an element's tensors in bytes; text counts as its handles, and ragged tensors as infinity.
 
     Args:
         spec: structure, shapes and dtypes of the element.
@@ -334,15 +334,14 @@ def batch_count(records: int, size: int, *, drop_remainder: bool) -> int:
 
 @attrs.frozen
 class Carried:
-    """Description of the tensors that a strategy adds to its elements, beside fields and lengths.
+    """Description of the tensors that a strategy adds to its elements, besides fields and lengths.
 
     Attributes:
-        names: mapping of the name of each added tensor to its source field, or to None.
-        lengths: mapping of the name of an added tensor with a second dimension to the name of the tensor that counts
-            its real entries.
+        names: source field of each added tensor, or None, by tensor name.
+        lengths: for each added tensor with a second dimension, by name: the name of the tensor that counts its real
+            entries.
         context: name of the tensor that counts the real entries of context fields, if a row holds several records.
-        places: mapping of the name of the step lengths to the name of the segment ids of these steps (from 1 on), if a
-            row holds several records.
+        places: if a row holds several records: the name of the segment ids (from 1 on) for each name of step lengths.
         vacant: whether a row may hold no record; its length is 0 then.
         left: alignment groups whose padding is on the left.
         padded: whether elements have padding, which a loss must not count.
@@ -375,7 +374,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches hold beside fields and lengths; None for single records."""
+        """Describe the tensors that batches hold besides fields and lengths; None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -387,7 +386,7 @@ class Strategy(ABC):
 
         Returns:
             A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, its steps
-            without. The steps are those of the alignment group that the strategy batches by.
+            without. Steps are counted in the alignment group that the strategy batches by.
         """
 
     def __str__(self) -> str:
@@ -470,7 +469,7 @@ class PaddedBatches(Strategy):
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:
@@ -484,8 +483,8 @@ class PaddedBatches(Strategy):
 
         Args:
             feed: records to batch.
-            width: function from a group and the lengths of a batch to its padded steps, before rounding up.
-            fixed: mapping from group to the result of `width`, for groups that have the same in every batch.
+            width: function of a group and the lengths of a batch that returns the padded steps, before rounding up.
+            fixed: result of `width` by group, for groups where it is the same in every batch.
 
         Raises:
             OptionError: a padding value does not fit its field, or a field cannot be padded on that side.
@@ -517,7 +516,7 @@ class PaddedBatches(Strategy):
 
 
 def by_group(option: str, by_field: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """Convert a mapping from field to value into a mapping from alignment group to value.
+    """Convert values by field name to values by alignment group.
 
     Raises:
         OptionError: a field is not a feature list, or two fields of one group have different values.

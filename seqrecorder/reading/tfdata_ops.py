@@ -39,10 +39,10 @@ def made_once(key: Hashable, taken: Any, make: Callable[[], Any]) -> Any:
 
 @attrs.frozen(eq=False)
 class Traced:
-    """Traced function of elements, for operations on datasets.
+    """Traced function that takes elements, for operations on datasets.
 
     Attributes:
-        function: concrete function from flat tensors to flat tensors.
+        function: concrete function that takes and returns flat tensors.
         spec: structure, shapes and dtypes of its results.
     """
 
@@ -54,7 +54,7 @@ class Traced:
         """Trace a function.
 
         Args:
-            function: function of an element; tuples are unpacked.
+            function: function that takes an element; tuples are unpacked.
             taken: structure, shapes and dtypes of the elements, which are dense tensors.
             dense: whether the results are certain to be dense tensors.
         """
@@ -171,7 +171,7 @@ def counted(dataset: Any, count: int) -> Any:
 
     `assert_cardinality` would fail in the workers of the tf.data service, which shards the files among them. Instead,
     this chooses between the dataset and an endless one, which has infinite cardinality for `tf.data`, and takes `count`
-    elements. Always the first one is chosen, and the result ends when it does.
+    elements. It always chooses the dataset, and the result ends with it.
 
     >>> import tensorflow as tf
     >>> odd = tf.data.Dataset.range(9).filter(lambda i: i % 2 == 1)
@@ -281,7 +281,7 @@ def mapped(dataset: Any, function: Callable[..., Any], *, parallel: int | None =
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        function: function from an element (tuples are unpacked) to another.
+        function: function that turns an element (tuples are unpacked) into another.
         parallel: number of simultaneous calls, each in one thread; None for consecutive calls in the consumer's thread.
     """
     return Traced.of(function, dataset.element_spec, dense=True).mapped(dataset, parallel=parallel)
@@ -296,7 +296,7 @@ def flat_mapped(dataset: Any, function: Callable[..., Any], *, key: Hashable = N
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        function: function from an element (tuples are unpacked) to a `tf.data.Dataset` of dense tensors.
+        function: function that turns an element (tuples are unpacked) into a `tf.data.Dataset` of dense tensors.
         key: values that determine the function if it captures no tensor: it is traced once per process and key. None
             always traces it.
     """
@@ -321,7 +321,7 @@ def interleaved(dataset: Any, function: Callable[..., Any], *, cycle: int, paral
         dataset: see `flat_mapped`.
         function: see `flat_mapped`.
         cycle: number of datasets that take turns.
-        parallel: number of these that are read in parallel; it does not change the order.
+        parallel: number of these datasets to read in parallel; it does not change the order.
     """
     import tensorflow as tf
 
@@ -364,8 +364,8 @@ def scanned(dataset: Any, state: Any, function: Callable[[Any, Any], tuple[Any, 
 
     Args:
         dataset: `tf.data.Dataset` of dense tensors.
-        state: initial state, tensors. Those with 0 rows may grow; all others keep their shapes.
-        function: function from the state and an element to the next state and a new element of dense tensors.
+        state: tensors of the initial state. A tensor with 0 rows may grow; all others keep their shapes.
+        function: function of the state and an element. It returns the next state and a new element of dense tensors.
         key: see `flat_mapped`.
     """
     import tensorflow as tf

@@ -141,7 +141,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone of a time type of another library, also inside a list type; None without a zone.
+    """Find the time zone of a time type from another library, looking inside list types; None without a zone.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -156,7 +156,7 @@ def zone_of(kind: Any) -> str | None:
 
 
 def check_zone(array: Any, element: ElementType) -> None:
-    """Raise `Mismatch` if an array of another library has an undeclared time zone; numpy would convert it to UTC."""
+    """Raise `Mismatch` if an array from another library has an undeclared time zone; numpy would convert it to UTC."""
     if element.zone is not None:
         return
     for kind in (getattr(array, "dtype", None), getattr(array, "type", None)):
@@ -173,7 +173,7 @@ def times_of_objects(values: Any, element: ElementType) -> NDArray[Any]:
         element: a datetime64 or timedelta64 type.
 
     Raises:
-        Mismatch: a value has a time zone and the type none (or vice versa), or is finer than the unit.
+        Mismatch: a value has a time zone and the type has none (or vice versa), or a value is finer than the unit.
     """
     if element.zone is not None:
         values = [_in_utc(value, position, element) for position, value in enumerate(values)]
@@ -206,7 +206,7 @@ def time_of_text(text: str, element: ElementType) -> Any:
     np.datetime64('2024-01-01T00:00:00')
 
     Raises:
-        Mismatch: the text has a zone and the type none, or vice versa.
+        Mismatch: the text has a zone and the type has none, or vice versa.
         ValueError: the text is not a time, or the time is out of range.
     """
     match = _OFFSET.fullmatch(text) if "T" in text or ":" in text or text.endswith("Z") else None
@@ -660,7 +660,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
     Args:
         value: `SparseVector`, mapping from index to value, pair of indices and values, or dense array. The stored
-            elements of a dense array are those with any bit set (such as -0.0), or nonempty text.
+            elements of a dense array are all elements with any bit set (such as -0.0), or all nonempty texts.
         element: the declared type of the values.
         size: the declared size.
 

@@ -165,8 +165,8 @@ def feature_list(
         default: as in `attrs.field`; it is also the value when reading data that lacks the field.
         factory: as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty sequence.
-        align: name of the alignment group; feature lists of one group have equal lengths. None for a length of its
-            own.
+        align: name of the alignment group; feature lists of one group have equal lengths. If None, the field has a
+            length of its own.
         per_step: number of steps for each step of another group, such as samples per frame. The field needs a group
             of its own (`align="sound", per_step=160`). It follows the default group, or else the first named group
             without a rate: it is `per_step` times as long, and is cut together with that group. Its `storage` is
@@ -287,7 +287,7 @@ def record(
     True
 
     Args:
-        maybe_class: the class if the decorator is used without parentheses; else None.
+        maybe_class: the class if the decorator is used without parentheses; otherwise None.
         kw_only: whether all fields are keyword-only, so that a field without a default may follow one with a default.
         frozen: whether records are immutable.
         slots: as in `attrs.define`.

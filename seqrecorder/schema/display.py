@@ -180,7 +180,7 @@ def outlines(
     Args:
         title: label for screen readers.
         edges: edges of the bins, ascending.
-        shares: mapping from name to the share of values in each bin.
+        shares: share of values in each bin, for each name.
         ticks: pairs of a position on the axis and its label.
         marks: positions of vertical lines.
     """

@@ -256,7 +256,7 @@ class Field:
         return normalise
 
     def exact_images(self, value: Any) -> Any:
-        """Convert images to one array if all are pixels of the declared size, else to a list.
+        """Convert images to one array if all are pixels of the declared size, otherwise to a list.
 
         Raises:
             Mismatch: an image does not fit; its position is the first index.
@@ -493,7 +493,7 @@ def field_to_dict(field: Field) -> dict[str, Any]:
 
 
 def field_from_dict(data: dict[str, Any]) -> Field:
-    """Rebuild a field from the dictionary of `field_to_dict`.
+    """Rebuild a field from the dictionary that `field_to_dict` returned.
 
     Raises:
         SchemaError: the dictionary is not a field.

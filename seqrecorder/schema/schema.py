@@ -157,7 +157,7 @@ class Schema:
             name: name of the class.
             key: column that identifies a record; None for the column of `by`, or else a guess.
             columns: names of the columns of a CoNLL file, with None for a column to leave out; default: the names of
-                CoNLL-U for ten columns, else numbered names.
+                CoNLL-U for ten columns, otherwise numbered names.
 
         Raises:
             OptionError: a named column does not exist, there are no rows, or no column fits a field.
@@ -195,7 +195,7 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """Mapping of each alignment group with a rate to the group it follows and its steps per step of that group."""
+        """For each alignment group with a rate: the group it follows, and its steps per step of that group."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
@@ -275,7 +275,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Rebuild a schema from the text of `to_json`, without importing or evaluating anything.
+        """Rebuild a schema from the JSON that `to_json` wrote, without importing or evaluating anything.
 
         Raises:
             ManifestError: the text is not a schema.
@@ -287,7 +287,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Any) -> Schema:
-        """Rebuild a schema from the dictionary of `to_dict`.
+        """Rebuild a schema from the dictionary that `to_dict` returned.
 
         Raises:
             ManifestError: the dictionary is not a schema.
@@ -334,7 +334,7 @@ class Schema:
     def require_readable(self, stored: Schema, where: str) -> None:
         """Raise `SchemaMismatchError` unless data written under `stored` can be read as this schema.
 
-        The rules are those of `seqrecorder.schema.evolution`.
+        See `seqrecorder.schema.evolution` for the rules.
         """
         problems = [str(change) for change in self.changes_since(stored) if not change.compatible]
         if problems:
@@ -427,8 +427,8 @@ class Schema:
             serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            Mapping from field name to tensor. The dtype is as declared (string for str and bytes, int64 for times).
-            A context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
+            A tensor for each field, by name. The dtype is as declared (string for str and bytes, int64 for times). A
+            context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
             `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
             has a flag `<field>_present` (bool).
         """

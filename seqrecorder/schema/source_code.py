@@ -37,7 +37,7 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
 
     Args:
         schema: schema whose field names come from `identifier`.
-        comments: mapping from field name to the comment on its line.
+        comments: comment for the line of each field, by field name.
         notes: comment lines below the last field.
     """
     comments = comments or {}

@@ -1,4 +1,4 @@
-"""Records of CSV files, built by the `from_csv_row` hook of a record class.
+"""Records from CSV files, built by the `from_csv_row` hook of a record class.
 
 CSV files that need no hook are tables: see `from_table`.
 """
@@ -25,7 +25,7 @@ _ROW_NAMES = " (row names without a column name, as R's write.table has them? wr
 
 
 class Row(dict[str, str]):
-    """A row of a CSV file: a dictionary of column name to text, which also accepts column positions.
+    """A row of a CSV file: a dictionary from column name to text, which also accepts column positions.
 
     >>> row = Row(name="a", label="3")
     >>> row["label"], row[0]

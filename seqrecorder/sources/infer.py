@@ -132,7 +132,7 @@ def _rows_of(source: Any, columns: Sequence[str | None] | None, rows: int) -> An
     Args:
         source: source as in `Schema.infer`.
         columns: column names of a CoNLL file, with None for a column to leave out; they mark a file as CoNLL.
-        rows: maximal number of rows.
+        rows: maximum number of rows.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -280,7 +280,7 @@ class _Drafted:
         return Schema(self.name, tuple(self.fields), None, text)
 
     def _align(self) -> None:
-        """Set `align=None` for feature lists whose lengths differ from the first one."""
+        """Set `align=None` for feature lists whose lengths differ from the first feature list."""
         first: Any = None
         for number, field in enumerate(self.fields):
             lengths = self.lengths.get(field.name)
@@ -338,7 +338,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _within(array: Any, comments: list[str]) -> tuple[Any, tuple[int | None, ...]]:
-    """Flatten nested lists; return the values and the size of each level, None for a varying size."""
+    """Flatten nested lists; return the values and the size of each level, or None if the size varies."""
     shape: tuple[int | None, ...] = ()
     while _is_list(array.type):
         size, counts = _fixed_size(array), _counts(array)

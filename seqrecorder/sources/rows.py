@@ -153,7 +153,7 @@ def _order_of(table: Any, keys: Sequence[str]) -> NDArray[np.int64] | None:
 
 
 def _words(table: Any, keys: Sequence[str]) -> Words:
-    """Pack the keys into few 64-bit words that sort in the same order; pair each with its number of used bits."""
+    """Pack the keys into few 64-bit words that sort in the same order; pair each word with its number of used bits."""
     words: Words = []
     for name in keys:
         ranks = _ranks(name, table[name])
@@ -559,7 +559,7 @@ def from_rows(
         record_class: record class or `Schema` of the records.
         by: column, or columns, whose values group rows into records; None for one record of all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
-        columns: mapping from field name to a column of another name, or to a list of columns for a shape `(n,)`.
+        columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
         extra: see `from_table`; `by` and `order` need no field.
         cast: see `from_table`.
         on_error: `raise`, or `skip` to leave out records that do not fit, log the first and count them.

@@ -69,7 +69,7 @@ def table_of_files(path: Any, types: Mapping[str, Any], *, skip: bool = False) -
     Args:
         path: path, glob, directory or list of paths. The suffix of a file is its format: `.parquet`, `.arrow`,
             `.feather`, `.csv`, `.tsv` or `.jsonl`; text formats may add `.gz`, `.bz2`, `.zst` or `.lz4`.
-        types: mapping from column name to pyarrow type, for columns of text files.
+        types: pyarrow type of each column, by name, for text files.
         skip: whether to leave out rows of text that cannot be converted; the table lists them in `left_out`.
 
     Raises:
@@ -128,7 +128,7 @@ def _format_of(file: Path) -> str | None:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Add the path of the file to errors of pyarrow."""
+    """Add the path of the file to pyarrow errors."""
     try:
         yield
     except (DatasetNotFoundError, OptionError):
@@ -140,7 +140,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Add advice to an Arrow error about row names, or about a line longer than the 1 MiB blocks of Arrow."""
+    """Add advice to an Arrow error about row names, or about a line longer than Arrow's blocks of 1 MiB."""
     widths = _WIDTHS.search(str(error))
     if widths and int(widths[2]) == int(widths[1]) + 1:
         return f"{error} (row names without a column name, as R's write.table has them? write with row.names=FALSE)"
@@ -171,8 +171,8 @@ def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: 
     Args:
         file: path of the file.
         wanted: names of the columns.
-        kinds: mapping from column name to declared type, for text files.
-        left_out: list that collects a message per row left out; None raises the first instead.
+        kinds: declared type of each column, by name, for text files.
+        left_out: list that collects a message for each omitted row; with None, the first such row raises an error.
     """
     pa, kind = pyarrow(), _format_of(file)
     if kind == "json":
@@ -269,7 +269,7 @@ def _value_of_text(array: Any, kind: Any) -> Any:
 
 
 def _narrower(array: Any, kind: Any) -> Any:
-    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, also in lists.
+    """Convert JSON numbers and dates, which `_wide` reads as wider types, to the declared type, including in lists.
 
     Raises:
         ArrowInvalid: a value is out of the range of the declared type.
@@ -394,18 +394,18 @@ def from_table(
     a few batches of a file or stream are in memory at once.
 
     Args:
-        table: table, or stream of tables, of a library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or
-            of Hugging Face; or path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such files, or
-            a list of paths.
+        table: table or stream of tables, from a library with the Arrow C interface (pandas, polars, pyarrow, DuckDB) or
+            from Hugging Face; or the path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such
+            files, or a list of paths.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to a column of another name, or to a list of columns, which are the values of a
-            shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
+        columns: mapping from field name to column name, if they differ, or to a list of columns, which hold the values
+            of a shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
         extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
             integers, 0 and 1 to bools. Values that do not fit are refused in any case.
-        on_error: `raise`, or `skip` to leave out rows that do not fit, log the first and count them, also in the
-            manifest. A line with too many or too few columns, or invalid JSON, always ends the table (`from_jsonl`
-            can skip such lines).
+        on_error: `raise`, or `skip` to leave out rows that do not fit, log the first, and count them; the manifest
+            stores the count. A line with too many or too few columns, or invalid JSON, always ends the table
+            (`from_jsonl` can skip such lines).
 
     Raises:
         OptionError: the columns do not match the fields, or no field holds the type of a column.

@@ -1,4 +1,4 @@
-"""Records of text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
+"""Records from text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
 
 CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
 """
@@ -125,14 +125,14 @@ _BAD = (RecordError, Mismatch, ValueError, RecursionError)  # errors of an inval
 
 
 class TextRecords(SkippingSource, Generic[T]):
-    """Records of text files, read on each iteration.
+    """Records from text files, read on each iteration.
 
     Args:
         paths: paths of the files.
         record_class: class of the records.
         parse: function that yields the pieces of a file, one per record.
-        on_error: `raise`, or `skip` invalid pieces.
-        convert: function that converts a parsed value to a value of its field; None if parsed values already fit.
+        on_error: `raise` for an invalid piece, or `skip` it.
+        convert: function that converts parsed values to the type of their field; None if parsed values already fit.
 
     Attributes:
         skipped: number of invalid pieces that the last iteration skipped.
@@ -202,7 +202,7 @@ class TextRecords(SkippingSource, Generic[T]):
 
 
 class ColumnTextRecords(TextRecords[T], ColumnSource):
-    """Records of text files, converted in columns."""
+    """Records from text files, converted in columns."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
         """Yield columns of pieces in batches; a batch with an invalid piece is parsed record by record."""
@@ -342,12 +342,13 @@ def from_jsonl(
     duplicate key in a line is an error.
 
     Args:
-        path: path of a file, a glob, or a list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`;
-            `-` is the standard input.
+        path: path of a file, glob, or list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is
+            the standard input.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to a key of another name.
+        columns: mapping from field name to key, if they differ.
         extra: `error` to refuse keys without a field, or `ignore`.
-        on_error: `raise`, or `skip` to leave out invalid lines, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid lines, log the first, and count them; the manifest stores the
+            count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -377,7 +378,7 @@ class _Lines:
                 yield number, len(line), functools.partial(self._values, line)
 
     def _values(self, line: str) -> dict[str, Any]:
-        """Parse a line to a dictionary of field name to JSON value.
+        """Parse a line to a dictionary from field name to JSON value.
 
         Raises:
             SourceError: the line is not JSON, or not an object.
@@ -476,17 +477,18 @@ def from_conll(
         record_class: record class or `Schema` of the records.
         columns: name of the feature list of each column, in order. None leaves a column out, as does the end of the
             list. Numbers are parsed as the field declares.
-        document: name of a context field for the number of the document, from 0; `split_by=` this field keeps
+        document: name of a context field for the number of the document, from 0; pass this field as `split_by` to keep
             documents whole. None for no such field.
         separator: separator of columns; None for tabs in a line that has one, so that values may contain spaces, and
             for spaces otherwise. A no-break space and other Unicode spaces belong to tokens.
-        on_error: `raise`, or `skip` to leave out invalid sentences, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid sentences, log the first, and count them; the manifest stores
+            the count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
         OptionError: the class has no field of a name in `columns` or `document`.
-        SourceError: during iteration, a line has too few columns or a different number than the first line of its
-            sentence, or a value does not fit; the error names the line.
+        SourceError: during iteration, a line has too few columns, or a different number of columns than the first line
+            of its sentence, or a value does not fit; the error names the line.
     """
     sentences = _Sentences(Schema.of(record_class), columns, document, separator)
     return text_records(path, record_class, sentences.parse, on_error)
@@ -499,7 +501,7 @@ class Sentence:
     Attributes:
         rows: columns of each token.
         numbers: line number of each token, from 1.
-        comments: mapping from name to text for each `# name = text` before and between the tokens.
+        comments: text of each `# name = text` before and between the tokens, by name.
         document: number of the document, from 0.
         size: number of characters in the lines of the tokens.
     """
@@ -517,7 +519,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     Args:
         file: path of the file, or `-`.
         separator: separator of columns, as for `from_conll`.
-        least: minimal number of columns of a token.
+        least: minimum number of columns of a token.
     """
     documents, lines = -1, lines_of(file)
     head = list(itertools.islice(lines, _HEAD))
@@ -647,7 +649,8 @@ def from_ts(
         path: see `from_jsonl`.
         record_class: record class or `Schema` of the records.
         label: name of the context field for the label; None for the only required context field that is not the key.
-        on_error: `raise`, or `skip` to leave out invalid series, log the first and count them, also in the manifest.
+        on_error: `raise`, or `skip` to leave out invalid series, log the first, and count them; the manifest stores the
+            count.
 
     Raises:
         DatasetNotFoundError: the file does not exist.

@@ -102,7 +102,7 @@ def check_name(name: str, what: str) -> str:
     split 'a/b': expected a plain file name, got one that has a '/'
 
     Args:
-        name: name from the user, or from a file of the user.
+        name: name from the user, or from a user's file.
         what: kind of object, for messages; `"split"` also refuses names that a dataset reserves.
 
     Returns:
@@ -232,7 +232,7 @@ def lengths_name(shard_name: str) -> str:
         The name with the suffix of lengths files.
 
     Raises:
-        OptionError: the name is not that of a shard.
+        OptionError: the name is not a shard name.
     """
     stem = shard_name.removesuffix(_RECORDS)
     if stem == shard_name or not stem:
@@ -561,7 +561,8 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    Directories without a counterpart take those of the old root; files without one, those of `deputy`.
+    Directories without a counterpart get the mode and owner of the old root, and files without one get the mode and
+    owner of `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -635,7 +636,7 @@ class PlacedFile:
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
 
     def read_at(self, start: int, count: int) -> bytes:
-        """Read bytes at an offset; fewer at the end of the file.
+        """Read bytes at an offset, or fewer at the end of the file.
 
         Raises:
             OSError: the bytes cannot be read.
@@ -783,14 +784,14 @@ _SETTLED_NS = 1_000_000_000
 
 @attrs.frozen
 class FileState:
-    """State of a file: results computed from the file are valid as long as the state is equal.
+    """State of a file: results computed from the file are valid as long as the state is unchanged.
 
     A program can restore the size and modification time of a file, but not its change time.
 
     Attributes:
         path: path of the file.
         status: size, modification and change times in nanoseconds, inode and device.
-        is_settled: True if the last change is so old that another change would get another time.
+        is_settled: True if the last change is so old that another change would get a different time.
     """
 
     path: Path
@@ -818,7 +819,7 @@ class FileState:
 
 
 def remember(most: int) -> Callable[[F], F]:
-    """Decorate a function of a path with a cache keyed by the state of the file, unless the file has just changed.
+    """Build a decorator that caches a function of a path by the state of the file, unless the file has just changed.
 
     >>> import os, pathlib
     >>> @remember(most=16)
@@ -858,7 +859,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 def most_open(most: int) -> int:
-    """Limit a number of open files to an eighth of the limit of the process."""
+    """Limit a number of open files to an eighth of the process's limit."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 
@@ -1240,7 +1241,7 @@ class FileDigest:
 
     Args:
         path: path of the file.
-        step: bytes between two passes; each pass starts a thread.
+        step: number of bytes between two passes; each pass starts a thread.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, step: int = 8 << 20) -> None:

@@ -42,7 +42,7 @@ _LEFT_OF_REPLACING = re.compile(re.escape(REPLACING).join([r"\..+", "[0-9a-f]{16
 class Held:
     """Directory of a dataset, locked against other writers.
 
-    Names are looked up in the locked directory, even if another one is at its path by now; on Windows, by path.
+    Names are looked up in the locked directory, even if a different directory has taken its path; on Windows, by path.
     Symbolic links are not followed.
 
     >>> with exclusive(".") as held:
@@ -58,7 +58,7 @@ class Held:
     descriptor: int | None
 
     def entries(self, relative: str = "") -> dict[str, Kind]:
-        """List a directory as a mapping from name to kind; empty if the directory does not exist."""
+        """List the kind of each entry of a directory, by name; empty if the directory does not exist."""
         try:
             with self._opened(_components(relative)) as directory, os.scandir(directory) as entries:
                 return {entry.name: _kind(entry) for entry in entries}
@@ -296,7 +296,7 @@ def lock(directory: Path, *, wait: bool) -> int | None:
 
 
 def unlock(descriptor: int | None) -> None:
-    """Release a lock from `lock`; errors are ignored, since the directory may be published by now."""
+    """Release a lock from `lock`; errors are ignored, since the directory may already be published."""
     if descriptor is None:
         return
     try:

@@ -99,7 +99,7 @@ class Place:
         return f"{self.url}/{name}"
 
     def items(self) -> dict[str, Item]:
-        """List the objects as a mapping from name to properties; some stores list a new object only after a delay.
+        """List the properties of each object, by name; some stores list a new object only after a delay.
 
         Raises:
             DatasetError: the place cannot be listed.
@@ -160,7 +160,7 @@ class Place:
         """Upload a file as an object.
 
         Raises:
-            ShardWriteError: the upload failed; the object may exist nevertheless, if only the response was lost.
+            ShardWriteError: the upload failed; the object may still exist, if only the response was lost.
         """
         with self._asking("put", name, ShardWriteError, "write"):
             self.files.put_file(str(source), self._path(name))

@@ -375,7 +375,7 @@ def _end_with(parent: int) -> None:
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return the error if it can be pickled, else a `SourceError` with its text."""
+    """Return the error if it can be pickled, otherwise a `SourceError` with its text."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - the one dumped here
     except Exception:  # noqa: BLE001 - the class of the error may raise any
@@ -476,7 +476,7 @@ def scratch() -> Path:
     True
 
     Raises:
-        ShardWriteError: the directory for temporary files is full, or not writable.
+        ShardWriteError: the temporary directory is full, or not writable.
     """
     with writing("make a directory for temporary files in", tempfile.gettempdir()):
         return Path(tempfile.mkdtemp(dir=_of_process(os.getpid())))

@@ -260,7 +260,7 @@ class Staging:
             change. Then the destination is unchanged, and the files in `path` are synced, for the caller to move.
 
         Raises:
-            DatasetExistsError: the destination was filled meanwhile.
+            DatasetExistsError: the destination was filled in the meantime.
             ShardWriteError: a sync or the rename failed; the destination is unchanged.
             OptionError: the block was not entered.
         """

@@ -85,7 +85,7 @@ class OpenShards:
         self._bytes = 0
 
     def take_place(self) -> bool:
-        """Reserve an open file, to be released with `give_place`; return whether one was left."""
+        """Reserve an open file, to be released with `give_place`; return whether one was available."""
         if self._open >= _MOST_OPEN:
             return False
         self._open += 1
@@ -123,7 +123,7 @@ class FramedFile:
     Args:
         path: path of the file.
         compression: compression of the file.
-        stays_open: whether the file stays open; else each append opens it.
+        stays_open: whether the file stays open; otherwise each append opens it.
     """
 
     def __init__(self, path: Path, compression: Compression, stays_open: bool) -> None:  # noqa: FBT001 - one caller
@@ -316,7 +316,7 @@ def read_blocks(path: Path, compression: Compression, block: int, *, check: bool
         path: path of the shard.
         compression: compression of the shard.
         block: bytes to read at a time; more if a record is larger.
-        check: whether to check the CRCs here; else call `whole_records`, in any thread.
+        check: whether to check the CRCs here. If False, call `whole_records` later, in any thread.
 
     Raises:
         DamageError: a frame is damaged.
@@ -562,7 +562,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
         digest: expected SHA-256, in hexadecimal; None for no check.
 
     Raises:
-        ShardReadError: the file is missing, has another size, or has changed since it was written.
+        ShardReadError: the file is missing, has a different size, or has changed since it was written.
     """
     expected = records * groups * _LENGTH_BYTES
     try:
@@ -634,7 +634,7 @@ class RecordReader:
         return map(Messages.together, self.pieces())
 
     def pieces(self, *, check: bool = True) -> Iterator[list[Messages]]:
-        """Yield each window as a list of buffers with consecutive frames; `check` is that of `blocks`."""
+        """Yield each window as a list of buffers with consecutive frames; see `blocks` for `check`."""
         window: list[Messages] = []
         missing = self.window
         for messages in self.blocks(check=check):
@@ -653,7 +653,7 @@ class RecordReader:
         """Yield the records of each block.
 
         Args:
-            check: whether to check the CRCs here; else call `whole_records`.
+            check: whether to check the CRCs here. If False, call `whole_records` later.
 
         Raises:
             ShardReadError: the shard cannot be read, or is damaged.
@@ -870,7 +870,7 @@ class StreamedShard:
         """Read records into a buffer.
 
         Args:
-            rows: numbers of the records in the shard, ascending, also from call to call.
+            rows: numbers of the records in the shard, ascending within and across calls.
 
         Raises:
             ShardReadError: the shard is damaged.

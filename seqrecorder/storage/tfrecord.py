@@ -342,7 +342,7 @@ def _of_long(data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArra
 
 
 def _folded(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Fold rows in place into their last bytes; return those."""
+    """Fold rows in place into their last bytes; return these bytes."""
     first, width = 0, rows.shape[1]
     for fold in _FOLDS:
         scale, near, far = _LEAST_SCALE, fold[0], fold[-1]

@@ -147,7 +147,7 @@ def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
     """Find the packed numbers of features, or the values with their headers for kind `bytes`.
 
     Returns:
-        The spans, and the mask of features that are in an unusual form or of another kind.
+        The spans, and the mask of features in an unusual form or of a different kind.
     """
     data, stops = features.data, features.stops
     empty = features.starts == stops
@@ -181,7 +181,7 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find entries among all candidate offsets: those reachable from the first offset of a span.
+    """Find entries among all candidate offsets: an offset counts if it is reachable from the first offset of a span.
 
     Each entry leads to the next one. Targets after 1, 2, 4, ... entries are computed in turn, until all chains end.
     """
@@ -221,8 +221,8 @@ def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] 
         kind: `bytes` or `float`.
 
     Returns:
-        The offset of the values of each feature, and the number of features of each list; None if a feature has another
-        size.
+        The offset of the values of each feature, and the number of features of each list; None if a feature has a
+        different size.
     """
     header = feature_header(width, kind, wrapped=True)
     stride = len(header) + width
@@ -247,7 +247,7 @@ def step_payloads(lists: Spans, kind: str) -> tuple[Spans, Offsets] | None:
 
     Returns:
         The spans, in a separate buffer, and the number of features of each list. None if a feature is broken or of
-        another kind, or if a bytes feature does not have exactly one value.
+        a different kind, or if a bytes feature does not have exactly one value.
     """
     data, edges = lists.joined(), bounds(lists.sizes)
     begins = _short_steps(data[: int(edges[-1]) + _HEAD], FEATURE_TAG[kind])
@@ -422,7 +422,8 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
         kind: kind of the list in the feature.
 
     Returns:
-        The values and the offset after them: a list for kind `bytes`, else the bytes of the packed numbers.
+        The values and the offset after them. The values are a list for kind `bytes`, otherwise the packed numbers as
+        bytes.
 
     Raises:
         WireError: the bytes are not a feature of this kind.
@@ -597,8 +598,8 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
     Args:
         data: serialized message.
-        context: mapping from the context features to rewrite to their kind of list.
-        lists: mapping from the feature lists to rewrite to their kind of list.
+        context: kind of list of each context feature to rewrite, by name.
+        lists: kind of list of each feature list to rewrite, by name.
 
     Raises:
         WireError: TensorFlow's parser would not accept the message.

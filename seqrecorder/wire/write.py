@@ -200,7 +200,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
 
 
 def check_limit(total: NDArray[np.int64]) -> None:
-    """Raise `LimitExceededError`, with the position of the first such record, if a record exceeds the limit."""
+    """Raise `LimitExceededError` if a record exceeds the limit, with the position of the first such record."""
     over = np.flatnonzero(total > MESSAGE_LIMIT)
     if over.size:
         position = int(over[0])

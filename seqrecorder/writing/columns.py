@@ -1,4 +1,4 @@
-"""Input columns: check columns of callers, tables and dictionaries, and take snapshots of records.
+"""Input columns: check columns from callers, tables and dictionaries, and take snapshots of records.
 
 Encoding of the columns is in `codec.encode`.
 """
@@ -299,7 +299,7 @@ _copy_of_array = np.ndarray.copy
 
 
 class CannotWait(Exception):  # noqa: N818 - a request to encode now, not a failure
-    """Raised for a record that cannot be copied; it must be encoded before code of the caller runs again."""
+    """Raised for a record that cannot be copied; it must be encoded before the caller's code runs again."""
 
 
 def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
@@ -377,7 +377,7 @@ def _of_any_class(record: Any, stored: Iterable[str], *, whole: bool) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Copy a value so that later changes of the original do not reach the copy.
+    """Copy a value so that later changes to the original do not reach the copy.
 
     >>> steps = [np.array([1]), [2, 3]]
     >>> taken = copied(steps)
@@ -418,7 +418,7 @@ def _copied_array(value: NDArray[Any]) -> NDArray[Any]:
 
 
 def _copied_deeply(value: Any) -> Any:
-    """Copy a buffer, an array of another library, or a mapping; raise `CannotWait` for other mutable values."""
+    """Copy a buffer, an array from another library, or a mapping; raise `CannotWait` for other mutable values."""
     if type(value) is memoryview:
         return value.tobytes()
     if isinstance(value, (bytearray, array.array, list, tuple, Mapping)) or hasattr(type(value), "__array__"):
@@ -452,7 +452,7 @@ def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
 
 
 class SkippingSource:
-    """Base of sources that can skip rows.
+    """Base class of sources that can skip rows.
 
     Attributes:
         skipped: number of rows skipped in the last complete iteration.
@@ -479,7 +479,7 @@ class SkippingSource:
 
 
 class ColumnSource(SkippingSource, abc.ABC):
-    """Base of sources that yield records in columns, many at a time; iteration yields them one by one.
+    """Base class of sources that yield records in columns, many at a time; iteration yields them one by one.
 
     Attributes:
         schema: schema of the records.
@@ -489,7 +489,7 @@ class ColumnSource(SkippingSource, abc.ABC):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields with columns: all fields except those that `load` fills later."""
+        """Schema of the fields with columns: all fields that `load` does not fill later."""
         return self.schema
 
     @abc.abstractmethod
@@ -497,7 +497,7 @@ class ColumnSource(SkippingSource, abc.ABC):
         """Yield columns of the fields of `in_columns`, with the number of records.
 
         Raises:
-            RecordError: a record does not fit; its position counts from the beginning of the source.
+            RecordError: a record does not fit; its position is counted from the beginning of the source.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -507,13 +507,13 @@ class ColumnSource(SkippingSource, abc.ABC):
 
 
 class TableSource(ColumnSource):
-    """Base of sources whose columns come from tables.
+    """Base class of sources whose columns come from tables.
 
     Args:
         table: table with the rows.
         schema: schema of the records.
         cast: whether values may lose precision; see `from_table`.
-        on_error: how to treat a record that does not fit: `raise`, or `skip` and count it.
+        on_error: treatment of a record that does not fit: `raise`, or `skip` and count it.
 
     Attributes:
         skipped: number of records skipped in the last iteration.
@@ -528,7 +528,7 @@ class TableSource(ColumnSource):
 
     @functools.cached_property
     def in_columns(self) -> Schema:
-        """Schema of the fields that have a column, or a value without one."""
+        """Schema of the fields that have a column, or a value without a column."""
         there = {name.partition("/")[0] for name in self.column_of}
         kept = tuple(f for f in self.schema.fields if f.name in there or not _is_loaded(self.schema, f))
         return self.schema if kept == self.schema.fields else attrs.evolve(self.schema, fields=kept)
@@ -538,7 +538,7 @@ class TableSource(ColumnSource):
         """Yield pyarrow tables with one column per field."""
 
     def columns(self) -> Iterator[tuple[dict[str, Column], int]]:
-        """Yield the columns of each table; with `on_error="skip"`, without the records that do not fit."""
+        """Yield the columns of each table; with `on_error="skip"`, records that do not fit are left out."""
         self.begin()
         rows = 0
         self.table.left_out.clear()
@@ -609,7 +609,7 @@ def check_columns(
 
     Raises:
         OptionError: `columns` does not map fields of the schema to column names. Lists of names are valid only for
-            fields with several values, and only if `several`.
+            fields with several values, and only if `several` is True.
     """
     columns = {} if columns is None else columns
     if not isinstance(columns, Mapping):
@@ -662,7 +662,7 @@ def mapped_columns(schema: Schema, table: Table, columns: Mapping[str, Any] | No
 
 
 def _is_loaded(schema: Schema, field: Field) -> bool:
-    """Check whether a field needs no column because `load` of the class fills it."""
+    """Check whether a field needs no column because the `load` hook fills it."""
     filled = field.deferred and field.default is None and not field.optional
     return filled and callable(getattr(schema.record_class, "load", None))
 
@@ -717,7 +717,7 @@ _BYTES = 4 << 20  # a chunk ends at this size
 
 
 class Dictionaries(ColumnSource):
-    """Source of records as dictionaries of field name to value.
+    """Source of records as dictionaries from field name to value.
 
     >>> import seqrecorder as sr
     >>> @sr.record
@@ -727,8 +727,8 @@ class Dictionaries(ColumnSource):
     [3]
 
     Args:
-        rows: iterable of dictionaries. Unless it is a list or tuple, the values of each one are copied before the next
-            one is requested.
+        rows: iterable of dictionaries. Unless it is a list or tuple, the values of each dictionary are copied before
+            the next one is requested.
         schema: schema of the records.
     """
 

@@ -195,7 +195,7 @@ def commit(
         DatasetNotFoundError: a part is missing, or there are neither parts nor a dataset.
         DatasetExistsError: the dataset at the destination does not consist of these parts.
         DatasetError: there are more parts than expected, or the dataset to replace or append to was changed.
-        DuplicateKeyError: a key is in two parts, or in a part and the dataset that is appended to.
+        DuplicateKeyError: a key is in two parts, or in a part and the dataset being appended to.
         SchemaMismatchError: the parts were written with different fields.
         OptionError: the parts were written with different options, or an option of this call is invalid.
         ShardReadError: a file of a part is missing or was changed.
@@ -294,7 +294,7 @@ def _fitting_parts(
         stands: function that reads the dataset at the destination, as `standing` does.
 
     Raises:
-        DatasetError: the parts replace the dataset from which their records were copied, and it was changed since.
+        DatasetError: the parts replace the dataset that their records were copied from, and it has changed since.
     """
     parts = _read_parts(source)
     _check_expected(source, parts, expected)
@@ -322,15 +322,15 @@ def _whole(
 
 
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
-    """Check for each attempt whether a dataset contains its shards, or those of a later attempt at its part.
+    """Check for each attempt whether a dataset contains its shards, or shards of a later attempt at the same part.
 
-    An attempt without shards counts as contained if the shards of any other attempt are.
+    An attempt without shards counts as contained if the dataset contains the shards of any other attempt.
 
     Args:
         source: directory or URL of the parts.
         there: manifest of the dataset.
-        late: whether to compare shards by digest, so that attempts with the same contents count as well. If False,
-            shards are compared by name, which is unique to each attempt at a URL.
+        late: whether to compare shards by digest, so that attempts with the same contents also count. If False, shards
+            are compared by name, which is unique to each attempt at a URL.
     """
 
     def marks(manifest: Manifest) -> set[tuple[str, str]]:
@@ -410,7 +410,7 @@ def _check_expected(source: Source, parts: Sequence[Attempt], expected: Expected
 
 
 def _check_alike(parts: Sequence[Attempt], earlier: Manifest | None) -> None:
-    """Raise if the parts, or the dataset that they are added to, differ in schema or in the rule of the splits."""
+    """Raise if the parts, or the dataset they are added to, differ in schema or splitting rule."""
     first, where = (parts[0].manifest, f"part {parts[0].name}") if earlier is None else (earlier, str(earlier.path))
     for part in parts:
         got = part.manifest
@@ -489,7 +489,7 @@ def _is_done(source: Source, *, late: bool) -> bool:
 
     Args:
         source: directory or URL of the parts.
-        late: whether attempts that were running during the commit count as well if their contents are the same.
+        late: whether attempts that were running during the commit also count if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)

@@ -52,14 +52,14 @@ def rewrite(
 
     Records keep their splits, their written order and their bytes. The old dataset stays until the new one is complete.
     Then its files are removed, so that no byte of a dropped record is left at the path. (Disk blocks, snapshots and
-    backups are out of reach.) The rule of the splits, the metadata and the assets stay.
+    backups are out of reach.) The splitting rule, the metadata and the assets stay.
 
     Args:
         path: directory or URL of the dataset.
         drop: selection of the records to drop.
         keep: selection of the records to keep; all others are dropped.
         schema: record class of the new dataset, if it changes; records are then encoded again.
-        **options: the fields of `WriteOptions`, except for those of splits, `append` and `overwrite`.
+        **options: fields of `WriteOptions`, except `append`, `overwrite` and the fields about splits.
 
     Returns:
         The manifest of the new dataset.
@@ -151,8 +151,8 @@ def merge(
         destination: the same as for `write`.
         schema: record class of the new dataset (default: the class of the first dataset).
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
-            `splits`, records are assigned to new splits. Without, the new dataset takes over the rule that all datasets
-            share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
+            `splits`, records are assigned to new splits. Without `splits`, the new dataset takes over the rule that all
+            datasets share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.

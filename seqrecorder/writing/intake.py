@@ -130,7 +130,7 @@ class LifeCycle:
             sources: records whose hooks have not run.
 
         Raises:
-            RecordError: a record cannot be encoded, or a hook failed; its position is that of the source.
+            RecordError: a record cannot be encoded, or a hook failed; its position is the position of the source.
         """
         if not self.has_hooks or sources.columns is not None:
             yield self._block(sources, done=len(sources.records))
@@ -178,14 +178,14 @@ class LifeCycle:
             return collections.deque()
 
     def _take_snapshot(self, record: Any) -> Any:
-        """Take a snapshot of a record before code of the class runs again."""
+        """Take a snapshot of a record before the class's code runs again."""
         try:
             return self._snapshot(record)
         except CannotWait:  # a value does not fit its field: encoding raises the error
             return record
 
     def _call(self, name: str, position: int, record: Any) -> Any:
-        """Call a hook; return what `load` returns, or snapshots of the records of `split`."""
+        """Call a hook; return the result of `load`, or snapshots of the records from `split`."""
         hook = getattr(record, name, None)
         if hook is None:
             raise RecordError(
@@ -274,7 +274,7 @@ class LifeCycle:
 
 
 def check_columns(name: str, expected: Sequence[str], got: Sequence[str], position: int) -> None:
-    """Raise `RecordError` if the CSV columns of a record differ from those of the first record."""
+    """Raise `RecordError` if a record has other CSV columns than the first record."""
     if list(got) != list(expected):
         raise RecordError(
             f"{name}.to_csv_row: expected the columns of the first record, {', '.join(expected)}; got {', '.join(got)}",
@@ -363,11 +363,11 @@ class RecordStream:
 
     @property
     def is_in_memory(self) -> bool:
-        """Check whether the next records come from a list; taking those runs no code of the caller."""
+        """Check whether the next records come from a list, so that taking them runs none of the caller's code."""
         return self._left > 0
 
     def take(self, most: int, snapshot: Callable[[Any], Any] | None = None) -> tuple[str | None, list[Any]]:
-        """Take the next records of one split; return its name and the records, an empty list at the end.
+        """Take the next records of one split; return its name and the records, or an empty list at the end.
 
         Args:
             most: maximum number of records to take.
@@ -505,7 +505,7 @@ class Waiting:
             self._settle()
 
     def _settle(self) -> None:
-        """Replace records by snapshots before code of the caller runs; if one cannot be copied, the buffer is full."""
+        """Replace records by snapshots before the caller's code runs; if one cannot be copied, the buffer is full."""
         try:
             for index in range(self._settled, len(self._records)):
                 self._records[index] = self._snapshot(self._records[index])
@@ -784,7 +784,7 @@ class RecordIntake:
         return Sources(np.arange(first, self.position), records)
 
     def _write_kept(self, sources: Sources, split: str | None, encode: Callable[[Sources], Iterable[Block]]) -> None:
-        """Encode and write sources, except those with a duplicate key or outside of all splits."""
+        """Encode and write sources, except sources with a duplicate key or outside of all splits."""
         placement = self.placement.require_open()
         kept = placement.keep(sources)
         left = sources if kept is None else sources.only(kept)
@@ -796,7 +796,7 @@ class RecordIntake:
 
 
 class Placement:
-    """Writers of all splits, and the choice of the split of each record.
+    """Writers of all splits, with the rule that chooses a split for each record.
 
     `route` chooses the splits of sources before they are encoded; `write` writes the blocks of encoded records.
 
@@ -806,7 +806,7 @@ class Placement:
         keys: index that finds duplicate keys.
         options: options of the shards.
         directory: staging directory of the dataset.
-        old: splits of the dataset that is appended to.
+        old: splits of the dataset being appended to.
         uploads: uploader of full shards; None for a directory.
 
     Attributes:
@@ -870,7 +870,7 @@ class Placement:
             self.router.check_split(split)
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that have new keys and lie within one split in time; return their indices, None for all.
+        """Select the records with new keys that do not straddle splits; return their indices, or None for all.
 
         Raises:
             DuplicateKeyError: a key is already in use, and `on_duplicate` is `"error"`.
@@ -889,7 +889,7 @@ class Placement:
 
         Args:
             sources: at least one source record.
-            named: split name from the caller for each record, None without one.
+            named: split name from the caller for each record; None if the caller named none.
 
         Raises:
             RecordError: the rule cannot decide the split of a record.

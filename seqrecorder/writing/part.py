@@ -74,8 +74,7 @@ class UrlParts:
 
     Attributes:
         whole: destination of the dataset, with the manifest that was there.
-        known: mapping from manifest name to the directory in the cache and the time of completion in nanoseconds, for
-            each completed attempt.
+        known: cache directory and completion time in nanoseconds of each completed attempt, by manifest name.
     """
 
     whole: Destination
@@ -117,7 +116,7 @@ class UrlParts:
         """Check that all files of the parts are there, with the sizes and lengths of their manifests.
 
         Raises:
-            DatasetNotFoundError: a file is missing or has another size.
+            DatasetNotFoundError: a file is missing or has a different size.
             ShardReadError: the stored lengths do not match the manifest of a part.
         """
         remote = self.whole.place
@@ -362,7 +361,7 @@ class PartWriter(Writer[Any]):
         self._prepare(attempt, record_schema, WriteOptions.of(options), Part(part, whole, of_whole, opened))
 
     def write_encoded(self, pieces: Sequence[EncodedPiece]) -> None:
-        """Add encoded records, whose splits are decided.
+        """Add encoded records with known splits.
 
         Raises:
             DuplicateKeyError: a key was added before.
@@ -391,7 +390,7 @@ def write_pieces(
     part: int | str,
     options: WriteOptions,
 ) -> Manifest:
-    """Write encoded records as one part; arguments and errors are those of `write_part`."""
+    """Write encoded records as one part; arguments and errors are the same as for `write_part`."""
     kept = ("splits", "split_by", "seed", "shards", "compression", "overwrite")
     keywords: Any = {name: getattr(options, name) for name in kept}
     writer = PartWriter(destination, schema, part, **keywords)
@@ -427,9 +426,9 @@ class EncodedPiece(NamedTuple):
     """An encoded record, with the values that decide its shard and its position there.
 
     Attributes:
-        tag: 64-bit hash of `data`; records arrive in no order, and are assigned to shards and sorted by it.
+        tag: 64-bit hash of `data`. Records arrive in no order, so the hash assigns them to shards and sorts them.
         split: name of its split.
-        key: hash of the key of its source, 8 bytes; empty if the source has no key, and for its later chunks.
+        key: 8-byte hash of the key of its source; empty if the source has no key, and for all chunks but the first.
         lengths: length in each alignment group, little-endian int64, `(groups,)`.
         data: serialized SequenceExample.
     """
@@ -466,7 +465,7 @@ class PieceEncoder:
 
     Args:
         schema: schema of the records.
-        options: options of the write; those of splits, seed and hooks are used.
+        options: options of the write, of which the splits, the seed and the hooks are used.
 
     Attributes:
         skipped: number of sources that hooks have skipped so far.

@@ -70,8 +70,8 @@ class SortedSpill:
 
     Args:
         directory: directory for the files; created on demand, and removed at the end.
-        memory_bytes: memory limit for all items, including the overhead of Python. A single item may exceed it, and so
-            may the items of one tag.
+        memory_bytes: memory limit for all items, including Python's overhead. A single item may exceed it, and so may
+            the items of one tag.
         bits: number of low bits of the tags to sort by; all higher bits are equal.
     """
 

@@ -70,15 +70,15 @@ class Router:
 
     Args:
         schema: schema of the records.
-        splits: mapping from split name to share; or the name of an attribute, or a function of the record, that returns
-            the split name; or None for one split.
-        split_by: name of an attribute, or a function of the record that returns the key to hash; None for the key
-            field, else the position.
+        splits: mapping from split name to share; or the name of an attribute that holds the split name, or a function
+            that returns it for a record; or None for a single split.
+        split_by: name of an attribute, or a function that returns the key to hash for a record. By default, the key
+            field is hashed, or the position of the record if the schema has no key field.
         seed: seed of the hash.
-        old: manifest of the dataset that is appended to, which sets the rules; None for a new one.
-        part: number or name of the part to write, within which positions count; None for a whole dataset.
-        stratify: name of an attribute, or a function of the record that returns its stratum; None for no strata.
-        time: rule of the splits in time; None for other splits.
+        old: manifest of the dataset being appended to, which sets the rules; None for a new dataset.
+        part: number or name of the part to write; positions are counted within it. None for a whole dataset.
+        stratify: name of an attribute, or a function that returns the stratum of a record; None for no strata.
+        time: rule for splitting by time; None for other rules.
 
     Attributes:
         ratios: shares of the splits; None if splits are named record by record.
@@ -190,7 +190,7 @@ class Router:
         return sources.become(*self._in_time.cut(sources.records, sources.positions))
 
     def keep(self, sources: Sources) -> list[int] | None:
-        """Select the records that belong to a split; return their indices, None for all.
+        """Select the records that belong to a split; return their indices, or None for all.
 
         Raises:
             RecordError: a record has no time.
@@ -201,11 +201,11 @@ class Router:
         return None if (splits != DROPPED).all() else np.flatnonzero(splits != DROPPED).tolist()
 
     def assign(self, sources: Sources, named: Sequence[str | None]) -> list[str] | str:
-        """Choose the split of each record; return the names, or a single one if all are equal.
+        """Choose the split of each record; return the names, or a single name if all are equal.
 
         Args:
             sources: at least one source record.
-            named: split name from the caller for each record, None without one.
+            named: split name from the caller for each record; None if the caller named none.
 
         Raises:
             RecordError: a record lacks the attribute, or its value is not a valid split name.
@@ -262,7 +262,7 @@ class Router:
 def _continue(
     old: Manifest, splits: Any, split_by: Any, stratify: Any, time: TimeRule | None, *, seed: int
 ) -> tuple[Any, Any, Any, TimeRule | None]:
-    """Take over the rules of the splits from the old dataset; raise `OptionError` if an option contradicts them."""
+    """Take over the splitting rules from the old dataset; raise `OptionError` if an option contradicts them."""
     was = old.splitting
     _keep_option("seed", seed or None, was.seed)
     if time is not None and time.to_dict(old.schema) != was.time:
@@ -299,7 +299,7 @@ def _name_of(ask: Callable[[Any, int], Any], record: Any, position: int) -> str:
 
 
 def _getter(source: Any, option: str, what: str, schema: Schema) -> Callable[[Any, int], Any]:
-    """Build a function of record and position that reads an attribute or calls a function of the record.
+    """Build a function of a record and its position that reads an attribute or calls the user's function.
 
     Raises:
         OptionError: `source` is neither a function nor the name of an attribute.

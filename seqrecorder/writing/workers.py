@@ -152,7 +152,7 @@ class _Pool:
         self._tasks.put(chunk)
 
     def close(self, *, kill: bool) -> None:
-        """Stop the workers, at once or after their current chunks."""
+        """Stop the workers, immediately or after their current chunks."""
         with self._lock:
             self._closed = True
         for process in self._processes:
@@ -187,10 +187,10 @@ class _Pool:
 
 
 class _Costs:
-    """Measured time of encoding in this process, and of copying records to a worker and bytes back.
+    """Measured time for encoding in this process, and for copying records to a worker and bytes back.
 
-    Encoding is timed for every chunk, the copy for fewer and fewer of them. The first chunk is left
-    out of `ratio`, because the hooks import modules and open files in that time.
+    Encoding is timed for every chunk, and copying for fewer and fewer chunks. The first chunk is left out of `ratio`,
+    because the hooks import modules and open files in that time.
     """
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class _Costs:
 
     @property
     def verdict(self) -> bool | None:
-        """Check whether workers save time if as much work again is to come; return None until that is known."""
+        """Check whether workers would save time on the same amount of work again; return None until that is known."""
         if self._chunks < 2 or self._seconds < _JUDGED_SECONDS:  # noqa: PLR2004 - the first does not count
             return None
         if self.ratio <= 1:

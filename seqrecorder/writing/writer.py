@@ -98,7 +98,7 @@ def _own_dict(value: Any, name: str) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class WriteOptions:
-    """Options of writing: `write` and `Writer` take each of these as a keyword argument.
+    """Options for writing; `write` and `Writer` take each of these as a keyword argument.
 
     >>> import seqrecorder as sr
     >>> sr.WriteOptions(splits={"train": 0.9, "eval": 0.1}, shards=4).shards
@@ -106,21 +106,22 @@ class WriteOptions:
 
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
-            attribute, or a function of the record, that returns the split name; or None for one split, `train`. With
-            `time`, a mapping from split name to start time, `...` for the first:
+            attribute that holds the split name, or a function that returns it for a record; or None for one split,
+            `train`. With `time`, a mapping from split name to start time, `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
-        split_by: name of a field, or a function of the record that returns the key to hash. Records with equal keys
-            never straddle splits. The default is the key field, else the position. It is evaluated before `load`.
-            Few or large groups can miss the shares widely, which is logged as a warning and listed in
-            `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group to the split that lacks most.
-        stratify: name of a field, or a function of the record that returns its stratum. Each split gets its share of
-            every stratum, within a few records, and of all records. Records are dealt in order, at random, to the
-            splits that lack most. With `split_by`, a whole group follows its first record. Strata of few or large
-            groups can then miss their shares, which is logged as a warning; `selection.split` counts all records first
-            and comes nearer. `manifest.shares` reports the result.
-        time: name of the field with a record's time, for splits in time; the first step of a feature list counts.
+        split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
+            always go to the same split. By default, the key field is hashed, or the position of the record if the class
+            has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely, which
+            is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
+            to the split that lacks most.
+        stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
+            every stratum and of all records, within a few records. Records are dealt in order, at random, to the splits
+            that lack most. With `split_by`, a whole group follows its first record. Strata of few or large groups can
+            then miss their shares, which is logged as a warning; `selection.split` counts all records first and comes
+            closer. `manifest.shares` reports the result.
+        time: name of the field with a record's time, to split by time; the first step of a feature list counts.
         end: name of the field with a record's end time (default: the last step of `time`).
-        straddling: how to treat records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
+        straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
             numbered by a field declared with `chunk=True`.
         seed: seed of the hash that decides splits, and of the order on disk.
@@ -129,14 +130,14 @@ class WriteOptions:
         compression: None or `"GZIP"` (level 1); writing with GZIP takes several times as long.
         shuffle: whether to write records in a random, seeded order; memory stays bounded.
         workers: number of processes that run `load`, `split` and the encoding; `"auto"` chooses the
-            number, at most one per core. The bytes do not depend on it. Processes start once the first chunks have
-            shown that they save time; otherwise this process writes alone and logs the reason once, as a warning (for
-            `"auto"` as information).
+            number, at most one per core. The written bytes do not depend on it. Processes start once the first chunks
+            have shown that they save time; otherwise this process writes alone and logs the reason once, as a warning
+            (for `"auto"` as information).
         params: keyword arguments of the hooks of the class.
         csv: whether to write an `examples.csv` for each split, with the shard and index of each record.
         metadata: any JSON data; `info` returns it.
         assets: files to store with the data: mapping from name to text, bytes, or the `Path` of a file.
-        on_duplicate: how to treat a second record with the same key: raise an `"error"`, or keep only the `"first"`.
+        on_duplicate: treatment of a second record with the same key: raise an `"error"`, or keep only the `"first"`.
         overwrite: whether to replace a dataset at the destination once the new one is complete. This removes the files
             that its manifest names, its listings, and leftovers of killed writers. Other files in the directory stay.
             A directory with a damaged manifest is refused, because the files of the dataset are unknown.
@@ -257,7 +258,7 @@ class Part:
 
     Attributes:
         number: number or name of the part.
-        whole: manifest of the dataset that is appended to, which sets the rule of the splits; None for a new one.
+        whole: manifest of the dataset being appended to, which sets the splitting rule; None for a new dataset.
         destination: destination of the whole dataset.
         opened: digests of the manifests from which the part copies records; the writer extends the list.
     """
@@ -270,7 +271,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writer of a dataset, record by record; generic in the class of the records.
+    """Writer of a dataset, record by record; generic in the record class.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -286,9 +287,9 @@ class Writer(Generic[R]):
     The complete dataset appears at the destination when the `with` block ends without an error, not before.
 
     Args:
-        destination: directory of the dataset, or a URL of fsspec, such as `s3://bucket/corpus`. For a URL, shards are
-            written to the directory of temporary files and uploaded when they are full. The destination must not exist
-            or be empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
+        destination: directory of the dataset, or a URL for fsspec, such as `s3://bucket/corpus`. For a URL, shards are
+            written to the temporary directory and uploaded when they are full. The destination must not exist or be
+            empty, unless `overwrite` or `append` is set; an existing directory keeps its mode and owner.
         schema: the record class, or its schema.
         **options: the fields of `WriteOptions`.
 
@@ -298,8 +299,8 @@ class Writer(Generic[R]):
     Raises:
         DatasetExistsError: the destination exists and is not a dataset to overwrite, or appeared during the write.
         DatasetError: at the end of the block, another process has changed the dataset to be overwritten or appended to;
-            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection of it was
-            made.
+            its version stays. In `write_all`, the dataset to be overwritten was changed after a selection was taken
+            from it.
         OptionError: an option is invalid, or the destination is not a path.
     """
 
@@ -317,7 +318,7 @@ class Writer(Generic[R]):
         self._prepare(destination, Schema.of(schema), WriteOptions.of(options))
 
     def _prepare(self, destination: Any, schema: Schema, options: WriteOptions, part: Part | None = None) -> None:
-        """Check the destination, and set up the rule of the splits."""
+        """Check the destination, and set up the splitting rule."""
         schema = schema.written
         self.options, self.schema, self._part = options, schema, part
         self._remote = destination if isinstance(destination, Destination) else self._url_of(destination)
@@ -482,7 +483,7 @@ class Writer(Generic[R]):
         self._intake.add(record, split)
 
     def write_batch(self, columns: Any, *, split: str | None = None) -> None:
-        """Add many records as columns, without an object for each; the checks and bytes are those of `write`.
+        """Add many records as columns, without an object for each; checks and stored bytes are as for `write`.
 
         >>> import tempfile, numpy as np, seqrecorder as sr
         >>> @sr.record
@@ -506,7 +507,7 @@ class Writer(Generic[R]):
             split: name of the split of all these records, if `splits` does not decide.
 
         Raises:
-            OptionError: the columns have another form, or the class has `load` or `split` hooks, which need records.
+            OptionError: the columns have the wrong form, or the class has `load` or `split` hooks, which need records.
             RecordError: values do not fit their fields; the message names the position of the record, and nothing is
                 published.
             ShardWriteError: the disk is full or failed.
@@ -534,7 +535,7 @@ class Writer(Generic[R]):
         intake.add_all(stream)
 
     def keep_splitting(self, splitting: Splitting) -> None:
-        """Store this rule of the splits in the manifest; a rewrite keeps the rule of the old dataset."""
+        """Store this splitting rule in the manifest; a rewrite keeps the rule of the old dataset."""
         self._splitting = splitting
 
     def _check_opened(self, digest: str) -> None:
@@ -590,7 +591,7 @@ class Writer(Generic[R]):
             self._keys.save(self.manifest, added, hooks=self._life_cycle.has_hooks or self._router.drops)
 
     def _known_stats(self) -> Stats | None:
-        """Read the statistics of the dataset that is appended to; return None if it has none."""
+        """Read the statistics of the dataset being appended to; return None if it has none."""
         if self._old is None or not (self._old.path / STATISTICS).exists():
             return None
         from seqrecorder.analysis.stats import kept_stats
@@ -635,11 +636,11 @@ def write(
     Writing a large record needs about three times its encoded size in memory, including the record itself.
 
     Args:
-        records: any iterable of records of one class, or of dictionaries of field name to value, which is consumed one
-            by one and never held in memory as a whole; a table with one record per row, from any library with the Arrow
-            C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
+        records: any iterable of records of one class, or of dictionaries from field name to value, which is consumed
+            one by one and never held in memory as a whole; a table with one record per row, from any library with the
+            Arrow C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
             encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
-            values of a record are read at once, so the next record may reuse its arrays.
+            values of a record are read immediately, so the next record may reuse its arrays.
         destination: directory of the dataset, or its URL, as for `Writer`.
         schema: the record class; needed for dictionaries and tables, and if `records` may be empty.
         **options: the fields of `WriteOptions`.
@@ -661,7 +662,7 @@ def write(
 
 
 def stream_of(records: Any, schema: object, options: WriteKeywords) -> tuple[RecordStream, Schema]:
-    """Open a stream of the records to write and infer their schema; arguments and errors are those of `write`."""
+    """Open a stream of the records to write and infer their schema; see `write` for arguments and errors."""
     if isinstance(records, Mapping) and options.get("splits") is not None:
         raise OptionError("the mapping names the splits already: leave `splits` out")
     if isinstance(records, (str, bytes, os.PathLike)):

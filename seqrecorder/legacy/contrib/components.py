@@ -77,7 +77,7 @@ class Components:
     def structure(self, tensors: Any) -> Any:
         """Pack tensors into the original list or dict.
 
-        In a dict of one tensor, the tensor is in a list: TensorFlow 1 did so, and old code depends on it.
+        In a dict of one tensor, the tensor is in a list, as in TensorFlow 1: old code depends on it.
         """
         if self._names is None:
             return list(tensors)

@@ -75,7 +75,7 @@ def read_batch_features(
         batch_size: the number of records in a batch.
         features: the features for `tf.io.parse_example`.
         reader: a function that returns a reader.
-        *more: `randomize_input` (true by default): whether to shuffle files and records, else files are sorted by name;
+        *more: `randomize_input` (true by default): whether to shuffle files and records, or to sort the files by name;
             `num_epochs`: the number of epochs, None repeats forever; `queue_capacity` (10,000) of the queue of records;
             `feature_queue_capacity` (100) of the queue of batches; `reader_num_threads` (1) and `num_enqueue_threads`
             (2), which fill these queues: more than one thread makes the order of records, or of batches, random;

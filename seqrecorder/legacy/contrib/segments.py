@@ -170,7 +170,7 @@ class NextQueuedSequenceBatch:
         return tf.shape(self.key)[0]
 
     def state(self, state_name: str) -> Any:
-        """Return the state before each segment: the initial one, or the one saved after the previous segment.
+        """Return the state before each segment: the initial state, or the state saved after the previous segment.
 
         Raises:
             KeyError: no initial state has that name.

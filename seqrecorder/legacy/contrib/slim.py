@@ -1,6 +1,6 @@
-"""`tf.contrib.slim`'s reading of data: parallel readers, dataset providers, decoders and prefetch queues.
+"""Data input of `tf.contrib.slim`: parallel readers, dataset providers, decoders and prefetch queues.
 
-They build queues and readers of TensorFlow 1, so that they run in sessions and can be lifted like any others.
+They build TensorFlow 1 queues and readers, so that they run in sessions and can be lifted like any others.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class DataDecoder(abc.ABC):
 
     @abc.abstractmethod
     def list_items(self) -> list[str]:
-        """List the names of the tensors that it can decode."""
+        """List the names of the tensors that the decoder can return."""
 
 
 class ItemHandler(abc.ABC):
@@ -148,11 +148,11 @@ class ItemHandler(abc.ABC):
 
 
 class ItemHandlerCallback(ItemHandler):
-    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor by a function.
+    """`slim.tfexample_decoder.ItemHandlerCallback`: computes a tensor with a function.
 
     Args:
         keys: the names of the features.
-        func: a function from a dict of the parsed features to a tensor.
+        func: a function that computes a tensor from a dict of the parsed features.
     """
 
     def __init__(self, keys: str | Sequence[str], func: Callable[[Mapping[str, Any]], Any]) -> None:
@@ -260,7 +260,7 @@ class BoundingBox(ItemHandler):
         super().__init__([(prefix or "") + side for side in sides])
 
     def tensors_to_item(self, keys_to_tensors: Mapping[str, Any]) -> Any:
-        """Stack the sides to boxes, in the order of `keys`."""
+        """Stack the sides into boxes, in the order of `keys`."""
         import tensorflow as tf
 
         sides = [keys_to_tensors[key] for key in self.keys]

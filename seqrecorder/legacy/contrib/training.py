@@ -1,4 +1,4 @@
-"""`tf.contrib.training`: batches of examples of one bucket, and of segments of long sequences."""
+"""`tf.contrib.training`: batches of examples from one bucket, and of segments of long sequences."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def bucket_by_sequence_length(
         **named: the same, by name.
 
     Returns:
-        `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` of vectors, and the batched tensors.
+        `(lengths, outputs)`: int32 `(B,)`, or `(B, 1)` if `input_length` is a vector, and the batched tensors.
 
     Raises:
         TypeError: the boundaries are not a list of integers, or `bucket` has no such argument.

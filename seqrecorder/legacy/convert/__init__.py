@@ -1,4 +1,4 @@
-"""`convert`: print an input function of TensorFlow 1 as a module of TensorFlow 2, and prove both equal."""
+"""`convert`: print a TensorFlow 1 input function as a TensorFlow 2 module, and prove both equal."""
 
 from seqrecorder.legacy.convert.conversion import Conversion as Conversion
 from seqrecorder.legacy.convert.conversion import convert as convert

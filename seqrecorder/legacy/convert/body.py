@@ -320,7 +320,7 @@ class Body:
             base: the name of the function.
 
         Returns:
-            The function, or None if it returns its arguments unchanged, and the text of its further arguments.
+            The function, or None if it returns its arguments unchanged; and its additional arguments, as source text.
         """
         captured = {inside.name: outside for outside, inside in pairs}
         inner, waiting, needed = dict[str, Any](), [*targets], set[str]()
@@ -401,7 +401,7 @@ class Body:
         return True
 
     def show(self, value: Any) -> str:
-        """Return an expression for a tensor, or for a value of Python."""
+        """Return an expression for a tensor or a Python value."""
         import tensorflow as tf
 
         if isinstance(value, tf.SparseTensor):
@@ -460,7 +460,7 @@ class Body:
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
     def _print_call(self, op: Any, path: str) -> str | None:
-        """Print an operation as a call of a function, or return None if that has no parameter for an attribute."""
+        """Print an operation as a function call, or return None if the function has no parameter for an attribute."""
         import tensorflow as tf
 
         shown = list(self._inputs(op).values())
@@ -476,7 +476,7 @@ class Body:
         return f"tf.{path}({', '.join(shown)})"
 
     def _print_raw(self, op: Any) -> str:
-        """Print an operation as a call of `tf.raw_ops`."""
+        """Print an operation as a call to `tf.raw_ops`."""
         import tensorflow as tf
 
         if op.type in (*PYTHON, *_CONTROL) or not hasattr(tf.raw_ops, op.type):
@@ -610,7 +610,7 @@ def _lookup(body: Body, op: Any) -> str:
 
 
 def _elements(body: Body, tensor: Any) -> list[str] | None:
-    """Return expressions for the elements of a constant or stacked vector, else None."""
+    """Return expressions for the elements of a constant or stacked vector; None for other tensors."""
     import tensorflow as tf
 
     known = tf.get_static_value(tensor)

@@ -59,12 +59,12 @@ class Conversion:
     """A TensorFlow 1 input function converted to a TensorFlow 2 reader.
 
     Attributes:
-        source: the text of the module, which defines `inputs`.
+        source: the source text of the module, which defines `inputs`.
         files: the contents of the data files of the module, by name: large constants.
-        report: summary: whether the function was printed or why not, and the result of the proof.
+        report: summary that says whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
-        printed: whether the module is tf.data; else it lifts the old function.
+        printed: whether the module is tf.data; otherwise it lifts the old function.
     """
 
     source: str
@@ -140,7 +140,7 @@ class Conversion:
 
 
 def convert(function: Callable[..., Any], *args: Any, graph_seed: int | None = None, **kwargs: Any) -> Conversion:
-    r"""Convert an input function of TensorFlow 1 to a module of TensorFlow 2.
+    r"""Convert a TensorFlow 1 input function to a TensorFlow 2 module.
 
     The function is called, and its graph printed as a `tf.data` pipeline. The module is then compared with the
     function, which runs in a session with its own queue runners: a hundred batches of the original files, and all
@@ -194,7 +194,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
     Args:
         call: the call.
         module: the name of the module of its function.
-        text: the text of the call.
+        text: the call as source text.
         graph_seed: the seed of its graph.
     """
     call = _make_repeatable(call, graph_seed)
@@ -429,7 +429,7 @@ def _find_raw(facts: Facts) -> tuple[dict[str, str], dict[str, tuple[int, ...]]]
 
 
 def _infer_schema(facts: Facts) -> Schema | None:
-    """Infer the schema of the parsed records from the first ones."""
+    """Infer the schema of the parsed records from the first records."""
     if not facts.parses or not facts.files or facts.reader is None:
         return None
     from seqrecorder.sources.foreign import infer

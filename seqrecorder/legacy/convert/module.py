@@ -35,7 +35,7 @@ class Function:
         arguments: names of the arguments.
         lines: statements.
         results: an expression for each returned component.
-        returned: text of the return value, unless that is the tuple of the results.
+        returned: return expression, unless the function returns the tuple of its results.
         random: whether the function draws random numbers and so must not run in parallel.
     """
 
@@ -61,7 +61,7 @@ def _body(line: str) -> list[str]:
 
 
 class Module:
-    """A module being printed; each line runs at once, so that shapes are known.
+    """A module being printed; each line runs immediately, so that shapes are known.
 
     Args:
         trace: the trace of the input function.
@@ -165,7 +165,7 @@ class Module:
             results: an expression of the body for each result.
             variable: the dataset variable that the function is mapped over, if any.
             shapes: the static shape of each result, declared where it was lost in translation.
-            pack: function that packs the results into the text of the return value.
+            pack: function that joins the expressions of the results into one return expression.
 
         Returns:
             The function in the module, or None if it would return its arguments unchanged.

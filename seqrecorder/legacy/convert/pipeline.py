@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Facts:
-    """Facts of a pipeline, collected on the walk.
+    """Facts about a pipeline, collected while its graph is walked.
 
     Attributes:
         files: the input paths, in order; may be empty.
@@ -111,7 +111,7 @@ class Pipeline:
     # Returned structure -----------------------------------------------------------------------------------
 
     def _push_up(self, section: Section, arguments: dict[str, str]) -> bool:
-        """Let the last function return the structure; return False if the outputs need further operations."""
+        """Let the last function return the structure; return False if the outputs need more operations."""
         returned = self._trace.returned
         names = list(arguments)
         taken = {op.outputs[1].name: slot_of_take(op).name for op in section.takes}
@@ -270,7 +270,7 @@ class Pipeline:
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
     def _batch_size(self, count: int, pull: Any) -> str:
-        """Print the size of the final batch: a parameter, unless it is a constant of the returned operations, too."""
+        """Print the size of the final batch: a parameter, unless the returned operations contain it as a constant."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)

@@ -43,8 +43,8 @@ class Comparison:
     Attributes:
         batches: the number of compared batches.
         difference: a description of the first difference, or None.
-        ordered: whether the batches came in the same order; else the same records came in another order.
-        ended: whether both readers came to their end.
+        ordered: whether the batches came in the same order. If not, the same records came in a different order.
+        ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
         rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.
     """
@@ -73,7 +73,7 @@ class Comparison:
 
 
 def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
-    """Compare the batches of a TensorFlow 1 input function with those of a new reader.
+    """Compare the batches of a TensorFlow 1 input function with the batches of a new reader.
 
     >>> import tensorflow as tf, seqrecorder as sr
     >>> def old():
@@ -166,7 +166,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
     Args:
         trace: the trace of an input function.
         most: the maximum number of batches.
-        replaced: new paths by the paths that constants of the graph contain.
+        replaced: new path for each path in the constants of the graph.
     """
     import tensorflow as tf
 
@@ -301,7 +301,7 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, p
     Args:
         old: runs of the old reader.
         new: runs of the new reader.
-        mixed: whether a row may depend on others of its batch; then only dtypes and shapes are compared.
+        mixed: whether a row may depend on other rows of its batch; then only dtypes and shapes are compared.
         proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
             have been dropped with the last batch each time.
     """
@@ -343,7 +343,7 @@ def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: 
 
 
 def _other_kind(one: Run, other: Run) -> str | None:
-    """Describe a difference in errors, dtypes, ranks or batch sizes of two runs, or return None."""
+    """Describe how two runs differ in errors, dtypes, ranks or batch sizes; return None if they do not."""
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
     if not one.batches and not other.batches:
@@ -358,7 +358,7 @@ def _other_kind(one: Run, other: Run) -> str | None:
 
 
 def _other_counts(one: Run, other: Run) -> str | None:
-    """Describe a record whose count differs by more than a dropped last batch explains, or return None."""
+    """Describe a record whose count differs by more than a dropped last batch can explain, or return None."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
     sizes = _sizes(one) + _sizes(other)
     left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0
@@ -450,7 +450,7 @@ def _is_of_a_record(value: Any) -> bool:
 def fixed_order() -> Iterator[None]:
     """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    If several readers share a queue of files, one reads them all, as their shares are random.
+    If several readers share a queue of files, one reader reads them all, because their shares are random.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops

@@ -25,7 +25,7 @@ class NotPrintableError(Exception):
 
 
 def literal(value: Any, dtype: Any = None) -> str:
-    """Print the value of an array, as a `tf.constant` if TensorFlow would infer another dtype.
+    """Print the value of an array, as a `tf.constant` if TensorFlow would infer a different dtype.
 
     >>> import numpy as np
     >>> literal(np.array([[1, 2]], np.int32)), literal(np.int64(3)), literal(b"a")

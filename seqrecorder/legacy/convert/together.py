@@ -1,4 +1,4 @@
-"""Merging of printed modules: differing values become parameters, else each module keeps its function."""
+"""Merge printed modules: differing values become parameters; otherwise each module keeps its function."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def join(sources: Sequence[str]) -> tuple[str, list[str]]:
     """Merge modules into one; also return the call that replaces each of them.
 
     Args:
-        sources: the texts of printed modules, each with a function `inputs`.
+        sources: source texts of printed modules, each with a function `inputs`.
     """
     modules = [_Printed(source) for source in sources]
     if len({"num_epochs" in module.defaults for module in modules}) > 1:
@@ -44,9 +44,9 @@ class _Printed:
     """A printed module.
 
     Attributes:
-        source: text of the module.
-        definitions: mapping from name to text, for constants and functions.
-        defaults: mapping from parameter of `inputs` to the text of its default value.
+        source: source text of the module.
+        definitions: source text of each constant and function, by name.
+        defaults: default value of each parameter of `inputs`, as source text, by parameter name.
     """
 
     def __init__(self, source: str) -> None:

@@ -42,7 +42,7 @@ _RENAMED = {
 
 @attrs.frozen(eq=False)
 class Call:
-    """A call of the TensorFlow API.
+    """A call to the TensorFlow API.
 
     Attributes:
         path: the name of the function as printed.
@@ -180,7 +180,7 @@ class Line:
     """The statement of a script that created an operation.
 
     Attributes:
-        file: the path of the script; None without one.
+        file: the path of the script; None if there is no script.
         number: the number of the first line of the statement.
         targets: the names that the statement assigns to; an empty string for a target without a name.
     """

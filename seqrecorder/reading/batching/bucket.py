@@ -93,7 +93,7 @@ class LengthPlan(ABC):
         """
 
     def batches(self, lengths: LengthCounts) -> int:  # noqa: ARG002 - subclasses use it
-        """Count the batches of an epoch of these lengths; -1 if that depends on the order."""
+        """Count the batches in an epoch with these lengths; -1 if that depends on the order."""
         return -1
 
     @abstractmethod
@@ -106,7 +106,7 @@ class LengthPlan(ABC):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Possible results of `width` if they are known and few; else empty."""
+        """Possible results of `width` if they are known and few; otherwise empty."""
         return ()
 
 
@@ -140,7 +140,7 @@ class BatchesByLength(PaddedBatches):
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
@@ -213,9 +213,9 @@ def largest_batch(feed: Feed, parse: Callable[..., dict[str, Any]], rows: int, w
 
     Args:
         feed: records whose batches it imitates.
-        parse: function from serialized records and their lengths to the tensors of a batch.
+        parse: function that parses serialized records, with their lengths, to the tensors of a batch.
         rows: rows of the batch.
-        widths: mapping from alignment group to steps of the batch. Ragged steps have one element.
+        widths: steps of the batch in each alignment group. Ragged steps have one element.
 
     Raises:
         OptionError: elements have no sample weights.
@@ -328,13 +328,13 @@ def _histogram(lengths: ArrayLike, counts: ArrayLike) -> tuple[NDArray[Any], NDA
 def _add_class(
     best: NDArray[Any], before: NDArray[Any], distinct: NDArray[Any], classes: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the least costs with one more bucket, and the start of that last bucket.
+    """Return the lowest costs with one more bucket, and the start of that last bucket.
 
     With `best[i]` padded steps for the `i` shortest lengths, a bucket of the lengths `i` to `j - 1` costs
     `(before[j] - before[i]) * distinct[j - 1]`. That cost satisfies the quadrangle inequality, so the best `i` does not
     decrease with `j` (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities", 1980). Every second `j`
-    is solved first, then those between, within the bounds of their neighbours: O(n log n) comparisons, level by level
-    in whole arrays.
+    is solved first, then the others, within the bounds of their neighbours: O(n log n) comparisons, level by level in
+    whole arrays.
     """
     n = len(distinct)
     cost = best.copy()
@@ -376,7 +376,7 @@ class BucketPlan(LengthPlan):
     Attributes:
         options: the strategy.
         boundaries: boundaries of the buckets.
-        last: length of the longest record, None if unknown.
+        last: length of the longest record; None if unknown.
         sizes: records per batch, for each bucket.
     """
 
@@ -403,7 +403,7 @@ class BucketPlan(LengthPlan):
         )
 
     def batches(self, lengths: LengthCounts) -> int:
-        """Count the batches of an epoch of these lengths."""
+        """Count the batches in an epoch with these lengths."""
         counts = np.zeros(len(self.sizes), np.int64)
         np.add.at(counts, self._buckets(lengths.values), lengths.counts)
         sizes = np.asarray(self.sizes)
@@ -449,8 +449,8 @@ def bucket_batches(
 ) -> Any:
     """Plan the batches of `bucket_by_sequence_length`, in its order, one window at a time.
 
-    The batches are exactly those of `bucket_by_sequence_length`, whatever the windows: a batch is emitted when its last
-    record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
+    The batches are exactly what `bucket_by_sequence_length` emits, whatever the windows: a batch is emitted when its
+    last record arrives, and incomplete batches follow at the end of an epoch, shortest bucket first.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -508,8 +508,8 @@ def sorted_batches(
     """Plan batches of rows of similar length: sort each window by length, and cut it bucket by bucket.
 
     The longest rows of each bucket that do not fill a batch wait for the next window. At the end of the epoch they form
-    the incomplete batch of their bucket. No batch holds rows of two buckets, so there are as many batches as with
-    `bucket_batches`, and none exceeds its bucket.
+    the incomplete batch of their bucket. No batch holds rows of two buckets, so the number of batches is the same as
+    with `bucket_batches`, and none exceeds its bucket.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -527,7 +527,7 @@ def sorted_batches(
         boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
         drop_remainder: whether to drop the incomplete batches; `batch_size` is the static shape then.
         permute: see `plan_batches`; rows of equal length then come in random order.
-        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
             lengths do not come in runs; False for shortest first.
 
     Returns:
@@ -593,10 +593,10 @@ class Bucket(BatchesByLength):
     >>> sr.Bucket(64, boundaries=[10, 20, 40]).boundaries
     (10, 20, 40)
 
-    The batches are those of `tf.data.Dataset.bucket_by_sequence_length`, in its order, unless `boundaries="sorted"`.
-    Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is full, and the incomplete
-    batches follow at the end of the epoch. Shuffled records fill the buckets in random order, so shapes do not come in
-    runs.
+    The batches and their order are the same as with `tf.data.Dataset.bucket_by_sequence_length`, unless
+    `boundaries="sorted"`. Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is
+    full, and the incomplete batches follow at the end of the epoch. Shuffled records fill the buckets in random order,
+    so shapes do not come in runs.
 
     `boundaries="sorted"` pads least, and has the most distinct shapes. `seqrecorder.plan` compares the choices for your
     dataset. `TokenBudget` limits the steps of a batch instead of its records.
@@ -606,15 +606,15 @@ class Bucket(BatchesByLength):
         boundaries: ascending lengths, or the method that computes them from the lengths of the data. `"auto"`: the
             fewest padded steps, by exact dynamic programming. `"quantile"`: buckets with equal numbers of records.
             `"sorted"`: the boundaries of `"auto"`, and windows of `shuffle` records, at least 64 batches, are also
-            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled, else
-            shortest first. The longest records of a bucket that do not fill a batch wait for the next window. If
-            lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
+            sorted by length inside each bucket. Sorted batches come in random order if the records are shuffled,
+            otherwise shortest first. The longest records of a bucket that do not fill a batch wait for the next window.
+            If lengths are not stored, as in bare shards, `"sorted"` uses one bucket.
         buckets: maximum number of buckets, if `boundaries` are computed.
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
             last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
-        length_field: name of the feature list whose length counts; None for the first alignment group. Or several
-            names, of lists with different lengths (`align=`), such as `("source", "target")`.
+        length_field: name of the feature list whose length counts, or several names of lists with different lengths
+            (`align=`), such as `("source", "target")`; None for the first alignment group.
         length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
             to the boundary above that.
         warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a lack of memory
@@ -679,7 +679,7 @@ class Bucket(BatchesByLength):
 
 @attrs.frozen
 class Turn:
-    """Scalar tensors that describe a window, beside its lengths.
+    """Scalar tensors that describe a window, besides its lengths.
 
     Attributes:
         index: int64, number of windows of the epoch before this one.
@@ -763,7 +763,7 @@ def plan_batches(
             next window, in that order; at the end of an epoch they are dropped.
         key: values that determine the plan: plans with equal keys are traced once per process.
         batch_size: size of all batches if it is certain; it becomes their static shape.
-        permute: whether to permute the rows of each window first, by the number of the epoch.
+        permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.
         ahead: whether to plan the next window while batches of this one are parsed.
 
     Returns:

@@ -1,4 +1,4 @@
-"""`Crop`: batches of random crops, one of each record, different in each epoch."""
+"""`Crop`: batches of random crops, one from each record, different in each epoch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CROP_START = "crop_start"
 
 @attrs.frozen
 class Crop(PaddedBatches):
-    """Batches of random crops of `length` steps, one of each record, which differ in each epoch.
+    """Batches of random crops of `length` steps, one from each record, which differ in each epoch.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -37,16 +37,16 @@ class Crop(PaddedBatches):
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
-    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; those of
+    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; lists of
     other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
     crop are not decoded.
 
-    Beside the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
+    Besides the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
         length: steps of a crop, which is a row.
         stride: distance between the steps of a crop: 5 takes every fifth frame.
-        batch_size: records per batch; the default is that of Keras.
+        batch_size: records per batch; default: 32, as in Keras.
         too_short: treatment of records that are shorter than a crop: `"pad"`, or `"drop"` (leave them out).
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_field: name of the feature list to crop, with the lists aligned with it; None for the first one.
@@ -67,7 +67,7 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:

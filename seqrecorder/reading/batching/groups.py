@@ -40,9 +40,9 @@ class Groups(PaddedBatches):
     [b'b', b'b', b'a', b'a'] [4, 9, 6, 7]
 
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
-    So the number of batches is known; it is the largest possible one without repeating a record in an epoch. Three
-    kinds of records are left out, counted in a warning and by `seqrecorder.plan`: those of values with fewer than
-    `each` records, those without enough other values to meet, and remainders of less than `each`. If only a part of the
+    So the number of batches is known; it is the largest possible without repeating a record in an epoch. Three kinds of
+    records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer than `each`
+    records, records without enough other values to meet, and remainders of less than `each`. If only a part of the
     records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
 
     The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
@@ -147,15 +147,15 @@ class Groups(PaddedBatches):
         return scanned(windows, start, step) if count else windows.take(0)
 
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
-        """Choose the values of the batches that can be filled; return them, the updated `left` and `done`.
+        """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
 
         The values with the most batches left go first, ties in random order. If a value is needed in every batch that
         is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
 
         Args:
-            ready: int64, `(values,)`: number of batches for which a value has waiting records.
-            left: int64, `(values,)`: number of batches that a value still needs.
-            done: int64 scalar: number of batches before.
+            ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.
+            left: int64, `(values,)`: number of batches that still need each value.
+            done: int64 scalar: number of earlier batches.
             number: random number that determines the order of the epoch.
             count: number of batches of the epoch.
         """
@@ -182,7 +182,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count, for each element, the earlier ones of the same kind, int64 `(n,)`."""
+    """Count the earlier elements of the same kind, for each element: int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -192,13 +192,13 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest number of batches, and the number of them that contain each value.
+    """Compute the largest number of batches, and the number of batches that contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))
 
     Args:
-        most: int64, `(values,)`: number of batches that the records of each value suffice for.
+        most: int64, `(values,)`: number of batches that each value has enough records for.
         groups: number of different values in a batch.
     """
     low, high = 0, int(most.sum()) // groups
@@ -219,7 +219,7 @@ class _Values:
         parser: parser of the field.
         table: int64, `(values,)`, ascending: each value, or the hash of a text.
         counts: int64, `(values,)`: number of records of each value.
-        known: int64: index of the value of each record, in the order of the files, for a plan, whose stream holds
+        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams hold
             positions instead of records; None for reading.
     """
 

@@ -54,9 +54,10 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
     Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
-    free space are filled first; each takes as many sequences of the class as fit if all were as long as the longest of
-    the class. For short sequences, where each length is a class, this equals best-fit decreasing one by one. The loop
-    is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit decreasing.
+    free space are filled first; each takes the number of sequences of the class that would fit if all were as long as
+    the longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
+    one. The loop is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit
+    decreasing.
 
     >>> import tensorflow as tf
     >>> best_fit_rows(tf.constant([3, 9, 6, 1, 1], tf.int64), 10).numpy().tolist()
@@ -109,7 +110,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
 def first_fit_rows(sizes: Any, lengths: Sequence[int]) -> Any:
     """Assign segments of several sequences each to few rows, by first-fit in the best of three orders.
 
-    Each segment goes to the first row with room for all of its sequences. Three orders are tried: that of the stream,
+    Each segment goes to the first row with room for all of its sequences. Three orders are tried: stream order,
     descending by the largest share of a row, and descending by the sum of the shares. The order with the fewest rows
     wins, so there are never more rows than with plain first-fit.
 
@@ -208,8 +209,8 @@ class Pack(Strategy):
     Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
     (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
     emptiest rows, which do not fill a batch, are planned again with the next records. Segments of a row are in the
-    order of the stream. Rows are in the order of their first segments, or in random order among those planned together
-    if records are shuffled.
+    order of the stream. Rows are in the order of their first segments, or, if records are shuffled, in random order
+    among the rows planned together.
 
     If lengths vary widely, nearly all steps are real; `seqrecorder.plan` gives the figures of your dataset. The number
     of batches depends on the order of the records, so the cardinality is unknown.
@@ -228,7 +229,7 @@ class Pack(Strategy):
         drop_remainder: whether to drop the last batch of an epoch if it is smaller, with all its sequences.
         length_name: name of the used steps of each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the segments, int32 `(B, S, 2)`; see `Pad`.
+        seed_name: name of the random seed of each segment's record, int32 `(B, S, 2)`; see `Pad`.
     """
 
     length: int | Mapping[str, int]
@@ -246,7 +247,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):
@@ -344,9 +345,9 @@ class Pack(Strategy):
 
         Args:
             schema: fields to build.
-            records: record of each segment, in the order of rows and of the segments in them.
+            records: parsed record of each segment, ordered by row and then by position in the row.
             lengths: steps of a row, for each group.
-            table: int64, `(n, 3, groups)`, see `pack_batches`.
+            table: first step, steps and record length of each segment, int64 `(n, 3, groups)`; see `pack_batches`.
             row: int64, `(n,)`: row of each segment, ascending.
         """
         import tensorflow as tf
@@ -421,10 +422,10 @@ def pack_batches(
         windows: finite `tf.data.Dataset` of `(serialized: tf.string [w], lengths: tf.int64 [w, groups])`, in stream
             order. `w` may vary, and may be 0. Records without steps are left out.
         lengths: steps of a row, for each group.
-        batch_size: rows per batch. The last batch of all may have fewer.
+        batch_size: rows per batch. The very last batch may have fewer.
         split: whether to split records that are longer than a row; False leaves them out.
         fill: whether to fill rows in the order of the stream, and cut records at the ends of rows; for one group only.
-        drop_remainder: whether to drop the last batch of all if it is smaller.
+        drop_remainder: whether to drop the very last batch if it is smaller.
         seed: int or int64 scalar that determines the random order of the rows of a window; None for the order of their
             first segments.
 
@@ -518,7 +519,7 @@ def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key
     Args:
         row: int64, `(n,)`: row of each segment.
         sizes: int64, `(n,)`: steps of each segment.
-        old: number of leftover segments, which are the first ones.
+        old: number of leftover segments, which come first.
         batch_size: rows per batch.
         finish: bool scalar, whether all rows leave.
         key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.

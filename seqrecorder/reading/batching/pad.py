@@ -55,15 +55,15 @@ class Pad(PaddedBatches):
     Attributes:
         batch_size: records per batch.
         length: steps of a row, or a mapping from field to steps, which applies to the alignment group of the field.
-            None for the longest record of each batch.
+            If None, the longest record of each batch decides.
         too_long: treatment of records with more than `length` steps: `"error"`, `"drop"` (leave them out), `"cut_end"`
             (cut off their last steps) or `"cut_start"` (their first). Lengths count the remaining steps. A warning
             counts such records if the lengths are stored.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        padding_values: mapping from field to the value of its padding; default: zeros (empty text).
+        padding_values: value to pad each field with, by field name; default: zeros (empty text).
         padding_side: side of the padding, `"right"` or `"left"` (the last steps of all records are in one column), or a
             mapping from field to side, which applies to the alignment group of the field.
-        pad_to_multiple_of: number to a multiple of which T is rounded up, for fewer distinct shapes.
+        pad_to_multiple_of: T is rounded up to a multiple of this number, for fewer distinct shapes.
         empty: treatment of records without steps in a list that is read: `"keep"` (a row of padding), `"drop"` (leave
             them out) or `"error"` (while iterating).
         length_name: name of the true lengths, int64 `(B,)`.

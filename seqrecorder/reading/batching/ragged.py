@@ -58,8 +58,8 @@ class Ragged(Strategy):
         empty: treatment of records without steps in a list that is read: `"keep"` (an empty row), `"drop"` (leave them
             out) or `"error"` (while iterating).
         flat: whether to concatenate the steps of all records, `(S, *shape)`, in feature lists of known shape that every
-            record has. They share one `row_splits`, int64 `(B + 1,)`; that of an alignment group other than the first
-            is `<group>_row_splits`.
+            record has. They share one `row_splits`, int64 `(B + 1,)`, which is named `<group>_row_splits` for an
+            alignment group other than the first.
         length_name: name of the lengths, int64 `(B,)`.
         seed_name: see `Pad`.
     """
@@ -71,7 +71,7 @@ class Ragged(Strategy):
     mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
         return Carried(names, padded=False)
 
@@ -108,7 +108,7 @@ class Ragged(Strategy):
 
 
 def parse_ragged(parser: Parser, serialized: Any, *, flat: bool = False) -> dict[str, Any]:
-    """Parse a ragged batch; the names are those of `Parser.parse_batch`.
+    """Parse a ragged batch; the names are the same as in `Parser.parse_batch`.
 
     Args:
         parser: parser of the fields.

@@ -39,8 +39,8 @@ def groups_of_steps(strategy: object, schema: Schema, *, several: bool = False) 
     """Return the alignment groups of the fields that are read.
 
     Raises:
-        OptionError: there is no feature list, a field cannot be cut, or there is more than one group although `several`
-            is False.
+        OptionError: there is no feature list, a field cannot be cut, or there are several groups although `several` is
+            False.
     """
     name = type(strategy).__name__
     if not schema.groups:
@@ -105,7 +105,7 @@ class StoredSteps:
     size: Any
 
     def gather(self, rows: Any, positions: Any) -> Any:
-        """Gather steps (see `Steps.gather`); the part from the first to the last of them is decoded."""
+        """Gather steps (see `Steps.gather`); only the part from the first to the last step is decoded."""
         import tensorflow as tf
 
         del rows
@@ -124,8 +124,8 @@ class Parsed:
 
     Attributes:
         names: names of all tensors of the fields, in declaration order.
-        context: mapping from name to the values of records, `(k + 1, *shape)`; the last one means no record.
-        lists: mapping from feature list to its `Steps` or `StoredSteps`.
+        context: values of the k records by field name, `(k + 1, *shape)`; the last value stands for no record.
+        lists: `Steps` or `StoredSteps` of each feature list, by name.
         lengths: int64, `(k + 1,)`, or `(k + 1, groups)` for several groups; the last one means no record and is 0.
     """
 
@@ -147,7 +147,7 @@ class Parsed:
 
 
 def buffered_apart(feed: Feed) -> list[Field]:
-    """Return the buffered fields to decode slice by slice: only if each record is a window of its own."""
+    """Return the buffered fields to decode slice by slice; none unless each window has a single record."""
     if feed.origin.window(2) > 1 or feed.parser.derivations or feed.parser.crops:
         return []
     fields = [field for field in feed.parser.schema.fields if field.is_list and field.packed and field.buffered]
@@ -258,7 +258,7 @@ def cut_batches(
             index of its slice in that record.
         batch_size: rows per batch; the last batch of a plan may have fewer.
         width: steps of a row.
-        assemble: function from parsed records, rows and indices to the tensors of these rows.
+        assemble: function that builds the tensors of rows from parsed records, `rows` and `indices`.
         whole: whether all batches have the same number of rows.
         apart: fields to keep as stored buffers; each plan has one record then, and batches continue across plans.
     """

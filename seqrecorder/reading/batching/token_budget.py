@@ -56,8 +56,8 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
     """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
     Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
-    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, those beyond the
-    last multiple of `batch_size_multiple`, wait for the next window, and no longer than that.
+    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, beyond the last
+    multiple of `batch_size_multiple`, wait, and only until the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -72,9 +72,9 @@ def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False)
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`. Leave out or split records that are
             longer than `max_steps // batch_size_multiple` first.
-        options: the strategy. A record of length 0 counts as one step. The number of rows of the last batch of all may
-            not be a multiple of `batch_size_multiple`.
-        at_random: whether the batches of a window come in random order, drawn from the number of the epoch, so that
+        options: the strategy. A record of length 0 counts as one step. The very last batch may have a number of rows
+            that is not a multiple of `batch_size_multiple`.
+        at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
             lengths do not come in runs; False for shortest first.
 
     Returns:
@@ -162,13 +162,13 @@ class TokenBudget(BatchesByLength):
     [[1, 2, 3, 4]]
 
     Memory and time per batch are about constant, whatever the lengths. Windows of 2,048 records are sorted by length
-    and cut into batches. These come in random order if the records are shuffled, else shortest first. The number of
-    batches depends on the order of the records, so the cardinality is unknown.
+    and cut into batches. These come in random order if the records are shuffled, otherwise shortest first. The number
+    of batches depends on the order of the records, so the cardinality is unknown.
 
     Attributes:
         max_steps: maximum number of steps in a batch: its records times its padded steps.
         max_batch_size: maximum number of records in a batch; None for no limit.
-        batch_size_multiple: number of which the records of a batch are a multiple, except in the last batch.
+        batch_size_multiple: the number of records in a batch is a multiple of this, except in the last batch.
         too_long: treatment of records that exceed the budget by themselves: `"error"` (before anything is read),
             `"drop"` (leave them out) or `"cut_end"` (cut off their last steps). A warning counts such records.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller than `batch_size_multiple`.

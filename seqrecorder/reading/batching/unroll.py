@@ -43,7 +43,7 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Beside the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
+    Besides the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
     `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
     record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
     are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
@@ -52,10 +52,10 @@ class Unroll(Strategy):
     With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
     of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
     ended is padded. `segment_index` counts the segments of the record, from the first part on, and `segment_count` is
-    the number of all of them. The number of batches is known then.
+    their total number. The number of batches is known then.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint holds at most one window of serialized records and those in the slots. Without
+    again there. A checkpoint holds at most one window of serialized records, and the records in the slots. Without
     `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
     `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
@@ -63,16 +63,16 @@ class Unroll(Strategy):
     Attributes:
         batch_size: number of slots, which are the rows of a batch.
         length: steps of a segment, which is a row.
-        tail: end of an epoch, when no record is left for a free slot. `"drain"` continues until all records have ended,
-            with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
+        tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` continues until all
+            records have ended, with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
         bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
             instead of in stream order. Records that start together then end together, and no long record is left alone
             at the end, so few segments are empty.
-        split_records: whether all slots read parts of one record, instead of a record each. `tail="drop"` then leaves
-            out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
+        split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
+            leaves out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
         length_name: name of the real steps of each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the slots, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
     """
 
     batch_size: int = attrs.field(validator=positive)
@@ -88,7 +88,7 @@ class Unroll(Strategy):
             )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
@@ -177,7 +177,7 @@ class Unroll(Strategy):
 
         Args:
             total: int64, steps of the records.
-            indices: int64, index of each segment in its record; its shape broadcasts with that of `total`.
+            indices: int64, index of each segment in its record; its shape broadcasts with the shape of `total`.
         """
         import tensorflow as tf
 
@@ -235,13 +235,14 @@ def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any
     and these are filled in afterwards.
 
     Args:
-        counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next ones.
+        counts: int64, `(B + w,)`: segments of the records in the B slots (0 for an empty slot), then of the next
+            records.
         indices: int64, `(B,)`: index of the next segment of each slot.
         last: bool scalar, whether the stream has ended.
 
     Returns:
         `(rows: int64 [n * B], indices: int64 [n * B], row: int64 [B], index: int64 [B])`: record and segment of each
-        slot in each of n batches, and those of the next batch. A record is an index in `counts`; `B + w` means none.
+        slot in each of n batches, and in the batch after them. A record is an index in `counts`; `B + w` means none.
     """
     import tensorflow as tf
 

@@ -69,9 +69,9 @@ class Window(Strategy):
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
-    Beside the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
+    Besides the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
     its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` holds the steps after the window for each feature
-    list, `(B, horizon, ...)`, and `horizon_length` the number of real ones.
+    list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
     Windows at fixed distances see fixed phases only: with `shift=7` and daily data, each starts on the same day of the
     week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of `read`, whether records are
@@ -84,7 +84,7 @@ class Window(Strategy):
         length: steps of a window, which is a row.
         shift: distance between the starts of windows; None for `length`, which gives no overlap.
         stride: distance between the steps of a window.
-        batch_size: windows per batch; the default is that of Keras.
+        batch_size: windows per batch; default: 32, as in Keras.
         horizon: number of steps after each window to return with it, as the target of a forecast.
         gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
             `stride` apart like all steps.
@@ -92,15 +92,16 @@ class Window(Strategy):
             no window starts before its record or loses a step at the end.
         max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
             outweigh short ones; None for all windows.
-        tail: windows at the end of a record. `"keep"` returns every window with at least one step, as
+        tail: treatment of the end of a record. `"keep"` returns every window with at least one step, as
             `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
             leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
-            always left out, unless `future`.
+            always left out, unless `future` is set.
         future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
             `horizon_length` counts its known steps. The window that ends with the last step exists if `shift` divides
-            the steps before it, so always with `shift=1`.
-        pad: `"end"`, or `"start"`: all windows are full, as with `tail="drop"`, but a record that is too short gives
-            one window that ends with the record and its horizon and is padded at the front.
+            the steps before it, so it always exists with `shift=1`.
+        pad: side of the padding, `"end"` or `"start"`. With `"start"`, all windows are full, as with `tail="drop"`, but
+            a record that is too short gives one window that ends with the record and its horizon and is padded at the
+            front.
         time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
             read once before the first batch.
         since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` counts from the
@@ -113,7 +114,7 @@ class Window(Strategy):
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_name: name of the real steps of each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
-        seed_name: name of the seeds of the records of the windows, int32 `(B, 2)`; see `Pad`.
+        seed_name: name of the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
     """
 
     length: int = attrs.field(validator=positive)
@@ -149,7 +150,7 @@ class Window(Strategy):
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold beside fields and lengths."""
+        """Describe the tensors that batches hold besides fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
@@ -375,12 +376,12 @@ def plan_windows(
     Args:
         windows: finite `tf.data.Dataset` of `(serialized: string [w], lengths: int64 [w])`, or with spans after the
             lengths, int64 `[w, 3]`.
-        locate: function from the lengths of a window, its spans and its index to the record of each slice, int64
+        locate: function of the lengths of a window, its spans and its index. It returns the record of each slice, int64
             `(m,)`, and two numbers that identify the slice, int64 `(m, 2)`.
         batch_size: rows per batch.
         seed: int64 scalar, seed of the random order of the slices of a window; None to keep their order.
         drop_remainder: whether to drop the last batch if it is smaller.
-        alone: whether each window is a plan of its own, whose last batch may be smaller; no record is copied then.
+        alone: whether each window is a separate plan, whose last batch may be smaller; no record is copied then.
     """
     import tensorflow as tf
 

@@ -116,9 +116,9 @@ class Profile:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation why the kind is unknown.
         records: number of inspected messages.
         features: features of these messages; empty for an unknown kind.
-        sizes: mapping from feature name to its number of values (`context`) or steps (`feature_list`) in each message,
-            or `ABSENT`.
-        totals: mapping from feature name to its number of values over all steps in each message, or `ABSENT`.
+        sizes: number of values (`context`) or steps (`feature_list`) of each feature in each message, or `ABSENT`; by
+            feature name.
+        totals: number of values of each feature over all steps of each message, or `ABSENT`; by feature name.
     """
 
     message: str
@@ -212,8 +212,8 @@ def profile(data: Iterable[bytes]) -> Profile:
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
     """Group features of equal length in every record; map each feature to its group, or None if it is alone.
 
-    The largest group, by number of features and then of elements, is the default group if `has_default`. The other
-    groups are named after their first feature.
+    The largest group, by number of features and then by number of elements, is the default group if `has_default` is
+    True. The other groups are named after their first feature.
 
     >>> sizes = {"a": [2, 2], "b": [1, 3], "c": [1, 3]}
     >>> aligned({name: np.array(counts) for name, counts in sizes.items()})
@@ -274,8 +274,8 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: mapping from feature name to the reason why it cannot be declared.
-        comments: mapping from field name to a comment on its guess.
+        undeclared: reason why a feature cannot be declared, by feature name.
+        comments: comment on the guess for each field, by field name.
     """
 
     schema: Schema
@@ -323,8 +323,8 @@ def infer(
     Args:
         paths: path, glob or list of paths of TFRecord files.
         name: name of the class.
-        raw: mapping from feature name to dtype (little-endian), for bytes to decode as by `tf.io.decode_raw`.
-        shapes: mapping from feature name in `raw` to its shape, whose first dimension may be None; without a shape the
+        raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
+        shapes: shape of each feature in `raw`, by feature name; the first dimension may be None. Without a shape, the
             values are flat.
         key: name of the feature that identifies a record; None for no key.
         records: number of records to inspect, spread over the files; None for all.
@@ -497,7 +497,7 @@ def _sequences(profile: Profile, raw: Raw) -> dict[str, tuple[str | None, int]]:
     """Find the features that are sequences; map each to its alignment group and number of values per step.
 
     In flat messages, a feature with a constant number of values is a value or a vector; all others are sequences. A
-    sequence whose length is always a fixed multiple of the length of another has vectors as steps.
+    sequence whose length is always a fixed multiple of another sequence's length has vectors as steps.
     """
     flat = profile.message == EXAMPLE
     sizes, steps_show = {}, set()
