@@ -211,7 +211,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             schema = _infer_schema(facts)
             source = pipeline.module.source(_title(text) + _describe_schema(schema))
             lines = [f"printed: {len(source.splitlines())} lines", *(f"{what}: {proof}" for what, proof in proofs)]
-            report = _build_report(lines, lifted, trace)
+            report = _build_report(lines, lifted, trace, facts)
             with _import_module(source, files) as reader:
                 return Conversion(source, files, report, reader.inputs(), schema, printed=True, _facts=facts)
         problem = "; ".join(
@@ -227,7 +227,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
     if not proof.equal:
         raise LiftError(f"the lifted dataset gives other batches ({proof.difference})", advice=_WAY_OUT)
     lines = [f"lifted, because it cannot be printed: {problem}", f"on the data: {proof}"]
-    report = _build_report(lines, lifted, trace)
+    report = _build_report(lines, lifted, trace, facts)
     source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _infer_schema(facts), printed=False, _facts=facts)
 
@@ -276,7 +276,8 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
         state.close()
 
 
-def _build_report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
+def _build_report(lines: list[str], lifted: Lifted, trace: Trace, facts: Facts) -> str:
+    lines += [f"with --data: {difference}" for difference in facts.unlike if facts.parses]
     if datasets_of(trace.graph):
         lines.append("functions of tf.contrib were replaced by those of seqrecorder.legacy.contrib")
     return "\n".join([*lines, "", str(lifted)])
@@ -450,7 +451,6 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
     options = [f"batch=sr.Pad({facts.batch}{rest})"] if facts.batch else []
     if (old := facts.recipe) is not None:
         sizes = old.sizes if len(set(old.sizes)) > 1 else facts.batch
-        rest = "" if old.smaller else ", drop_remainder=True"
         options = [f"batch=sr.Bucket({sizes}, boundaries={list(old.boundaries)}{rest})"]
         if old.steps:
             rest = ', tail="drain"' if old.smaller else ', tail="drop"'
@@ -461,5 +461,6 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
     text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"
     record = source_code.draft(schema).splitlines()
+    differences = [f"# {difference}" for difference in facts.unlike]
     imports = ["import numpy as np"] if any("np." in line for line in record) else []
-    return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *fold(text), ""])
+    return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *differences, *fold(text), ""])

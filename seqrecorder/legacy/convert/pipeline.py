@@ -73,8 +73,11 @@ class Facts:
     mixed: bool = False
 
 
-_LEFT_OUT = "the function leaves out records by a condition, sr.read reads all: use filter() before batching"
-_PIECES = "the function makes several examples of a record, sr.read one: use unbatch() before batching"
+_LEFT_OUT = "the function leaves out records (keep_input); sr.read reads all: use sr.open(...)[...].where(...)"
+_PIECES = "enqueue_many divides what is read; sr.read gives whole records: leave out batch=, and unbatch()"
+_NO_LENGTH = "the function selects a bucket by a value of its own; sr.Bucket, by a list's length: compare them"
+_ON_LENGTHS = ("Identity", "Cast", "StridedSlice", "Reshape", "ExpandDims", "Shape", "Size", "SparseToDense")
+"""Operations on the way from a parsed list to its length."""
 _UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
 """Attributes that do not change the result of an operation, or only its random numbers."""
 
@@ -473,18 +476,19 @@ class Pipeline:
             raise NotPrintableError(f"{pull.name!r} is a dataset of another graph")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
-        self.facts.batch, self.facts.recipe = recipe.sizes[0], recipe
+        self.facts.batch, self.facts.rest, self.facts.recipe = recipe.sizes[0], recipe.smaller, recipe
         if recipe.steps:
             raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches")
+        if not recipe.by_length or not _is_length(recipe.targets[0]):
+            self.facts.unlike.append(_NO_LENGTH)
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
         self._map(self._function(section, arguments, shapes, variable), variable)
         if recipe.keep:
             self._keep(variable, "keep", "*row")
         vector = "[0]" if recipe.targets[0].shape.rank == 1 else ""
+        sizes = plain(np.array(recipe.sizes))
         if len(set(recipe.sizes)) == 1:
             sizes = f"[{self._batch_size(recipe.sizes[0], rest=recipe.smaller)}] * {len(recipe.sizes)}"
-        else:
-            sizes = plain(np.array(recipe.sizes))
         boundaries = self.module.define("BOUNDARIES", plain(np.array(recipe.boundaries)))
         self.module.add(
             f"{variable} = {variable}.bucket_by_sequence_length(lambda length, *_: length{vector}, {boundaries}, "
@@ -501,6 +505,15 @@ class Pipeline:
         if len(tensors) != len(names):
             raise NotPrintableError(f"{pull.name!r}: sparse tensors in buckets")
         return dict(zip((x.name for x in tensors), unique(names), strict=True))
+
+
+def _is_length(tensor: Any) -> bool:
+    """Check that a tensor is the number of values of a parsed feature."""
+    kinds = set[str]()
+    while tensor.op.type in _ON_LENGTHS:
+        kinds.add(tensor.op.type)
+        tensor = tensor.op.inputs[0]
+    return tensor.op.type in PARSERS and not kinds.isdisjoint(("Shape", "Size"))
 
 
 def _name_of(tensor: Any) -> str:

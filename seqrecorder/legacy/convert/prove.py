@@ -370,10 +370,8 @@ def _other_kind(one: Run, other: Run) -> str | None:
     """Describe a difference in errors, dtypes, ranks or batch sizes of two runs, or return None."""
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
-    if not one.batches and not other.batches:
-        return None
     if not one.batches or not other.batches:
-        return f"{len(one.batches)} batches became {len(other.batches)}"
+        return f"{len(one.batches)} batches became {len(other.batches)}" if one.batches or other.batches else None
     kinds = [[(_kind(part), np.ndim(part)) for part in run.batches[0]] for run in (one, other)]
     if kinds[0] != kinds[1]:
         return f"batch 0: {kinds[0]} became {kinds[1]}"
