@@ -69,6 +69,11 @@ class Recipe:
     by_length: bool
     steps: int = 0
 
+    @property
+    def dropped(self) -> int:
+        """The maximum number of examples that all buckets together drop at the end."""
+        return 0 if self.smaller else sum(self.sizes) - len(self.sizes)
+
 
 @attrs.frozen(eq=False)
 class Lifted:

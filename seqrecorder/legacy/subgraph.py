@@ -177,9 +177,8 @@ def cut_section(
     operations = [*section.pulls, *section.inner.values()]
     order = {op.name: number for number, op in enumerate(operations[0].graph.get_operations())} if operations else {}
     section.pulls.sort(key=lambda op: order[op.name])
-    inner = sorted(section.inner.values(), key=lambda op: order[op.name])
-    section.inner.clear()
-    section.inner.update((op.name, op) for op in inner)
+    for name in sorted(section.inner, key=order.__getitem__):
+        section.inner[name] = section.inner.pop(name)
     return section
 
 

@@ -280,9 +280,8 @@ class Translation:
         if len(flows) > 1:
             turns = tf.data.Dataset.range(len(flows)).repeat()
             contents = tf.data.Dataset.choose_from_datasets(flows, turns, stop_on_empty_dataset=False)
-            self._note(
-                queue.name, f"{len(flows)} independent sources fill {describe(queue)}", "round-robin", random_order
-            )
+            original = f"{len(flows)} independent sources fill {describe(queue)}"
+            self._note(queue.name, original, "round-robin", random_order)
         values = self._explain_values(sections, threads)
         if not any(section.pulls for section in sections) and len(feeds) == 1:
             original, translation = self._producer(sections[0], feeds[0])

@@ -145,11 +145,11 @@ class Body:
         scopes = [re.match("(.*?/)??Parse[^/]*/", op.name) for op in self.section.inner.values() if op.type in PARSERS]
         checked = tuple(scope[0] for scope in scopes if scope)  # the parse functions check this themselves
         for op in self.section.inner.values():
-            if op.name in self._swallowed or (not op.outputs and op.name.startswith(checked)):
+            if op.name in self._swallowed or (not op.outputs and (op.type == "NoOp" or op.name.startswith(checked))):
                 continue
             if not op.outputs:
                 self._check(op)
-            elif op.op_def.is_stateful and seeds(op) is None and op.type != "NoOp":
+            elif op.op_def.is_stateful and seeds(op) is None:
                 self.value(op.outputs[0])
         return results
 
@@ -246,10 +246,6 @@ class Body:
         values = [self._new(name) for name in names]
         self._statements.append(([int(value[1:-1]) for value in values], text))
         return values
-
-    def used(self, tensor: Any) -> bool:
-        """Check that the section needs a tensor."""
-        return bool(self._uses[tensor.name])
 
     def _new(self, name: str) -> str:
         self._names.append(name or "value")
@@ -354,10 +350,8 @@ class Body:
             [tensor] = tensors
             users = self._uses[tensor.name]
             alone = len(users) == 1 and len(text) < _SHORT
-            if alone and (line_of(users[0]) == line if users[0] is not None else not line.targets):
-                self._texts[tensor.name] = text
-                return
-            if re.fullmatch(r"\x01[0-9]+\x02(\[[^\[\]()]*\]|\.\w+)*", text):
+            alone = alone and (line_of(users[0]) == line if users[0] is not None else not line.targets)
+            if alone or re.fullmatch(r"\x01[0-9]+\x02(\[[^\[\]()]*\]|\.\w+)*", text):
                 self._texts[tensor.name] = text
                 return
         fits = len(line.targets) == len(tensors)
@@ -391,7 +385,7 @@ class Body:
         if sparse:
             [whole] = results
             fields = {"indices": whole.indices, "values": whole.values, "dense_shape": whole.dense_shape}
-            if len(needed := [name for name, field in fields.items() if self.used(field)]) == 1:
+            if len(needed := [name for name, field in fields.items() if self._uses[field.name]]) == 1:
                 self._bind([fields[needed[0]]], f"{text}.{needed[0]}", "sparse")
                 return True
             [holder] = self.assign(line_of(whole.op).targets[:1] or ["sparse"], text)
@@ -425,8 +419,6 @@ class Body:
 
     def _check(self, op: Any) -> None:
         """Print an operation without outputs: an assertion."""
-        if op.type == "NoOp":
-            return
         if op.type == "Assert" or (op.type in _CONTROL and op.name.endswith("AssertGuard")):
             data = ", ".join(map(self.value, op.inputs[1:]))
             self._statements.append(([], f"tf.debugging.Assert({self.value(op.inputs[0])}, [{data}])"))
@@ -545,8 +537,7 @@ def _decode_csv(body: Body, op: Any) -> str:
     defaults = []
     for tensor in op.inputs[1:]:
         known = tf.get_static_value(tensor)
-        empty = known is not None and not np.size(known)
-        if empty:
+        if known is not None and not np.size(known):
             defaults.append(f"tf.constant([], tf.{tensor.dtype.base_dtype.name})")
         else:
             defaults.append(body.value(tensor) if known is None else literal(np.ravel(known), tensor.dtype))
@@ -616,9 +607,7 @@ def _elements(body: Body, tensor: Any) -> list[str] | None:
     known = tf.get_static_value(tensor)
     if known is not None:
         return [str(number) for number in known.tolist()]
-    if tensor.op.type != "Pack":
-        return None
-    return [body.number(element) for element in tensor.op.inputs]
+    return [body.number(element) for element in tensor.op.inputs] if tensor.op.type == "Pack" else None
 
 
 def _slices(body: Body, op: Any) -> str | None:

@@ -211,8 +211,9 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
             schema = _infer_schema(facts)
             source = pipeline.module.source(_title(text) + _describe_schema(schema))
             lines = [f"printed: {len(source.splitlines())} lines", *(f"{what}: {proof}" for what, proof in proofs)]
-            report = _build_report(lines, lifted, trace)
-            return Conversion(source, files, report, _build_dataset(source, files), schema, printed=True, _facts=facts)
+            report = _build_report(lines, lifted, trace, facts)
+            with _import_module(source, files) as reader:
+                return Conversion(source, files, report, reader.inputs(), schema, printed=True, _facts=facts)
         problem = "; ".join(
             f"{what}: {proof.difference or proof}" for what, proof in proofs if not proof.equal or proof.sampled
         )
@@ -226,7 +227,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
     if not proof.equal:
         raise LiftError(f"the lifted dataset gives other batches ({proof.difference})", advice=_WAY_OUT)
     lines = [f"lifted, because it cannot be printed: {problem}", f"on the data: {proof}"]
-    report = _build_report(lines, lifted, trace)
+    report = _build_report(lines, lifted, trace, facts)
     source = _lifted_source(module, text, graph_seed)
     return Conversion(source, {}, report, lifted.dataset, _infer_schema(facts), printed=False, _facts=facts)
 
@@ -275,7 +276,8 @@ def _print_graph(trace: Trace, *, careful: bool) -> tuple[Pipeline, str]:
         state.close()
 
 
-def _build_report(lines: list[str], lifted: Lifted, trace: Trace) -> str:
+def _build_report(lines: list[str], lifted: Lifted, trace: Trace, facts: Facts) -> str:
+    lines += [f"with --data: {difference}" for difference in facts.unlike if facts.parses]
     if datasets_of(trace.graph):
         lines.append("functions of tf.contrib were replaced by those of seqrecorder.legacy.contrib")
     return "\n".join([*lines, "", str(lifted)])
@@ -315,22 +317,23 @@ def _import_module(source: str, files: dict[str, bytes]) -> Iterator[Any]:
         path = Path(directory, "printed_reader.py")
         _write(source, files, path)
         # Modules of this package import the installed TensorFlow, even while an old script is imported.
-        spec = importlib.util.spec_from_file_location("seqrecorder.printed_reader", path)
-        assert spec is not None  # noqa: S101 - for type checkers
-        assert spec.loader is not None  # noqa: S101 - for type checkers
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # AutoGraph looks up the module here
+        name = "seqrecorder.printed_reader"
         try:
             with eagerly():
-                spec.loader.exec_module(module)
-                yield module
+                yield import_file(name, path)
         finally:
-            sys.modules.pop(spec.name, None)
+            sys.modules.pop(name, None)
 
 
-def _build_dataset(source: str, files: dict[str, bytes]) -> Any:
-    with _import_module(source, files) as module:
-        return module.inputs()
+def import_file(name: str, path: Path) -> Any:
+    """Import a file as a module of this name; it stays in `sys.modules`, where AutoGraph looks it up."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # noqa: S101 - for type checkers
+    assert spec.loader is not None  # noqa: S101 - for type checkers
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _prove(
@@ -393,7 +396,10 @@ def _compare(
             f"the function gives no batch{olds[0].why}, so nothing can be compared",
             advice="check its arguments and the files that it reads",
         )
-    return in_order(*runs[0]) if ordered else by_records(olds, news, mixed=facts.mixed, proved=proved)
+    if ordered:
+        return in_order(*runs[0])
+    dropped = facts.recipe.dropped if facts.recipe else None
+    return by_records(olds, news, mixed=facts.mixed, proved=proved, dropped=dropped)
 
 
 # Data -----------------------------------------------------------------------------------------------------
@@ -441,14 +447,11 @@ def _infer_schema(facts: Facts) -> Schema | None:
 
 def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> str:
     """Print a script that reads the data in the same batches as the function."""
-    drop = facts.final is not None and facts.final.type == "QueueDequeueManyV2"
-    options = [f"batch=sr.Pad({facts.batch}{', drop_remainder=True' if drop else ''})"] if facts.batch else []
-    recipe = datasets_of(facts.reader.graph)
-    if facts.final is not None and facts.final.name in recipe:
-        old = recipe[facts.final.name].recipe
-        assert old is not None  # noqa: S101 - for type checkers
-        rest = "" if old.smaller else ", drop_remainder=True"
-        options = [f"batch=sr.Bucket({facts.batch}, boundaries={list(old.boundaries)}{rest})"]
+    rest = "" if facts.rest else ", drop_remainder=True"
+    options = [f"batch=sr.Pad({facts.batch}{rest})"] if facts.batch else []
+    if (old := facts.recipe) is not None:
+        sizes = old.sizes if len(set(old.sizes)) > 1 else facts.batch
+        options = [f"batch=sr.Bucket({sizes}, boundaries={list(old.boundaries)}{rest})"]
         if old.steps:
             rest = ', tail="drain"' if old.smaller else ', tail="drop"'
             read = {name for op in facts.parses for _, name, _, _ in read_parse(op).outputs}
@@ -458,5 +461,6 @@ def _read_script(facts: Facts, schema: Schema, directory: str, split: str) -> st
     options += [f"epochs={facts.limit}"] if facts.limit != 1 else []
     text = f"dataset = sr.read({', '.join([plain(directory), plain(split), f'schema={schema.name}', *options])})"
     record = source_code.draft(schema).splitlines()
+    differences = [f"# {difference}" for difference in facts.unlike]
     imports = ["import numpy as np"] if any("np." in line for line in record) else []
-    return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *fold(text), ""])
+    return "\n".join([*imports, "import seqrecorder as sr", "", "", *record, "", "", *differences, *fold(text), ""])

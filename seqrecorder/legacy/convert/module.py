@@ -143,10 +143,6 @@ class Module:
         self._run(line)
         self.lines.append(line)
 
-    def spec(self, variable: str = "dataset") -> Any:
-        """Return the element spec of a dataset variable of `inputs`."""
-        return self._namespace[variable].element_spec
-
     def function(
         self,
         base: str,
@@ -190,7 +186,7 @@ class Module:
         """Trace a function with the element spec of a dataset, and declare shapes lost in translation."""
         import tensorflow as tf
 
-        specs = self.spec(variable)
+        specs = self._namespace[variable].element_spec
         specs = specs if isinstance(specs, tuple) else (specs,)
         run = tf.function(self._namespace[function.name], autograph=False)
         try:

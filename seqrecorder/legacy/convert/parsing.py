@@ -38,8 +38,7 @@ def print_parse(body: Any, op: Any) -> dict[str, str]:
     if op.type == PARSERS[0]:
         function = "parse_single_example" if op.inputs[0].shape.rank == 0 else "parse_example"
         constant = body.module.features("FEATURES", parse.features)
-        [mark] = body.assign(["features"], f"tf.io.{function}({serialized}, {constant})")
-        marks = [mark, mark]
+        marks = body.assign(["features"], f"tf.io.{function}({serialized}, {constant})") * 2
     else:
         single = op.inputs[0].shape.rank == 0
         names = ["context" if parse.features else "_", "steps" if parse.steps else "_", *["_"] * (not single)]
@@ -86,9 +85,8 @@ def group_tensors(op: Any, arguments: Iterable[Any], tensors: Sequence[Any]) -> 
     groups, position = {}, 0
     for argument in arguments:
         several = argument.number_attr or argument.type_list_attr
-        count = 1
-        if several:
-            count = op.get_attr(several) if argument.number_attr else len(op.get_attr(several))
+        known: Any = op.get_attr(several) if several else 1
+        count = len(known) if argument.type_list_attr else known
         groups[argument.name] = tensors[position : position + count]
         position += count
     return groups

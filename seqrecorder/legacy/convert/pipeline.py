@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.legacy.convert.trace import Trace
     from seqrecorder.legacy.graph import Feed
+    from seqrecorder.legacy.lifted import Recipe
     from seqrecorder.legacy.subgraph import Section, State
 
 
@@ -51,9 +52,11 @@ class Facts:
         reader: the operation that reads the files.
         limit: the number of epochs; None if unlimited or unknown.
         batch: the batch size; None without batches.
-        final: the operation that dequeues the final batch.
+        rest: whether a smaller last batch is kept.
+        recipe: the recipe of the buckets or segments, if any.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
+        unlike: differences of the batches from those of `sr.read`, each with what to do.
         mixed: whether the value of a record may depend on its batch or on the thread that reads it.
     """
 
@@ -62,12 +65,19 @@ class Facts:
     reader: Any = None
     limit: int | None = None
     batch: int | None = None
-    final: Any = None
+    rest: bool = True
+    recipe: Recipe | None = None
     parses: list[Any] = attrs.field(factory=list)
     shuffles: list[int] = attrs.field(factory=list)
+    unlike: list[str] = attrs.field(factory=list)
     mixed: bool = False
 
 
+_LEFT_OUT = "the function leaves out records (keep_input); sr.read reads all: use sr.open(...)[...].where(...)"
+_PIECES = "enqueue_many divides what is read; sr.read gives whole records: leave out batch=, and unbatch()"
+_NO_LENGTH = "the function selects a bucket by a value of its own; sr.Bucket, by a list's length: compare them"
+_ON_LENGTHS = ("Identity", "Cast", "StridedSlice", "Reshape", "ExpandDims", "Shape", "Size", "SparseToDense")
+"""Operations on the way from a parsed list to its length."""
 _UNEQUAL = ("seed", "seed2", "shared_name", "container", "_class")
 """Attributes that do not change the result of an operation, or only its random numbers."""
 
@@ -124,13 +134,14 @@ class Pipeline:
         order = [names.index(name) for name in tensors]
         whole = order == [*range(len(names))]
         tail = self._tail
-        if whole and isinstance(returned.structure, tuple) and len(order) == len(returned.structure) > 1:
-            return True
-        if whole and len(order) == 1 and not isinstance(returned.structure, (tuple, dict)):
+        flat = isinstance(returned.structure, tuple) and len(returned.structure) == len(order) > 1
+        single = len(order) == 1 and not isinstance(returned.structure, (tuple, dict))
+        if whole and (flat or single):
             return True
         if tail is None or sum(f"({tail.name}" in line for line in self.module.lines) > 1:
             names = unique(list(arguments.values()))
-            packed = _bracketed(self._structure([names[i] for i in order]))
+            text = self._structure([names[i] for i in order])
+            packed = text if text[:1] in "({[" or ", " not in text else f"({text})"
             self.module.add(f"dataset = dataset.map(lambda {', '.join(names)}: {packed})")
             return True
         tail.returned = self._structure([tail.results[i] for i in order])
@@ -265,18 +276,18 @@ class Pipeline:
 
     def _batch(self, pull: Any, queue: Any, variable: str, *, final: bool) -> None:
         count = self.number(pull.inputs[1])
-        size = self._batch_size(count, pull) if final else str(count)
         drop = pull.type == "QueueDequeueManyV2"
+        size = self._batch_size(count, rest=not drop) if final else str(count)
         self.module.add(f"{variable} = {variable}.{'padded_' * _pads(queue)}batch({size}, drop_remainder={drop})")
 
-    def _batch_size(self, count: int, pull: Any) -> str:
+    def _batch_size(self, count: int, *, rest: bool) -> str:
         """Print the size of the final batch: a parameter, unless the returned operations contain it as a constant."""
         import tensorflow as tf
 
         section = cut_section(self._trace.returned.tensors, (), self._datasets, self._state.feed)
         values = [tf.get_static_value(op.outputs[0]) for op in section.inner.values() if op.type == "Const"]
         numbers = [value for value in values if value is not None and value.dtype.kind in "iu" and value.ndim < 2]  # noqa: PLR2004 - numbers and shapes
-        self.facts.batch, self.facts.final = count, pull
+        self.facts.batch, self.facts.rest = count, rest
         if count > 1 and any(count in value for value in numbers):
             return str(count)
         return self.module.parameter("batch_size", str(count))
@@ -317,13 +328,19 @@ class Pipeline:
         else:
             self._map(self._function(sections[0], arguments, shapes, variable), variable)
         if feed.keep is not None:
-            rest = "*row" if len(live) > 1 else "row"
-            self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {'' if feed.keep[1] else '~'}keep)")
-            self.module.add(f"{variable} = {variable}.map(lambda keep, {rest}: row)")
-            self._tail = None
+            self._keep(variable, "keep" if feed.keep[1] else "~keep", "*row" if len(live) > 1 else "row")
         if feed.many:
+            if sections[0].pulls[0].type in ("ReaderReadV2", "QueueDequeueV2"):
+                self.facts.unlike.append(_PIECES)
             self.module.add(f"{variable} = {variable}.unbatch()")
         return names
+
+    def _keep(self, variable: str, condition: str, row: str) -> None:
+        """Print the filter of records by their first component, which is then dropped."""
+        self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: {condition})")
+        self.module.add(f"{variable} = {variable}.map(lambda keep, {row}: row)")
+        self._tail = None
+        self.facts.unlike.append(_LEFT_OUT)
 
     def _deal(
         self, branches: Sequence[tuple[Any, Section]], arguments: dict[str, str], shapes: Sequence[Any], variable: str
@@ -345,7 +362,7 @@ class Pipeline:
         """Print the producer of a queue of constants."""
         [feed] = self._runners.feeds(queue)
         section = self._cut(feed.components, feed.after)
-        limit = self._state.limit(section)
+        limit = self.facts.limit = self._state.limit(section)
         shuffle = next(iter(section.shuffles), None)
         if any(isinstance(component, SparseSlot) for component in feed.components):
             raise NotPrintableError(f"{describe(queue)}: it holds constant sparse tensors")
@@ -356,7 +373,9 @@ class Pipeline:
         values = constants(tensors, self._state, self._datasets)
         values = values if feed.many else [value[np.newaxis] for value in values]
         count = len(values[0])
-        epochs = self._epochs(limit)
+        epochs = None if limit is None else str(limit)
+        if epochs is not None and "num_epochs" not in self.module.parameters:
+            epochs = self.module.parameter("num_epochs", epochs)
         seed = (0, 0) if shuffle is None else seeds(shuffle) or (0, 0)
         source = self._slices(tensors, values)
         if shuffle is not None and any(seed) and count > 1:
@@ -370,13 +389,6 @@ class Pipeline:
                 self.module.add(f"{variable} = {variable}.shuffle({size})")
             if epochs != "1":
                 self.module.add(f"{variable} = {variable}.repeat({epochs or ''})")
-
-    def _epochs(self, limit: int | None) -> str | None:
-        """Print a number of epochs; the first one becomes the parameter `num_epochs`."""
-        self.facts.limit = limit
-        if limit is None or "num_epochs" in self.module.parameters:
-            return None if limit is None else str(limit)
-        return self.module.parameter("num_epochs", str(limit))
 
     def _slices(self, tensors: Sequence[Any], values: Sequence[Any]) -> str:
         """Print the argument of `from_tensor_slices` for the values of a producer."""
@@ -402,10 +414,9 @@ class Pipeline:
 
         for op in back_from([tensor.op]):
             for user in op.graph.get_operations() if "matching_filenames" in op.name else ():
-                if user.type == "MatchingFiles":
-                    known = tf.get_static_value(user.inputs[0])
-                    if known is not None and np.size(known) == 1:
-                        return str(np.ravel(known)[0].decode())
+                known = tf.get_static_value(user.inputs[0]) if user.type == "MatchingFiles" else None
+                if known is not None and np.size(known) == 1:
+                    return str(np.ravel(known)[0].decode())
         return None
 
     # Readers ----------------------------------------------------------------------------------------------
@@ -465,20 +476,19 @@ class Pipeline:
             raise NotPrintableError(f"{pull.name!r} is a dataset of another graph")
         section = self._cut([*recipe.keep, *recipe.targets])
         arguments = self._take([section], variable)
+        self.facts.batch, self.facts.rest, self.facts.recipe = recipe.sizes[0], recipe.smaller, recipe
         if recipe.steps:
-            self.facts.batch, self.facts.final = recipe.sizes[0], pull
             raise NotPrintableError(f"{pull.name!r}: segments of sequences, whose states are saved between batches")
+        if not recipe.by_length or not _is_length(recipe.targets[0]):
+            self.facts.unlike.append(_NO_LENGTH)
         shapes = [None] * len(recipe.keep) + [target.shape for target in recipe.targets]
         self._map(self._function(section, arguments, shapes, variable), variable)
         if recipe.keep:
-            self.module.add(f"{variable} = {variable}.filter(lambda keep, *_: keep)")
-            self.module.add(f"{variable} = {variable}.map(lambda keep, *row: row)")
+            self._keep(variable, "keep", "*row")
         vector = "[0]" if recipe.targets[0].shape.rank == 1 else ""
-        size = recipe.sizes[0]
+        sizes = plain(np.array(recipe.sizes))
         if len(set(recipe.sizes)) == 1:
-            sizes = f"[{self._batch_size(size, pull)}] * {len(recipe.sizes)}"
-        else:
-            sizes = plain(np.array(recipe.sizes))
+            sizes = f"[{self._batch_size(recipe.sizes[0], rest=recipe.smaller)}] * {len(recipe.sizes)}"
         boundaries = self.module.define("BOUNDARIES", plain(np.array(recipe.boundaries)))
         self.module.add(
             f"{variable} = {variable}.bucket_by_sequence_length(lambda length, *_: length{vector}, {boundaries}, "
@@ -497,8 +507,13 @@ class Pipeline:
         return dict(zip((x.name for x in tensors), unique(names), strict=True))
 
 
-def _bracketed(text: str) -> str:
-    return text if text[:1] in "({[" or ", " not in text else f"({text})"
+def _is_length(tensor: Any) -> bool:
+    """Check that a tensor is the number of values of a parsed feature."""
+    kinds = set[str]()
+    while tensor.op.type in _ON_LENGTHS:
+        kinds.add(tensor.op.type)
+        tensor = tensor.op.inputs[0]
+    return tensor.op.type in PARSERS and not kinds.isdisjoint(("Shape", "Size"))
 
 
 def _name_of(tensor: Any) -> str:

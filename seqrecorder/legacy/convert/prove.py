@@ -111,11 +111,30 @@ def compare(old: Any, new: Any, *, batches: int = 100) -> Comparison:
 
 @attrs.frozen(eq=False)
 class Run:
-    """One run of a reader: its batches, whether it ended, and the error that ended it."""
+    """One run of a reader.
+
+    Attributes:
+        batches: the batches, each as a flat list of arrays.
+        ended: whether the reader came to its end.
+        why: the error that ended it; an empty string without one.
+        sparse: for each sparse tensor of a batch, the position of its indices; values and shape follow.
+    """
 
     batches: list[Batch]
     ended: bool
     why: str = ""
+    sparse: tuple[int, ...] = ()
+
+    def columns(self, batch: Batch) -> list[Any]:
+        """Split the sparse tensors of a batch into rows: a list of indices and one of values, each by row."""
+        parts = list(batch)
+        for start in reversed(self.sparse):
+            indices, values, shape = batch[start : start + 3]
+            if len(shape) > 1:  # else it is no batch
+                ends = np.searchsorted(indices[:, 0], np.arange(1, shape[0]))
+                # Indices from 1 on are no padding.
+                parts[start : start + 3] = np.split(indices[:, 1:] + 1, ends), np.split(values, ends)
+        return parts
 
     @classmethod
     def of(cls, reader: Any, most: int) -> Run:
@@ -146,18 +165,29 @@ def dataset_run(dataset: Any, most: int) -> Run:
 
     batches: list[Batch] = []
     until = time.process_time() + _SECONDS
+    why, leaves = "", list[Any]()
     with eagerly():
         iterator = iter(dataset)
         while _goes_on(batches, most, until):
             try:
                 element = next(iterator, None)
             except tf.errors.OpError as error:
-                return Run(batches, ended=True, why=f": {type(error).__name__}: {first_line(error)}")
+                element, why = None, f": {type(error).__name__}: {first_line(error)}"
             if element is None:
-                return Run(batches, ended=True)
+                return Run(batches, ended=True, why=why, sparse=_find_sparse(leaves))
+            leaves = tf.nest.flatten(element)
             parts = tf.nest.flatten(element, expand_composites=True)
             batches.append([_array(part.numpy()) for part in parts if part is not None])
-    return Run(batches, ended=False)
+    return Run(batches, ended=False, sparse=_find_sparse(leaves))
+
+
+def _find_sparse(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """Find the positions of sparse tensors in the flat list of their components."""
+    import tensorflow as tf
+
+    tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
+    starts = itertools.accumulate((len(tf.nest.flatten(x, expand_composites=True)) for x in tensors), initial=0)
+    return tuple(start for x, start in zip(tensors, starts, strict=False) if isinstance(x, tf.SparseTensor))
 
 
 def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = None) -> Run:
@@ -200,7 +230,7 @@ def session_run(trace: Trace, most: int, replaced: Mapping[str, str] | None = No
             pass
         except Exception as error:  # noqa: BLE001 - whatever the threads raised
             why = f": {type(error).__name__}: {first_line(error)}"
-    return Run(batches, ended, why)
+    return Run(batches, ended, why, _find_sparse(trace.returned.leaves))
 
 
 def _array(value: Any) -> Any:
@@ -237,7 +267,7 @@ def in_order(old: Run, new: Run) -> Comparison:
     rounded = False
     for number, (one, other) in enumerate(zip(old.batches, new.batches, strict=False)):
         if (difference := _difference(one, other)) is not None:
-            if _difference(one, other, _close) is not None:
+            if _difference(one, other, rtol=1e-5, atol=1e-6) is not None:
                 return Comparison(number, f"batch {number}{difference}")
             rounded = True
     count = min(len(old.batches), len(new.batches))
@@ -252,7 +282,7 @@ def in_order(old: Run, new: Run) -> Comparison:
     return Comparison(count, ended=all(ends), rounded=rounded)
 
 
-def _difference(one: Batch, other: Batch, equal: Callable[[Any, Any], Any] | None = None) -> str | None:
+def _difference(one: Batch, other: Batch, *, rtol: float = 0, atol: float = 0) -> str | None:
     if len(one) != len(other):
         return f": {len(one)} tensors became {len(other)}"
     for number, (a, b) in enumerate(zip(one, other, strict=True)):
@@ -261,25 +291,13 @@ def _difference(one: Batch, other: Batch, equal: Callable[[Any, Any], Any] | Non
             return f"{where}{_kind(a)} became {_kind(b)}"
         if np.shape(a) != np.shape(b):
             return f"{where}shape {np.shape(a)} became {np.shape(b)}"
-        same = (equal or _equal)(a, b)
+        floats = _kind(a).startswith("float")
+        same = np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=True) if floats else np.asarray(a == b)
         if not np.all(same):
             position = tuple(int(i) for i in np.argwhere(~np.atleast_1d(same))[0])
             first, second = (np.atleast_1d(x)[position] for x in (a, b))
             return f"{where}{_short(first)} became {_short(second)} at {list(position)}"
     return None
-
-
-def _equal(one: Any, other: Any) -> Any:
-    """Compare values element by element; NaN equals NaN."""
-    same = np.asarray(one == other)
-    return same | ((one != one) & (other != other)) if _kind(one).startswith("float") else same  # noqa: PLR0124 - NaN
-
-
-def _close(one: Any, other: Any) -> Any:
-    """Compare values element by element, up to the last digits of floats."""
-    if not _kind(one).startswith("float"):
-        return _equal(one, other)
-    return np.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 def _kind(value: Any) -> str:
@@ -292,7 +310,9 @@ def _short(value: Any) -> str:
     return text if len(text) < 80 else text[:77] + "..."  # noqa: PLR2004 - a line
 
 
-def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, proved: bool = False) -> Comparison:
+def by_records(
+    old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, proved: bool = False, dropped: int | None = None
+) -> Comparison:
     """Compare the records of runs in random order.
 
     Over all runs together, both readers must return the same set of records. If both end, each record must have
@@ -304,12 +324,17 @@ def by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool = False, p
         mixed: whether a row may depend on other rows of its batch; then only dtypes and shapes are compared.
         proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
             have been dropped with the last batch each time.
+        dropped: the maximum number of records that a run drops with its incomplete batches; None if each run drops one
+            batch at most, and none if its batches differ in size.
     """
-    exact = _by_records(old, new, mixed=mixed, proved=proved)
+    if dropped is None:
+        sizes = {size for run in (*old, *new) for size in _sizes(run)}
+        dropped = max(sizes) - 1 if len(sizes) == 1 else 0
+    exact = _by_records(old, new, mixed=mixed, proved=proved, left=dropped)
     if exact.equal:
         return exact
     olds, news = ([_rounded(run) for run in runs] for runs in (old, new))
-    rounded = _by_records(olds, news, mixed=mixed, proved=proved)
+    rounded = _by_records(olds, news, mixed=mixed, proved=proved, left=dropped)
     return attrs.evolve(rounded, rounded=True) if rounded.equal else exact
 
 
@@ -325,19 +350,18 @@ def _four_digits(values: Any) -> Any:
     return np.round(values * scale) / scale + 0.0  # no negative zero
 
 
-def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: bool) -> Comparison:
+def _by_records(old: Sequence[Run], new: Sequence[Run], *, mixed: bool, proved: bool, left: int) -> Comparison:
     count = min(len(run.batches) for run in (*old, *new))
     ended = all(run.ended for run in (*old, *new))
     for one, other in zip(old, new, strict=True):
-        difference = _other_kind(one, other) or (_other_counts(one, other) if ended and not mixed else None)
+        difference = _other_kind(one, other) or (_other_counts(one, other, left) if ended and not mixed else None)
         if difference is not None:
             return Comparison(count, difference, ordered=False)
     drawn = [collections.Counter(itertools.chain.from_iterable(map(_records, runs))) for runs in (old, new)]
     if mixed or (not ended and drawn[0].total() < _OFTEN * len(drawn[0])):
         return Comparison(count, ordered=False, sampled=True)
-    left = max(_sizes(new[0]), default=1) - 1 if ended and proved else 0
     for verb, which in (("new", drawn[1].keys() - drawn[0]), ("missing", drawn[0].keys() - drawn[1])):
-        if len(which) > left:
+        if len(which) > left * (ended and proved):
             return Comparison(count, f"a record is {verb}: {_shown(next(iter(which)))}", ordered=False)
     return Comparison(count, ordered=False, ended=ended)
 
@@ -346,10 +370,8 @@ def _other_kind(one: Run, other: Run) -> str | None:
     """Describe how two runs differ in errors, dtypes, ranks or batch sizes; return None if they do not."""
     if one.why or other.why:
         return f"a reader ends with an error{one.why or other.why}"
-    if not one.batches and not other.batches:
-        return None
     if not one.batches or not other.batches:
-        return f"{len(one.batches)} batches became {len(other.batches)}"
+        return f"{len(one.batches)} batches became {len(other.batches)}" if one.batches or other.batches else None
     kinds = [[(_kind(part), np.ndim(part)) for part in run.batches[0]] for run in (one, other)]
     if kinds[0] != kinds[1]:
         return f"batch 0: {kinds[0]} became {kinds[1]}"
@@ -357,26 +379,25 @@ def _other_kind(one: Run, other: Run) -> str | None:
     return None if largest[0] == largest[1] else f"batches of {largest[0]} became batches of {largest[1]}"
 
 
-def _other_counts(one: Run, other: Run) -> str | None:
-    """Describe a record whose count differs by more than a dropped last batch can explain, or return None."""
+def _other_counts(one: Run, other: Run, left: int) -> str | None:
+    """Describe a record whose count differs by more than dropped batches explain, or return None."""
     before, after = (collections.Counter(_records(run)) for run in (one, other))
-    sizes = _sizes(one) + _sizes(other)
-    left = max(sizes, default=1) - 1 if len(set(sizes)) == 1 else 0
     fewer, more = before - after, after - before
-    if max(fewer.total(), more.total()) <= left and abs(before.total() - after.total()) <= left:
+    if max(fewer.total(), more.total()) <= left:
         return None
     return f"a record comes {'less' if fewer else 'more'} often: {_shown(next(iter(fewer or more)))}"
 
 
 def _sizes(run: Run) -> list[int]:
-    return [len(batch[0]) for batch in run.batches if np.ndim(batch[0])]
+    return [len(columns[0]) for columns in map(run.columns, run.batches) if getattr(columns[0], "ndim", 1)]
 
 
 def _records(run: Run) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of batches, without their padding."""
     for batch in run.batches:
-        sizes = {len(part) if np.ndim(part) else -1 for part in batch}
-        rows = zip(*batch, strict=True) if len(sizes) == 1 and sizes != {-1} else [tuple(batch)]
+        columns = run.columns(batch)
+        sizes = {len(part) if getattr(part, "ndim", 1) else -1 for part in columns}
+        rows = zip(*columns, strict=True) if len(sizes) == 1 and sizes != {-1} else [tuple(batch)]
         for row in rows:
             yield tuple(_stripped(part) for part in row)
 
@@ -410,9 +431,6 @@ def fixed_random_numbers() -> Iterator[None]:
     def fraction(shape: Any, dtype: Any, *_: Any, **__: Any) -> Any:
         return tf.fill(shape, tf.cast(0.0625, dtype))
 
-    def lowest(shape: Any, minval: Any, *_: Any, **__: Any) -> Any:
-        return tf.fill(shape, minval)
-
     def first(logits: Any, num_samples: Any, *_: Any, output_dtype: Any = tf.int64, **__: Any) -> Any:
         return tf.zeros(tf.stack([tf.shape(logits)[0], num_samples]), output_dtype)
 
@@ -428,7 +446,7 @@ def fixed_random_numbers() -> Iterator[None]:
     functions: dict[str, Callable[..., Any]] = {
         "random_shuffle": reversed_record,
         **dict.fromkeys(("random_uniform", "random_standard_normal", "truncated_normal"), fraction),
-        "random_uniform_int": lowest,
+        "random_uniform_int": lambda shape, minval, *_, **__: tf.fill(shape, minval),
         "multinomial": first,
     }
     with contextlib.ExitStack() as stack:
@@ -473,15 +491,13 @@ def fixed_order() -> Iterator[None]:
             thread.start()
         return [fills, ends]
 
-    def one_after_the_other(dataset: Any, function: Any, **_: Any) -> Any:
-        return dataset.flat_map(function)
-
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.object(gen_random_ops, "random_shuffle", unshuffled))
         stack.enter_context(mock.patch.object(gen_data_flow_ops, "random_shuffle_queue_v2", first_in_first_out))
         stack.enter_context(mock.patch.object(QueueRunner, "create_threads", one_thread))
         stack.enter_context(mock.patch.object(tf.data.Dataset, "shuffle", lambda dataset, *_, **__: dataset))
-        stack.enter_context(mock.patch.object(tf.data.Dataset, "interleave", one_after_the_other))
+        in_turn = mock.patch.object(tf.data.Dataset, "interleave", lambda dataset, f, **_: dataset.flat_map(f))
+        stack.enter_context(in_turn)
         yield
 
 

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import importlib
-import importlib.util
 import inspect
 import itertools
 import re
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from seqrecorder.errors import SourceError, first_line
 from seqrecorder.legacy.compatibility import compat
-from seqrecorder.legacy.convert.conversion import Conversion, convert_call
+from seqrecorder.legacy.convert.conversion import Conversion, convert_call, import_file
 from seqrecorder.legacy.run_script import check_script
 
 if TYPE_CHECKING:
@@ -136,12 +135,7 @@ def _run(name: str, path: Path, script: str) -> Any:
     try:
         for package in itertools.accumulate(name.split(".")[:-1], "{}.{}".format):
             importlib.import_module(package)
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None  # noqa: S101 - for type checkers
-        assert spec.loader is not None  # noqa: S101 - for type checkers
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
+        return import_file(name, path)
     except ImportError as error:
         absent = isinstance(error, ModuleNotFoundError)
         missing = f"imports {error.name}, which is not installed" if absent else f"does not run: {error.msg}"
@@ -152,4 +146,3 @@ def _run(name: str, path: Path, script: str) -> Any:
             f"{script}: {_message(error)}; importing a script must only define functions: build the pipeline in one "
             'that returns its tensors, and put the rest under `if __name__ == "__main__":`'
         ) from error
-    return module

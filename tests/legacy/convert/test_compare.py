@@ -71,6 +71,54 @@ def test_what_was_left_over_each_time():
     assert not prove.by_records(one, many, proved=True).equal
 
 
+def test_what_each_bucket_left_over():
+    """Each bucket drops a remainder of its own; two runs may drop as many records as all buckets together."""
+    rows = np.arange(40).reshape(10, 4)
+    one, other = (
+        [prove.Run([[row] for row in part], ended=True)] * 3 for part in (rows[:8], rows[[0, 1, 2, 3, 4, 5, 8]])
+    )
+    assert prove.by_records(one, other, dropped=8).difference.startswith("a record is new: [3")
+    assert prove.by_records(one, other, proved=True, dropped=8).equal
+    assert "comes less often" in prove.by_records(one, other, proved=True, dropped=7).difference
+    assert "comes less often" in prove.by_records(one, other, proved=True).difference
+    sizes = [prove.Run([[np.arange(size)] for size in (2, 3)], ended=True)] * 2
+    fewer = [prove.Run([[np.arange(size)] for size in (3,)], ended=True)] * 2
+    assert prove.by_records(sizes, fewer, proved=True, dropped=3).equal
+    assert not prove.by_records(sizes, fewer, proved=True).equal
+
+
+def test_rows_of_sparse_tensors():
+    """A batch of a sparse tensor has a record in each row, also an empty one; its size is not the number of values."""
+
+    def batches(rows, dense):
+        values = tf.ragged.constant(rows, dtype=tf.int64)
+        dataset = tf.data.Dataset.from_tensor_slices((dense, values.to_sparse()))
+        return dataset.batch(2).repeat(4)
+
+    rows = [[7, 0], [], [0], [5, 6, 7], [], [8]]
+    old, turned = batches(rows, [*range(6)]), batches(rows[::-1], [*range(6)][::-1])
+    comparison = legacy.compare(old, turned)
+    assert comparison.equal
+    assert not comparison.ordered
+    assert not legacy.compare(old, batches([[7, 0], [], [], [5, 6, 7], [0], [8]], [*range(6)])).equal
+    assert legacy.compare(old.map(lambda number, row: row), turned.map(lambda number, row: row)).equal
+
+
+def test_sparse_batches_in_random_order():
+    """Sparse batches of another order have other numbers of values, and the same records."""
+
+    def input_fn():
+        number = v1.train.range_input_producer(8, num_epochs=8, seed=3).dequeue()
+        row = tf.sparse.from_dense(tf.range(tf.cast(number, tf.int64) % 5) + 1)
+        return v1.train.batch([row], 4)
+
+    order = tf.constant([3, 1, 0, 2, 7, 6, 5, 4], tf.int64)
+    rows = tf.data.Dataset.from_tensor_slices(order).repeat(8).map(lambda n: tf.sparse.from_dense(tf.range(n % 5) + 1))
+    comparison = legacy.compare(input_fn, rows.batch(4, drop_remainder=True))
+    assert comparison.equal
+    assert "the same records in random order" in str(comparison)
+
+
 def test_padding_of_both_axes():
     """Neighbours in a batch change a record's padding, not the record; another shape of the same values is another."""
 

@@ -149,6 +149,79 @@ def test_the_same_batches_of_buckets(files, tmp_path):
     exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
 
 
+def _tokens(files):
+    queue = v1.train.string_input_producer(files["sequences"], num_epochs=1, shuffle=False)
+    _, serialized = v1.TFRecordReader().read(queue)
+    return v1.parse_single_sequence_example(
+        serialized,
+        {"length": tf.io.FixedLenFeature([], tf.int64)},
+        {"tokens": tf.io.FixedLenSequenceFeature([], tf.int64)},
+    )
+
+
+def _by_length_of_a_list(files):
+    tokens = _tokens(files)[1]["tokens"]
+    sizes = legacy.contrib.training.bucket_by_sequence_length(
+        tf.shape(tokens)[0], [tokens], [4, 3, 2], [3, 5], dynamic_pad=True
+    )
+    return sizes[1][0]
+
+
+def _by_a_feature(files, **options):
+    context, steps = _tokens(files)
+    length = tf.cast(context["length"], tf.int32)
+    batches = legacy.contrib.training.bucket_by_sequence_length(
+        length, [steps["tokens"]], 2, [3, 5], dynamic_pad=True, **options
+    )
+    return batches[1][0]
+
+
+def _kept_in_buckets(files):
+    context, steps = _tokens(files)
+    keep, length = context["length"] > 2, tf.shape(steps["tokens"])[0]
+    tensors = [steps["tokens"]]
+    return legacy.contrib.training.bucket_by_sequence_length(
+        length, tensors, 2, [4], dynamic_pad=True, keep_input=keep
+    )[1][0]
+
+
+def _kept(files):
+    context, _ = _tokens(files)
+    return v1.train.maybe_batch([context["length"]], context["length"] > 2, 2)
+
+
+def _pieces(files):
+    return v1.train.batch([_tokens(files)[1]["tokens"]], 4, enqueue_many=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "batch", "difference"),
+    [
+        (_by_length_of_a_list, "sr.Bucket((4, 3, 2), boundaries=[3, 5], drop_remainder=True)", None),
+        (
+            _by_a_feature,
+            "sr.Bucket(2, boundaries=[3, 5], drop_remainder=True)",
+            "selects a bucket by a value of its own",
+        ),
+        (old_readers.numbered_buckets, "sr.Bucket(2, boundaries=[1, 2]", "selects a bucket by a value of its own"),
+        (_kept_in_buckets, "sr.Bucket(2, boundaries=[4], drop_remainder=True)", "leaves out records (keep_input)"),
+        (_kept, "sr.Pad(2, drop_remainder=True)", "leaves out records (keep_input)"),
+        (_pieces, "sr.Pad(4, drop_remainder=True)", "enqueue_many divides what is read"),
+    ],
+)
+def test_what_the_data_do_not_reproduce(files, tmp_path, function, batch, difference):
+    """The report and the script that reads the data say in which way the batches of `sr.read` differ."""
+    conversion = legacy.convert(function, files["sequences"] if "old" in function.__module__ else files)
+    script = conversion.write_data(tmp_path / "corpus")
+    assert f"batch={batch}" in " ".join(script.split()).replace("( ", "(").replace(", )", ")")
+    comments = [line for line in script.splitlines() if line.startswith("# ")]
+    reported = [line for line in conversion.report.splitlines() if line.startswith("with --data: ")]
+    assert [line.removeprefix("# ") for line in comments] == [line.removeprefix("with --data: ") for line in reported]
+    assert len(comments) == (difference is not None)
+    assert difference is None or difference in comments[0]
+    exec(script, {"__name__": "read_script"})  # noqa: S102 - what was printed
+
+
 def test_raw_bytes_become_numbers(files, tmp_path):
     """A feature that `decode_raw` makes numbers of is declared as such."""
     conversion = legacy.convert(old_readers.mnist, files["examples"])
