@@ -218,8 +218,8 @@ def test_what_goes_wrong(tmp_path: Path) -> None:
             run(lambda p, r=records: p | beam.Create(r) | WriteDataset(tmp_path / "c", Word, shards=2))
         assert not (tmp_path / "c").exists()
     for options, message in (
-        ({"workers": 2}, "workers: not where many"),
-        ({"append": True}, "append: not where many"),
+        ({"workers": 2}, "workers is not supported if many"),
+        ({"append": True}, "append is not supported if many"),
         ({"shufle": True}, "unknown options: shufle"),
         ({"splits": SHARES, "split_by": sr.Balanced("speaker")}, "Balanced needs all records"),
         ({"shards": 0}, "shards: expected"),

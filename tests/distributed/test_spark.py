@@ -241,7 +241,7 @@ def test_nothing_and_what_goes_wrong(tmp_path: Path, session: Any) -> None:
     with pytest.raises(Exception, match="w3"):
         module.write(twice, tmp_path / "d", Word)
     assert not (tmp_path / "d").exists()
-    with pytest.raises(sr.OptionError, match="append: not where many"):
+    with pytest.raises(sr.OptionError, match="append is not supported if many"):
         module.write(empty, tmp_path / "d", Word, append=True)
     with pytest.raises(sr.OptionError, match="an RDD has no columns"):
         module.write(session.sparkContext.parallelize(ROWS, 2), tmp_path / "d", Word, by="key", order="key")
