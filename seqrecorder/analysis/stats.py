@@ -189,7 +189,7 @@ class FieldStats:
         return cls(field, 0, 0, 0, values, sizes, inner, Numbers.empty(_LENGTH) if has_gaps else None)
 
     def add(self, column: Column, records: int) -> None:
-        """Add the column of the field for a number of records."""
+        """Update the statistics with the field's values from a batch of records."""
         self.records += records
         self.none += 0 if column.present is None else int(records - np.count_nonzero(column.present))
         if self.sizes is not None:

@@ -170,11 +170,12 @@ _ITERATOR = "iterator"
 
 
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
-    """Keras callback that saves the state of a `fit`; when the script runs again, `fit` continues from there.
+    """Keras callback that saves the training state during `fit`, so that rerunning the script resumes where it stopped.
 
     The state holds all variables of the model (weights, seeds of layers such as `Dropout`, states of `Unrolled`), the
     optimizer and the metrics, the history, and the position in the data. So an interrupted run sees the same batches
-    as an uninterrupted one, and has the same losses and metrics, bit for bit if the machine's sums are reproducible.
+    as an uninterrupted one. Its losses and metrics are the same bit for bit if floating-point operations on the machine
+    are deterministic.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -195,8 +196,8 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
-    The iterator is saved as `tf.train.Checkpoint` does, with up to `shuffle` records in it. Later epochs take their
-    order from the seed, so seed every shuffle, `tf.data.Dataset.shuffle` too. An iterator that cannot be saved
+    The iterator is saved the way `tf.train.Checkpoint` saves it, including up to `shuffle` records. Later epochs take
+    their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. An iterator that cannot be saved
     (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) is replayed up to its position, with a
     warning.
 

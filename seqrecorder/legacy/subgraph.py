@@ -337,7 +337,7 @@ class State:
     def value(self, op: Any) -> Any:
         """Return the tensor that replaces the first output of a cut operation in the graph being built.
 
-        A placeholder and a variable that is read become constants. A table and a variable used by a gather become
+        Placeholders, and variables that are read, become constants. Tables, and variables used by a gather, become
         resources.
         """
         import tensorflow as tf

@@ -859,7 +859,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 def most_open(most: int) -> int:
-    """Limit a number of open files to an eighth of the process's limit."""
+    """Cap the requested number of open files at one eighth of the process limit."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0] if resource is not None else -1
     return most if limit < 0 else max(1, min(most, limit // 8))
 

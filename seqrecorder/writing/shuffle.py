@@ -172,7 +172,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """File of items, with the memory that the items need."""
+    """A file of items, and the memory that they take once loaded."""
 
     path: Path
     items: int = 0

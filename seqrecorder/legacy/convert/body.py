@@ -100,7 +100,7 @@ _LEVELS = (("<", "<=", ">", ">="), ("|",), ("&",), ("+", "-"), ("*", "/", "//", 
 
 
 class Body:
-    """A section printed as statements; values are numbered first and named by `named`.
+    """Body of a printed function: the statements of one section. `named` gives the numbered values readable names.
 
     Args:
         module: the `Module` that holds the constants and the API calls.
