@@ -1,7 +1,7 @@
 """The manifest: what a finished dataset contains.
 
-`manifest.json` is written last, so a directory that contains one is a complete dataset. It holds no time and no path,
-so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
+`manifest.json` is written last, so a directory that contains one is a complete dataset. It contains neither times nor
+paths, so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
 """
 
 from __future__ import annotations

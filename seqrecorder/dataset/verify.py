@@ -316,7 +316,7 @@ def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[P
 def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
     """Verify a dataset at a URL: fetch all its files past the cache, a few shards at a time.
 
-    Other files at the URL are no problem, since other writers may be active: `clean` lists them.
+    Other files at the URL are not reported, since other writers may be active; `clean` lists them.
     """
     text = remote.read(MANIFEST)
     if text is None:

@@ -131,15 +131,16 @@ def read(
             target with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
-        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`, a further factor for targets that are classes.
+        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`; multiplies the weights of targets that are
+            classes.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
-        vocabulary: mapping from field to `Vocabulary`: elements hold the ids of its tokens, int64.
+        vocabulary: mapping from field to `Vocabulary`: elements contain the ids of its tokens, int64.
         normalize: result of `stats`, or mapping from field to statistics: subtract the mean and divide by the standard
             deviation. Padding stays 0; missing values become 0 afterwards.
         normalize_targets: whether to normalize targets too; `stats["mfcc"].denormalize` is the inverse.
         resize: mapping from field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
-            size are padded to the largest of the batch, and `<field>_size` holds their sizes.
-        output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class that holds tensors).
+            size are padded to the largest of the batch, and `<field>_size` contains their sizes.
+        output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class, with tensors as values).
         shard: `(index, count)` of this reader among several that together read each record once.
         deterministic: whether to keep the order of elements; False may be faster.
         compression: compression of bare shards; default: detected.

@@ -270,7 +270,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
     """Convert a slice over the records in the order of the files to a mask in written order.
 
     Args:
-        files: files that hold the records.
+        files: files that contain the records.
         ours: slice of their records, in the order of the files.
     """
     chosen = np.zeros(sum(file.records for file in files), bool)
@@ -287,7 +287,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Add shard, record number and byte to a message about a record; the first record with equal bytes counts."""
+    """Add shard, record number and byte to a message about a record, as of the first record with equal bytes."""
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():

@@ -48,7 +48,7 @@ class ExamplesCsv:
         columns: names of the columns after the location.
 
     Raises:
-        OptionError: a column has the name of a location column, or a CSV cannot hold its name.
+        OptionError: a column has the name of a location column, or its name cannot be stored in a CSV.
         ShardWriteError: the file cannot be created.
     """
 

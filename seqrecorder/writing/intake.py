@@ -579,7 +579,7 @@ class RecordIntake:
         placement: writer of the encoded records to their splits.
         workers: number of processes that encode, or `"auto"`.
         progress: progress bar.
-        lock: lock to hold while files are written, so that the exit of the interpreter waits.
+        lock: lock to hold while files are written, so that the interpreter waits for them before it exits.
 
     Attributes:
         placement: the argument of that name.

@@ -1,4 +1,4 @@
-"""`Groups`: batches of P values of a field with K records each."""
+"""`Groups`: batches of P different values of a field, with K records for each value."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Groups(PaddedBatches):
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
     So the number of batches is known; it is the largest possible without repeating a record in an epoch. Three kinds of
     records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer than `each`
-    records, records without enough other values to meet, and remainders of less than `each`. If only a part of the
-    records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
+    records, records for which too few other values remain to fill a batch, and remainders of fewer than `each` records.
+    If only some of the records of a value fit, these are spread over the epoch; with shuffling they differ in each
+    epoch.
 
     The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
     memory until their batch is full, so shuffle data that are sorted by the field, on writing or on reading.

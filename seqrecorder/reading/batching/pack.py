@@ -1,4 +1,4 @@
-"""`Pack`: rows of fixed length that hold several sequences."""
+"""`Pack`: rows of fixed length, each with several sequences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
     free space are filled first; each takes the number of sequences of the class that would fit if all were as long as
     the longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
-    one. The loop is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit
+    one. The loop runs over the few classes instead of the many sequences. Rows are nearly as full as with best-fit
     decreasing.
 
     >>> import tensorflow as tf
@@ -194,7 +194,8 @@ class Pack(Strategy):
     target [[4, 6, 7]]
     target_segment_ids [[1, 2, 2]]
 
-    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also hold, int64:
+    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also
+    contain these int64 tensors:
 
     - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
     - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.
@@ -204,7 +205,7 @@ class Pack(Strategy):
     - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
 
     Context fields have a value per segment: they are `(B, S, ...)`, padded, where S is the largest number of segments
-    in a row of the batch. Records without a step in any list are left out.
+    in a row of the batch. Records with no steps in any list are left out.
 
     Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
     (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
@@ -247,7 +248,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):

@@ -28,7 +28,7 @@ class Unroll(Strategy):
 
     Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, the
     slot takes the next record of the stream in the next batch, lowest slot first. A recurrent model keeps the state of
-    each row between batches and resets it where `reset` is true. TensorFlow 1 had this as
+    each row between batches and resets it where `reset` is true. In TensorFlow 1, this was
     `batch_sequences_with_states`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -43,7 +43,7 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Besides the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
+    Besides the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
     `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
     record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
     are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
@@ -51,11 +51,11 @@ class Unroll(Strategy):
 
     With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
     of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
-    ended is padded. `segment_index` counts the segments of the record, from the first part on, and `segment_count` is
-    their total number. The number of batches is known then.
+    ended is padded. `segment_index` numbers the segments of the whole record, from the first part on, and
+    `segment_count` is their total number. The number of batches is known then.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint holds at most one window of serialized records, and the records in the slots. Without
+    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. Without
     `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
     `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
@@ -88,7 +88,7 @@ class Unroll(Strategy):
             )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
