@@ -502,7 +502,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual share, by name, of each split that misses its share widely because of groups."""
+        """Requested and actual share, by name, of each split that misses its share by far because of groups."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -696,7 +696,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in a read error that the dataset was replaced, if it was; nothing is damaged then.
+    """Explain in read errors that the dataset was replaced, if it was: nothing is damaged then.
 
     Args:
         manifest: the manifest from when the dataset was opened; None for bare shards.

@@ -684,7 +684,7 @@ class Rows:
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Read the values of context fields without a shape, a list for each field.
+        """Read the values of context fields without a shape, as one list per field.
 
         Raises:
             OptionError: a field is a feature list, or has a shape.

@@ -410,12 +410,12 @@ class Selection(Selected, Generic[R]):
     def sample(self, size: float, *, seed: int) -> Selection[R]:
         """Draw records at random without replacement; they stay in the same order.
 
-        The draw depends on a record's split and its position in the split, so after a small append, most of the
-        drawn records are the same.
+        Whether a record is drawn depends on its split and its position in the split, so after a small append, most of
+        the drawn records are the same.
 
         Args:
             size: number of records as an int, or their share of the selection as a float.
-            seed: seed of the draw; the same seed draws the same records.
+            seed: seed of the draw; the same seed selects the same records.
 
         Raises:
             OptionError: `size` exceeds the selection, or is neither a count nor a share.

@@ -168,7 +168,7 @@ def permuted(windows: Any, number: Any) -> Any:
 
 
 def random_numbers(seed: int) -> Any:
-    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration, reproducibly.
+    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration but are reproducible.
 
     `tf.data.Dataset.random` would depend on the global seed of the program (`tf.random.set_seed`).
 
@@ -445,7 +445,7 @@ class PlannedReads:
         paths: paths of all shards.
         table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
         ends: int64, `(files + 1,)`: offsets of the runs of each file in `table`.
-        hint: path to name in the advice of errors.
+        hint: path that error messages name in their advice.
     """
 
     paths: list[str]

@@ -117,8 +117,9 @@ def read(
         seed: seed of the order. Each epoch has its own order, and each new iteration continues with the next epoch.
         epochs: number of passes over the records; None repeats forever.
         epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
-        oversample: name of a context field with the copies of a record per epoch (2.3: a third copy in three of ten
-            epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
+        oversample: name of a context field with the number of copies of a record per epoch (2.3 gives a third copy in
+            three of ten epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more
+            often").
         fields: names of the fields to parse; default: all.
         steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
         min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.

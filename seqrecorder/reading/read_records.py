@@ -209,7 +209,7 @@ class _Window:
         return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
-        """Return the records before the first damaged one, in written order, and the file of that one."""
+        """Return the records before the first damaged one, in written order, and the file of the damaged one."""
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
             return window, None
@@ -240,7 +240,7 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """Decoded values of this reader's records of a window, or the error; and the file of a damaged record."""
+    """Decoded values of this reader's records in a window, or the error; also the file of a damaged record."""
 
     window: _Window
     records: Messages

@@ -66,7 +66,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths that count the real entries of the second dimension; None without one."""
+    """Return the name of the lengths that give the real entries of the second dimension; None if there is none."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]

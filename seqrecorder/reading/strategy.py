@@ -285,7 +285,7 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Bound the size of an element's tensors in bytes; text counts as its handles, and ragged tensors as infinity.
+    """Return an upper bound on the bytes of an element's tensors: handles only for text, infinity for ragged tensors.
 
     Args:
         spec: structure, shapes and dtypes of the element.
@@ -338,9 +338,10 @@ class Carried:
 
     Attributes:
         names: source field of each added tensor, or None, by tensor name.
-        lengths: for each added tensor with a second dimension, by name: the name of the tensor that counts its real
-            entries.
-        context: name of the tensor that counts the real entries of context fields, if a row contains several records.
+        lengths: for each added tensor with a second dimension, by name: the name of the tensor with its numbers of
+            real entries.
+        context: name of the tensor with the numbers of real entries of context fields, if a row contains several
+            records.
         places: if a row contains several records: the name of the segment ids (from 1 on) for each name of step
             lengths.
         vacant: whether rows may be empty; their length is 0 then.

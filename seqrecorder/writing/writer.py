@@ -111,14 +111,14 @@ class WriteOptions:
             `{"train": ..., "eval": "2026-01-01"}`.
         split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
             always go to the same split. By default, the key field is hashed, or the position of the record if the class
-            has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely, which
-            is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
-            to the split that lacks most.
+            has no key field. The key is evaluated before `load`. If groups are few or large, splits can miss their
+            shares by far, which is logged as a warning and listed in `manifest.missed_shares`; wrap `split_by` in
+            `Balanced(...)` to deal each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
-            every stratum and of all records, within a few records. Records are dealt in order, at random, to the splits
-            that lack most. With `split_by`, a whole group follows its first record. Strata of few or large groups can
-            then miss their shares, which is logged as a warning; `selection.split` counts all records first and gets
-            closer. `manifest.shares` reports the result.
+            every stratum and of all records, within a few records. Records are dealt in order: each goes to
+            the split with the largest deficit plus a random number below 1. With `split_by`, a whole group follows its
+            first record. Strata of few or large groups can then miss their shares, which is logged as a warning;
+            `selection.split` counts all records first and gets closer. `manifest.shares` reports the result.
         time: name of the field with a record's time, to split by time; for a feature list, the time of the first step
             is used.
         end: name of the field with a record's end time (default: the last step of `time`).
@@ -145,8 +145,8 @@ class WriteOptions:
         append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
             were set record by record, new records must set theirs as well.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
-        stats: whether to store statistics with the dataset (costs one more pass over the records). An append keeps the
-            statistics that the dataset has.
+        stats: whether to store statistics with the dataset (this takes one more pass over the records). An append keeps
+            the statistics that the dataset has.
 
     Raises:
         OptionError: an option is invalid, or two options contradict each other.

@@ -183,7 +183,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count the earlier elements of the same kind, for each element: int64 `(n,)`."""
+    """For each element, count the earlier elements of the same kind: int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -193,7 +193,7 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest number of batches, and the number of batches that contain each value.
+    """Compute the largest possible number of batches, and the number of batches that contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))

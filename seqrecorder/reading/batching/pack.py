@@ -54,8 +54,8 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
     Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
-    free space are filled first; each takes the number of sequences of the class that would fit if all were as long as
-    the longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
+    free space are filled first; each gets as many sequences of the class as would fit if all were as long as the
+    longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
     one. The loop runs over the few classes instead of the many sequences. Rows are nearly as full as with best-fit
     decreasing.
 
@@ -227,7 +227,7 @@ class Pack(Strategy):
         fill: whether to concatenate all records and cut the result into rows, as is usual for language models; requires
             `too_long="split"`. Rows are in the order of the stream, and all are full except the last of an epoch. A
             record continues in the next row as a new segment.
-        drop_remainder: whether to drop the last batch of an epoch if it is smaller, with all its sequences.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller, including all its sequences.
         length_name: name of the used steps of each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each segment's record, int32 `(B, S, 2)`; see `Pad`.

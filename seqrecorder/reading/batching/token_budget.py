@@ -55,9 +55,9 @@ class TokenBudgetPlan(LengthPlan):
 def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
     """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
-    Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
-    batch of a window may be small, so windows should be large enough for dozens of batches. Only the
-    newest rows, beyond the last multiple of `batch_size_multiple`, are held back, and only until the next window.
+    Each window is sorted by length and cut greedily from the shortest row on: each batch gets all rows that fit. The
+    last batch of a window may be small, so windows should be large enough for dozens of batches. Only the newest
+    rows, beyond the last multiple of `batch_size_multiple`, are held back, and only until the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns

@@ -26,9 +26,9 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 class Unroll(Strategy):
     """Batches of segments of `length` steps; each row continues its record from batch to batch.
 
-    Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, the
-    slot takes the next record of the stream in the next batch, lowest slot first. A recurrent model keeps the state of
-    each row between batches and resets it where `reset` is true. In TensorFlow 1, this was
+    Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, its
+    slot starts the next record of the stream in the next batch; the lowest free slot is filled first. A recurrent model
+    keeps the state of each row between batches and resets it where `reset` is true. In TensorFlow 1, this was
     `batch_sequences_with_states`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -65,11 +65,11 @@ class Unroll(Strategy):
         length: steps of a segment, which is a row.
         tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` continues until all
             records have ended, with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
+        bucket: whether the records of a window (1,024 or 16 MiB) get slots longest first, by their number of segments,
             instead of in stream order. Records that start together then end together, and no long record is left alone
             at the end, so few segments are empty.
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
-            leaves out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
+            leaves out records with fewer steps than slots, and those last batches of a record in which a slot is empty.
         length_name: name of the real steps of each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
@@ -154,7 +154,7 @@ class Unroll(Strategy):
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _batches(self, lengths: Any) -> Any:
-        """Count the batches that each record takes with `split_records`; lengths are an array or a tensor."""
+        """Count the batches that each record needs with `split_records`; lengths are an array or a tensor."""
         return segment_counts(
             (lengths + (0 if self.tail == "drop" else self.batch_size - 1)) // self.batch_size, self.length
         )
@@ -231,7 +231,7 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
     """Assign records to slots until none is left for a free slot; with `last`, until all records have ended.
 
-    The loop visits only batches in which a slot takes a record. Between two of them only the segment indices change,
+    The loop visits only batches in which a slot starts a record. Between two of them only the segment indices change,
     and these are filled in afterwards.
 
     Args:
