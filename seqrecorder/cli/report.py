@@ -335,7 +335,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format items between brackets; replace items that do not fit with dots."""
+    """Format items between brackets; an ellipsis stands for items that do not fit."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:

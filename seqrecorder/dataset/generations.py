@@ -201,7 +201,7 @@ NOTHING = Standing()
 _LOG = logging.getLogger("seqrecorder")
 _BESIDE = "|".join(map(re.escape, sorted(BESIDE_MANIFEST)))
 _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BESIDE}")
-"""Names of the hidden files of writers; a directory that contains no other files counts as empty."""
+"""Names of the hidden files of writers; a directory that contains no other files is considered empty."""
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:

@@ -437,7 +437,7 @@ class Manifest:
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
-        """Look up a split by its name; None takes the only split.
+        """Look up a split by its name; None means the only split.
 
         Raises:
             OptionError: `name` is None and there are several splits.
@@ -546,7 +546,7 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Build the schema to read a dataset as, from a class or schema; None takes the stored schema.
+    """Build the schema to read a dataset as, from a class or schema; None means the stored schema.
 
     Raises:
         SchemaMismatchError: the dataset cannot be read as the schema.

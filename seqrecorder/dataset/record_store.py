@@ -219,7 +219,7 @@ class RecordStore:
         path: directory or URL of the dataset.
         schema: record class to read as; None for the stored schema.
         digest: expected SHA-256 of the manifest's text; None accepts any manifest.
-        pieces: cuts to apply to each record, in order; empty leaves records whole.
+        pieces: cuts to apply to each record, in order; if empty, records stay whole.
 
     Raises:
         DatasetNotFoundError: there is no dataset.

@@ -52,7 +52,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""The types that Spark lacks, and those that hold their values."""
+"""The types that Spark lacks, and the types that can represent their values."""
 
 
 def write(

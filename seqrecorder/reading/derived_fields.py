@@ -363,7 +363,7 @@ class DerivedFields:
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Return the shift of the mask of observed values that matches a shift of values; a start counts as observed."""
+    """Return the shift of the mask of observed values that matches a shift of values; starts are always observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 

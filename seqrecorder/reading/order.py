@@ -291,7 +291,7 @@ class JointLength:
 
 
 RecordLength = str | JointLength
-"""Name of the alignment group whose length counts, or the combination of several."""
+"""Name of the alignment group that determines the length, or the combination of several."""
 
 
 def groups_of(length: RecordLength) -> tuple[str, ...]:
@@ -631,7 +631,7 @@ class _Files:
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def _of(self, file: Any, name: str) -> Any:
-        """Look up a path or a count of one file."""
+        """Look up the path or the number of records of one file."""
         import tensorflow as tf
 
         if name not in self._columns:

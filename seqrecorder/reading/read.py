@@ -138,7 +138,7 @@ def read(
         vocabulary: mapping from field to `Vocabulary`: elements contain the ids of its tokens, int64.
         normalize: result of `stats`, or mapping from field to statistics: subtract the mean and divide by the standard
             deviation. Padding stays 0; missing values become 0 afterwards.
-        normalize_targets: whether to normalize targets too; `stats["mfcc"].denormalize` is the inverse.
+        normalize_targets: whether to normalize targets as well; `stats["mfcc"].denormalize` is the inverse.
         resize: mapping from field to image height and width, `{"image": (64, 64)}`, bilinear. Without it, images of any
             size are padded to the largest of the batch, and `<field>_size` contains their sizes.
         output: `dict`, `tuple` (in declaration order) or `record` (an instance of the class, with tensors as values).

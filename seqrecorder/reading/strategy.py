@@ -253,7 +253,7 @@ class Feed:
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Return the windows of all epochs, to be planned; see `stream` for the arguments.
 
-        Small windows are prefetched. The end of an epoch is an element too (see `in_turns`): the prefetch reads the
+        Small windows are prefetched. The end of an epoch is also an element (see `in_turns`): the prefetch reads the
         first window of the next epoch while that end is planned.
         """
         turns = self.stream(transform, **options)

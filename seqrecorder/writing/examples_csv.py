@@ -17,7 +17,7 @@ _BUFFERED = 64 << 10  # characters for each split: there may be many splits
 _LOCATION = ("shard", "index", "steps")
 
 SURROGATES = "surrogatepass"
-"""Error handler of the encoding: text fields may hold lone surrogates."""
+"""Error handler of the encoding: text fields may contain lone surrogates."""
 
 
 def csv_line(values: Iterable[Any]) -> str:

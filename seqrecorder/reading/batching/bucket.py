@@ -759,8 +759,8 @@ def plan_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         plan: traceable function of the lengths (leftovers first) and the turn. It returns the rows in the order in
-            which they leave, and the sizes of the batches (0 for no batch). The other rows are the leftovers for the
-            next window, in that order; at the end of an epoch they are dropped.
+            which they are emitted, and the sizes of the batches (0 for no batch). The other rows are the leftovers for
+            the next window, in that order; at the end of an epoch they are dropped.
         key: values that determine the plan: plans with equal keys are traced once per process.
         batch_size: size of all batches if it is certain; it becomes their static shape.
         permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.

@@ -150,8 +150,9 @@ class Groups(PaddedBatches):
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
         """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
 
-        The values with the most batches left go first, ties in random order. If a value is needed in every batch that
-        is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
+        The values with the most batches left go first, ties in random order. If a value is needed in all
+        remaining batches but is not ready, the choice is deferred until it is, so that all batches can be filled in the
+        end.
 
         Args:
             ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.
@@ -220,8 +221,8 @@ class _Values:
         parser: parser of the field.
         table: int64, `(values,)`, ascending: each value, or the hash of a text.
         counts: int64, `(values,)`: number of records of each value.
-        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams hold
-            positions instead of records; None for reading.
+        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams
+            contain positions instead of records; None for reading.
     """
 
     parser: Parser

@@ -278,7 +278,7 @@ class Pack(Strategy):
         return Batches(feed.map_batches(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Compute the shapes of batches (see `Strategy`); the steps of all groups count."""
+        """Compute the shapes of batches (see `Strategy`); the steps of all groups are included."""
         import tensorflow as tf
 
         lengths = self._lengths(feed)
@@ -512,17 +512,17 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
-    """Rank the rows; return the rank of the row of each segment, and the number of rows that leave.
+    """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
 
-    Only whole batches of rows leave: first the rows with leftover segments, so that none waits for long, then the
-    fullest rows. Rows that stay rank behind these.
+    Only whole batches of rows are emitted: first the rows with leftover segments, so that none waits for long, then the
+    fullest rows. The remaining rows are ranked after these.
 
     Args:
         row: int64, `(n,)`: row of each segment.
         sizes: int64, `(n,)`: steps of each segment.
         old: number of leftover segments, which come first.
         batch_size: rows per batch.
-        finish: bool scalar, whether all rows leave.
+        finish: bool scalar, whether all rows are emitted.
         key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.
     """
     import tensorflow as tf
