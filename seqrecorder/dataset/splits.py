@@ -240,7 +240,7 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares by far; return their requested and actual shares by name.
+    """Find the splits that miss their shares by a wide margin; return their requested and actual shares by name.
 
     A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 

@@ -319,7 +319,7 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Name the prediction and the kept values of a record; with `once`, keep only the first value of context fields."""
+        """Name the prediction and kept values of a record; with `once`, keep only the first value of context fields."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list

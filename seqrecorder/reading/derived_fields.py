@@ -363,7 +363,7 @@ class DerivedFields:
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Return the shift of the mask of observed values that matches a shift of values; starts are always observed."""
+    """Return the shift of an observation mask that matches a shift of values; start values are considered observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 

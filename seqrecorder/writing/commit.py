@@ -130,7 +130,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if two records with one hash have the same key; different keys may share a hash."""
+    """Raise `DuplicateKeyError` if two records with the same hash have the same key; hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()

@@ -112,12 +112,12 @@ class WriteOptions:
         split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
             always go to the same split. By default, the key field is hashed, or the position of the record if the class
             has no key field. The key is evaluated before `load`. If groups are few or large, splits can miss their
-            shares by far, which is logged as a warning and listed in `manifest.missed_shares`; wrap `split_by` in
-            `Balanced(...)` to deal each group to the split that is furthest below its share.
+            shares by a wide margin, which is logged as a warning and listed in `manifest.missed_shares`; wrap
+            `split_by` in `Balanced(...)` to deal each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
-            every stratum and of all records, within a few records. Records are dealt in order: each goes to
-            the split with the largest deficit plus a random number below 1. With `split_by`, a whole group follows its
-            first record. Strata of few or large groups can then miss their shares, which is logged as a warning;
+            every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
+            with the largest deficit plus a random number below 1. With `split_by`, a whole group follows its first
+            record. Strata of few or large groups can then miss their shares, which is logged as a warning;
             `selection.split` counts all records first and gets closer. `manifest.shares` reports the result.
         time: name of the field with a record's time, to split by time; for a feature list, the time of the first step
             is used.

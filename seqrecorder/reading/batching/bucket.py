@@ -617,8 +617,8 @@ class Bucket(BatchesByLength):
             lengths (`align=`), such as `("source", "target")`; None for the first alignment group.
         length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
             to the boundary above that.
-        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run
-            that lacks memory fails at the first step. It requires `targets`. None for no such batch.
+        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run that lacks
+            memory fails at the first step. It requires `targets`. None for no such batch.
         padding_values: see `Pad`.
         padding_side: see `Pad`.
         pad_to_multiple_of: see `Pad`.

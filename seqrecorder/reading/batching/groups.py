@@ -150,9 +150,8 @@ class Groups(PaddedBatches):
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
         """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
 
-        The values with the most batches left go first, ties in random order. If a value is needed in all
-        remaining batches but is not ready, the choice is deferred until it is, so that all batches can be filled in the
-        end.
+        The values with the most batches left go first; ties are broken at random. If a value is needed in all remaining
+        batches but is not ready, the choice is deferred until it is, so that all batches can be filled in the end.
 
         Args:
             ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.

@@ -194,8 +194,8 @@ class Pack(Strategy):
     target [[4, 6, 7]]
     target_segment_ids [[1, 2, 2]]
 
-    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also
-    contain these int64 tensors:
+    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also contain
+    these int64 tensors:
 
     - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
     - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.

@@ -73,7 +73,7 @@ class Window(Strategy):
     in its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` contains the steps after the window for each
     feature list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
-    Windows at fixed distances always start in the same phases: with `shift=7` and daily data, all windows of a record
+    Windows at fixed distances always start at the same phases: with `shift=7` and daily data, all windows of a record
     start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of
     `read`, even if records are not shuffled.
 
@@ -109,8 +109,8 @@ class Window(Strategy):
             Without a horizon, the first step that the previous window lacks must be at this time or later; windows
             without such a step are left out.
         until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) is
-            treated as if before it when no step of the record is at or after `until`. A record whose next step would be
-            before `since`, even at the widest distance of its steps, has ended and gives no window.
+            considered to be before it if no step of the record is at or after `until`. A record whose next step would
+            be before `since`, even at the widest distance of its steps, has ended and gives no window.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_name: name of the real steps of each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
