@@ -502,7 +502,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual shares, by name, of the splits that miss their shares by a wide margin because of groups."""
+        """Requested and actual shares, by name, of splits that miss their shares by a wide margin because of groups."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
