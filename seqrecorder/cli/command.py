@@ -144,7 +144,7 @@ def add(parser: Any, usage: str, summary: str, **more: Any) -> None:
 
     Args:
         parser: parser of the command, or a group of its arguments.
-        usage: the name, the word for its value (see `TYPES`), and dots if it may be repeated.
+        usage: the name, the word for its value (see `TYPES`), and an ellipsis if it may be repeated.
         summary: description of the argument, for the help.
         more: other arguments of `add_argument`.
     """

@@ -47,7 +47,7 @@ class ShardDescription:
         message: `tf.train.SequenceExample`, `tf.train.Example`, or a description of anything else.
         peeked: number of records that were parsed for `features`.
         features: description of each feature of these records.
-        draft: source code of a class that reads the shard; empty if it holds no features.
+        draft: source code of a class that reads the shard; empty if it contains no features.
     """
 
     path: Path

@@ -85,7 +85,7 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """Compute the least, median and largest length of each group by split; empty if there is only one group.
 
-    The manifest holds only the lengths of the first group, so this reads the length files; None if one is damaged.
+    The manifest contains only the lengths of the first group, so this reads the length files; None if one is damaged.
     """
     if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
         return {}
@@ -335,7 +335,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format items between brackets; replace items that do not fit by dots."""
+    """Format items between brackets; an ellipsis stands for items that do not fit."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:

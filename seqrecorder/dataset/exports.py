@@ -61,7 +61,7 @@ def to_pandas(rows: Rows, fields: Fields) -> Any:
 
 
 def to_polars(rows: Rows, fields: Fields) -> Any:
-    """Build a polars frame; polars has no unit of seconds, so they become milliseconds."""
+    """Build a polars frame; polars has no times in seconds, so these become milliseconds."""
     polars = _library("polars")
     return polars.from_arrow(_within_milliseconds(to_arrow(rows, fields)).read_all())
 

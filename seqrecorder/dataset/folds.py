@@ -189,7 +189,7 @@ def _deal_groups(
 ) -> NDArray[np.int64]:
     """Deal groups into parts, largest first, each to the part whose deficits match the group best.
 
-    Deficits are weighted by stratum, so a rare stratum counts as much as a frequent one.
+    Deficits are weighted by stratum, so rare strata matter as much as frequent ones.
     """
     count = int(groups.max()) + 1
     sizes = np.zeros((count, int(strata.max()) + 1))

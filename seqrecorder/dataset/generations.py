@@ -7,7 +7,7 @@ dataset.
 
 A writer records the state of the destination when it starts, and publishes only if that is unchanged: of two concurrent
 writers the first one wins, and the other raises an error. States are compared by the text of their manifests, which
-hold the digests of all files.
+contain the digests of all files.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ def others(locked: Held, ours: Iterable[str]) -> list[str]:
 def clean_up(locked: Held, manifest: Manifest | None) -> None:
     """Remove the leftovers of a writer that was killed during a publication, as listed in its note.
 
-    A note is a copy of a manifest that lies in the dataset's directory while the files it names are added or removed.
+    A note is a copy of a manifest that is kept in the dataset's directory while the files it names are added or
+    removed.
 
     Args:
         locked: the locked directory.
@@ -200,7 +201,7 @@ NOTHING = Standing()
 _LOG = logging.getLogger("seqrecorder")
 _BESIDE = "|".join(map(re.escape, sorted(BESIDE_MANIFEST)))
 _HIDDEN = re.compile(rf"\..*\.(?:incomplete|replacing|files)-[0-9a-f]{{16}}|{_BESIDE}")
-"""Names of the hidden files of writers; a directory that contains no other files counts as empty."""
+"""Names of the hidden files of writers; a directory that contains no other files is considered empty."""
 
 
 def standing(dataset: Path, schema: Schema, *, append: bool, overwrite: bool, compression: Compression) -> Standing:
@@ -287,7 +288,7 @@ def publish(
         keep: whether the old files stay, because the new manifest names them as well. Otherwise the files of the old
             manifest are removed after the publication, along with files whose names only a writer uses. All other files
             in the directory stay.
-        outer: the destination, if the caller has locked it and `keep` is true.
+        outer: the caller's lock on the destination, if it already holds one and `keep` is true.
 
     Returns:
         The new manifest as written; its assets may have moved.

@@ -40,11 +40,11 @@ _LAST = (1 << 64) - 1
 
 
 class KeyRegistry:
-    """Index that finds duplicate keys in a stream, in 12 bytes per key (16 from position 2**32 on).
+    """Index that finds duplicate keys in a stream; it needs 12 bytes per key (16 from position 2**32 on).
 
     The index is a log-structured merge: sorted runs of hashes and positions, each more than twice as long as the next;
     runs that would break this rule are merged. Small blocks cost more per key. While the two largest runs are merged,
-    the memory doubles.
+    memory use doubles.
 
     Only hashes are compared: among n distinct keys, two share a 64-bit hash with a probability of about
     n**2 / 2**65, which is 3e-8 for 10**6 keys, 3e-6 for 10**7 and 3e-4 for 10**8.
@@ -258,7 +258,7 @@ def write_key_index(
         text: text of the published manifest.
         names: names of the fields that identify a record.
         hashes: uint64, ascending.
-        outer: the directory, if the caller has locked it.
+        outer: the caller's lock on the directory, if it already holds one.
 
     Raises:
         DatasetNotFoundError: the dataset was removed.
@@ -281,7 +281,7 @@ class UniqueKeys:
     Args:
         schema: the schema of the records.
         on_duplicate: treatment of a second record with the same key.
-        needs: the property `needs` for the class itself, if `schema` is rebuilt and lacks the hooks.
+        needs: value of the property `needs` for the original class, if `schema` is rebuilt and lacks the hooks.
     """
 
     def __init__(

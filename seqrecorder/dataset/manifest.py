@@ -1,7 +1,7 @@
 """The manifest: what a finished dataset contains.
 
-`manifest.json` is written last, so a directory that contains one is a complete dataset. It holds no time and no path,
-so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
+`manifest.json` is written last, so a directory that contains one is a complete dataset. It contains neither times nor
+paths, so equal data have equal manifests. When read, it is untrusted: every name is checked, and nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -437,7 +437,7 @@ class Manifest:
         return {name: info.sha256 for name, info in self.asset_infos.items()}
 
     def split(self, name: str | None) -> SplitInfo:
-        """Look up a split by its name; None takes the only split.
+        """Look up a split by its name; None means the only split.
 
         Raises:
             OptionError: `name` is None and there are several splits.
@@ -502,7 +502,7 @@ class Manifest:
 
     @property
     def missed_shares(self) -> dict[str, tuple[float, float]]:
-        """Requested and actual share, by name, of each split that misses its share widely because of groups."""
+        """Requested and actual shares, by name, of splits that miss their shares by a wide margin because of groups."""
         if self.splitting.shares is None or self.splitting.by is None:
             return {}
         return missed_shares(self.splitting.shares, {name: split.records for name, split in self.splits.items()})
@@ -546,7 +546,7 @@ class Manifest:
 
 
 def schema_to_read(manifest: Manifest, schema: object, where: str) -> Schema:
-    """Build the schema to read a dataset as, from a class or schema; None takes the stored schema.
+    """Build the schema to read a dataset as, from a class or schema; None means the stored schema.
 
     Raises:
         SchemaMismatchError: the dataset cannot be read as the schema.
@@ -696,7 +696,7 @@ def manifest_bytes(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def explaining_replacement(manifest: Manifest | None) -> Iterator[None]:
-    """Explain in a read error that the dataset was replaced, if it was; nothing is damaged then.
+    """Explain in read errors that the dataset was replaced, if it was: nothing is damaged then.
 
     Args:
         manifest: the manifest from when the dataset was opened; None for bare shards.

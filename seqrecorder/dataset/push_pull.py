@@ -81,7 +81,7 @@ def use_plain_names(manifest: Manifest) -> Manifest:
     """Remove the label and digests of `use_unique_names` from the names of files, for a directory.
 
     The shards of a split are renumbered if their plain names are not unique, or invalid in a directory. This happens
-    with parts, and with a writer that began to send shards before it knew their number.
+    with parts, and with writers that began to send shards before they knew their number.
     """
 
     def names(split: str, shards: Sequence[ShardInfo]) -> list[str]:

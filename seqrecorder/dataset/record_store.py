@@ -117,7 +117,7 @@ class WrittenOrder:
         return even
 
     def _order(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """List the file of each record in a group, and its number in that file, in written order."""
+        """List the file of each record in a group, and the record's number in that file, in written order."""
         if group not in self._orders:
             first, count = int(self._first_files[group]), int(self._sizes[group])
             counts = self._records[first : first + count]
@@ -219,7 +219,7 @@ class RecordStore:
         path: directory or URL of the dataset.
         schema: record class to read as; None for the stored schema.
         digest: expected SHA-256 of the manifest's text; None accepts any manifest.
-        pieces: cuts to apply to each record, in order; empty leaves records whole.
+        pieces: cuts to apply to each record, in order; if empty, records stay whole.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -436,7 +436,7 @@ class RecordStore:
             return self.manifest.lengths(*self.shards[number])
 
     def window(self, most: int) -> int:
-        """Limit a number of records to about 4 MiB."""
+        """Cap the requested number of records at about 4 MiB."""
         mean = self.manifest.bytes // max(1, self.manifest.records)
         return max(1, min(most, _WINDOW_BYTES // max(1, mean)))
 
@@ -684,7 +684,7 @@ class Rows:
         return self.decoded(functools.partial(self.store.decode, self.store.decoder(fields, joined=joined)), size)
 
     def scalars(self, fields: Sequence[str]) -> list[list[Any]]:
-        """Read the values of context fields without a shape, a list for each field.
+        """Read the values of context fields without a shape, as one list per field.
 
         Raises:
             OptionError: a field is a feature list, or has a shape.

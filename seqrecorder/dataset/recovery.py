@@ -86,7 +86,7 @@ def recover_shard(
         target: path of the new file, which gets the same compression.
         lengths_target: path of the new lengths file.
         compression: compression of the shard.
-        schema: schema of the records; without one, every record with a valid CRC counts as intact.
+        schema: schema of the records; without one, every record with a valid CRC is considered intact.
         layout: layout of sequences in the messages; None detects it.
         records: number of records that were written; `UNKNOWN` (-1) if unknown.
         is_unique: whether no record was written twice, so that all duplicates are copies; see `_find_copies`.
@@ -191,8 +191,8 @@ def _find_copies(keys: NDArray[np.int64], behind_damage: NDArray[np.bool_], most
         keys: hash of each record; equal for equal bytes.
         behind_damage: mask of the records that directly follow damage.
         most: number of surplus records; None if no record was written twice, so that all duplicates are copies.
-            Otherwise, duplicates count as copies if each run of them follows damage, as with bytes that were written
-            twice. If not, the longest runs count as copies, up to `most` records.
+            Otherwise, duplicates are considered copies if each run of them follows damage, as happens when bytes are
+            written twice. If not, the longest runs are considered copies, up to `most` records.
 
     Returns:
         Numbers of the copies, ascending.

@@ -91,7 +91,7 @@ class Salvage:
         path: path of the damaged dataset or files.
         destination: path of the recovered records.
         shards: results of the shards, with their losses.
-        problems: one line for each other file that could not be recovered.
+        problems: one line for each file, apart from shards, that could not be recovered.
     """
 
     path: str
@@ -167,8 +167,8 @@ def salvage(damaged: Any, destination: Any, *, schema: object = None, compressio
         destination: for a dataset, the directory of the new one, which must be missing or empty. For one file, the new
             file, or an existing directory for it; for several files, a directory, in which each keeps its name.
         schema: record class. A dataset needs it only if its manifest is lost. For other files it is optional; with it,
-            records that cannot be read as the class count as lost. The layout of their sequences is detected, as in
-            `read`.
+            records that cannot be read as the class are considered lost. The layout of their sequences is detected, as
+            in `read`.
         compression: compression of TFRecord files: None or `"GZIP"`. It is detected unless the first bytes are damaged.
 
     Returns:

@@ -299,8 +299,8 @@ class Selection(Selected, Generic[R]):
         >>> sr.open(corpus)["train"].to_arrow().read_all().to_pydict()
         {'ids': [[1, 2, 3], [4]]}
 
-        Feature lists become list columns, and steps with a shape fixed-size lists. None and NaT become null; NaN stays
-        NaN. A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
+        Feature lists become list columns, and steps with a shape become fixed-size lists. None and NaT become null; NaN
+        stays NaN. A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
         Raises:
             OptionError: Arrow has no type for a field: complex numbers, and times in units other than D, s, ms, us and
@@ -362,8 +362,8 @@ class Selection(Selected, Generic[R]):
             fields: names of the fields to write; None writes all.
 
         Raises:
-            OptionError: a field has values that JSON cannot hold: bytes, complex numbers, timedeltas, infinities, or
-                NaN or NaT in an optional field. The message names the field.
+            OptionError: a field has values that JSON cannot represent: bytes, complex numbers, timedeltas, infinities,
+                or NaN or NaT in an optional field. The message names the field.
             ShardWriteError: the disk is full, or failed.
         """
         exports.to_jsonl(self._rows, path, fields)
@@ -410,12 +410,12 @@ class Selection(Selected, Generic[R]):
     def sample(self, size: float, *, seed: int) -> Selection[R]:
         """Draw records at random without replacement; they stay in the same order.
 
-        The draw depends on a record's split and its position in the split, so after a small append, most of the
-        drawn records are the same.
+        Whether a record is drawn depends on its split and its position in the split, so after a small append, most of
+        the drawn records are the same.
 
         Args:
             size: number of records as an int, or their share of the selection as a float.
-            seed: seed of the draw; the same seed draws the same records.
+            seed: seed of the draw; the same seed selects the same records.
 
         Raises:
             OptionError: `size` exceeds the selection, or is neither a count nor a share.
@@ -489,7 +489,7 @@ class Selection(Selected, Generic[R]):
             stratify: name of a context field, or a function that returns the stratum of a record. Each stratum is dealt
                 in these shares, as closely as whole groups allow.
             at: start time of each part by name, in ascending order; `...` for the first part.
-            time: name of the field with a record's time; for a feature list, the time of the first step counts.
+            time: name of the field with a record's time; for a feature list, the time of the first step is used.
             end: name of the field with the end time of a record. By default, a record ends at the last step of `time`,
                 or at `time` itself if it is a context field.
             straddling: treatment of records that start in one part and end in another: `error`; `drop`; or `cut`, which

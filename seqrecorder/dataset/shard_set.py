@@ -182,7 +182,7 @@ class Origin:
         return self.check != "full" and len(self.files) > _MOST_CHECKED
 
     def window(self, wanted: int = _WINDOW_RECORDS) -> int:
-        """Limit a number of records to about 16 MiB."""
+        """Cap the requested number of records at about 16 MiB."""
         return max(1, min(wanted, _WINDOW_BYTES // max(1, self.mean_bytes)))
 
     def take_shard(self, shard: tuple[int, int] | None) -> tuple[Origin, slice | None]:

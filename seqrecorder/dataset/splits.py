@@ -240,7 +240,7 @@ class Balanced:
 
 
 def missed_shares(shares: Mapping[str, float], counts: Mapping[str, int]) -> dict[str, tuple[float, float]]:
-    """Find the splits that miss their shares widely; return their requested and actual shares by name.
+    """Find the splits that miss their shares by a wide margin; return their requested and actual shares by name.
 
     A miss is wide if it exceeds a quarter of the share, and three standard deviations of a random draw of this size.
 
@@ -402,7 +402,7 @@ def time_of(field: Field, moment: Any, option: str = "at") -> Any:
     """Convert a time, as an object or as text, to a value of a field.
 
     Raises:
-        OptionError: the field cannot hold the time exactly, or it is NaT or NaN.
+        OptionError: the field cannot represent the time exactly, or it is NaT or NaN.
     """
     try:
         value = np.datetime64(moment) if field.element.is_time and isinstance(moment, str) else moment
@@ -424,7 +424,7 @@ class TimeRule:
 
     Attributes:
         starts: start time of each split by name, in ascending order; None for the first split.
-        time: name of the field with a record's time; for a feature list, the time of the first step counts.
+        time: name of the field with a record's time; for a feature list, the time of the first step is used.
         end: name of the field with the end time of a record; None for the last step of `time`, or `time` itself.
         straddling: treatment of records that start in one split and end in another: `error`, `drop`, or `cut`.
     """

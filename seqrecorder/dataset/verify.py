@@ -127,8 +127,8 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
 
     Args:
         path: directory or URL of a dataset; or bare shards (a path, a glob or a list) with `schema`. All files at a URL
-            are fetched again. One bare shard needs no `schema`: then its frames are checked, and for `full` the CRC of
-            every record.
+            are fetched again. A single bare shard needs no `schema`; then its frames are checked, and with `full` also
+            the CRC of every record.
         level: `quick` checks the manifest, the sizes of files and the digests of lengths. `full` reads everything: all
             digests, every frame and its CRC, every record against the schema, counts and lengths.
         schema: class or schema of bare shards; for a dataset, a class that must be able to read it.
@@ -316,7 +316,7 @@ def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[P
 def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
     """Verify a dataset at a URL: fetch all its files past the cache, a few shards at a time.
 
-    Other files at the URL are no problem, since other writers may be active: `clean` lists them.
+    Other files at the URL are not reported, since other writers may be active; `clean` lists them.
     """
     text = remote.read(MANIFEST)
     if text is None:

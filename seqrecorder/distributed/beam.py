@@ -47,8 +47,8 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
     ...     sentences | WriteDataset("corpus", Sentence, splits={"train": 0.9, "eval": 0.1})  # doctest: +SKIP
 
     The dataset appears as a whole when the pipeline ends. Splits are the same as with `seqrecorder.write`. Records are
-    ordered by a hash of their bytes, so the same records give the same files. Counters under the class's name hold the
-    number of records, bytes, and sources that hooks skipped.
+    ordered by a hash of their bytes, so the same records give the same files. Counters under the class's name give the
+    numbers of records, bytes, and sources that hooks skipped.
 
     Args:
         destination: directory of the dataset, or its URL; all workers must see it.
@@ -103,7 +103,7 @@ class WriteDataset(beam.PTransform):  # type: ignore[misc]  # Beam has no types
 
 
 class _Encode(beam.DoFn):  # type: ignore[misc]  # as above
-    """Encode elements to pieces; yield each with the number of its shard."""
+    """Encode elements into pieces; yield each with the number of its shard."""
 
     def __init__(self, schema: Schema, options: WriteOptions, split: str | None) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class ReadDataset(beam.PTransform):  # type: ignore[misc]  # as above
     Args:
         path: directory of the dataset; all workers must see it.
         split: name of the split; None if there is only one.
-        schema: the record class; None makes one from the manifest.
+        schema: the record class; None derives one from the manifest.
 
     Raises:
         DatasetNotFoundError: the dataset or the split does not exist.

@@ -52,7 +52,7 @@ _WIDER = {
     pa.large_string(): pa.string(),
     pa.large_binary(): pa.binary(),
 }
-"""The types that Spark lacks, and those that hold their values."""
+"""The types that Spark lacks, and the types that can represent their values."""
 
 
 def write(
@@ -84,8 +84,8 @@ def write(
         splits: as for `seqrecorder.write`.
         split_by: as for `seqrecorder.write`; required with shares if the class has no key.
         shards: number of shards of each split; a split of few records may have fewer.
-        by: the column or columns that identify a record, as for `seqrecorder.from_rows`. Spark groups the rows; a task
-            holds the rows of a few records in memory.
+        by: the column or columns that identify a record, as for `seqrecorder.from_rows`. Spark groups the rows; each
+            task keeps the rows of a few records in memory.
         order: the column or columns to sort the rows of a record by; the other columns break ties.
         **options: `seed`, `compression`, `params`, `metadata`, `assets` and `overwrite`, as for `seqrecorder.write`.
 
@@ -200,14 +200,14 @@ def read(
     >>> read(spark, "corpus", "train", fields=["label"]).groupBy("label").count().show()  # doctest: +SKIP
 
     Columns are the same as with `Selection.to_arrow`, converted to Spark's types: unsigned integers become wider,
-    float16 becomes float32, fixed-size lists become lists, and times have microseconds (an error says if that loses
-    digits). Executors read shards lazily, a few records at a time.
+    float16 becomes float32, fixed-size lists become lists, and times are converted to microseconds; an error
+    is raised if that would lose digits. Executors read shards lazily, a few records at a time.
 
     Args:
         session: the Spark session.
         path: directory of the dataset; the driver and all workers must see it.
         split: name of the split; None if there is only one.
-        schema: the record class; None makes one from the manifest.
+        schema: the record class; None derives one from the manifest.
         fields: names of the fields to read, in any order; None reads all.
 
     Raises:
@@ -231,7 +231,7 @@ def read(
 
 
 def _spark_type(kind: Any) -> Any:
-    """Map an Arrow type to one that Spark supports and that holds the same values."""
+    """Map an Arrow type to one that Spark supports and that can represent the same values."""
     if pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(_spark_type(kind.value_type))
     if pa.types.is_timestamp(kind):

@@ -31,8 +31,8 @@ def evaluate(
     """Compute the loss and metrics of a compiled model over a split, independent of the batching.
 
     `model.evaluate` averages each row over its padded steps, so its results depend on the batches. Here each real step
-    of a target (for a context field, each record) counts once, times its sample weight. The loss and the weighted
-    metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
+    of a target (or each record, for a context field) is counted once, weighted by its sample weight. The loss
+    and the weighted metrics are `sum(weight * value) / sum(weight)`; `metrics` leave out steps of weight 0.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -57,8 +57,8 @@ def evaluate(
         batch: as for `seqrecorder.read`; ragged batches are padded for the model.
         inputs: as for `seqrecorder.read`.
         targets: as for `seqrecorder.read`, structured as the outputs of the model.
-        options: other options of `seqrecorder.read`. With `weights=False` each record counts once, for losses of whole
-            sequences.
+        options: other options of `seqrecorder.read`. With `weights=False` each record has weight 1, which suits
+            losses of whole sequences.
 
     Returns:
         The results by name, as `model.evaluate` names them: `loss`, `<output>_loss` for several outputs, and the

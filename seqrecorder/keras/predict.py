@@ -71,7 +71,7 @@ def predict(
             (`day_horizon`, `horizon_length`, `image_size`). These are the stored values, not normalized; with
             `vocabulary`, they are ids. Steps missing from a window or horizon are NaN or NaT, 0 for integers, empty for
             text.
-        steps_of: the feature list that the output steps belong to, if the inputs have lists of different lengths. By
+        steps_of: the feature list to which the output steps belong, if the inputs have lists of different lengths. By
             default this is inferred from the width of the output; if two lists fit, an error asks for it.
         options: other options of `seqrecorder.read`.
 
@@ -79,8 +79,8 @@ def predict(
         One array per record, in the order of `read_records`: `(steps, ...)` if the output has steps, otherwise `(...)`.
         For windows that are not joined, and for segments whose output has no steps, the array is `(windows, ...)`. For
         packed rows, the output has the steps of the row or one entry per segment. With `keep`, there is a dictionary
-        per record, with `prediction` and the kept values by name. It holds one value of a context field (None if the
-        record has no window), and one row per window or step of all other fields.
+        per record, with `prediction` and the kept values by name. It contains one value for each context field
+        (None if the record has no window), and one row per window or step for every other field.
 
     Raises:
         OptionError: the strategy's batches cannot be reassembled to records; a name in `keep` is unknown; it is unclear
@@ -216,7 +216,7 @@ def _group_of_output(outputs: NDArray[Any], widths: Mapping[str, int], chosen: s
     """Find the group whose steps an output has; None if it has no steps.
 
     Raises:
-        OptionError: it lacks the steps of the chosen group, or several groups match.
+        OptionError: the output lacks the steps of the chosen group, or several groups match.
     """
     groups = [group for group, width in widths.items() if outputs.shape[1:2] == (width,)]
     if chosen is not None and chosen not in groups:
@@ -319,7 +319,7 @@ class _Kept:
         return blanked
 
     def named(self, row: list[Any], *, once: bool) -> dict[str, Any]:
-        """Name the prediction and the kept values of a record; with `once`, context fields take their first value."""
+        """Name the prediction and kept values of a record; with `once`, keep only the first value of context fields."""
         out = {"prediction": row[0]} if row else {}
         for (name, field), value in zip(self.fields.items(), row[1:], strict=True):
             first = once and field is not None and not field.is_list

@@ -172,10 +172,10 @@ _ITERATOR = "iterator"
 class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no types
     """Keras callback that saves the training state during `fit`, so that rerunning the script resumes where it stopped.
 
-    The state holds all variables of the model (weights, seeds of layers such as `Dropout`, states of `Unrolled`), the
-    optimizer and the metrics, the history, and the position in the data. So an interrupted run sees the same batches
-    as an uninterrupted one. Its losses and metrics are the same bit for bit if floating-point operations on the machine
-    are deterministic.
+    The state contains all variables of the model (weights, seeds of layers such as `Dropout`, states of `Unrolled`),
+    the optimizer and the metrics, the history, and the position in the data. So an interrupted run gets the same
+    batches as an uninterrupted one. Its losses and metrics are the same bit for bit if floating-point operations on the
+    machine are deterministic.
 
     >>> import tempfile, keras, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -197,9 +197,9 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
     The iterator is saved the way `tf.train.Checkpoint` saves it, including up to `shuffle` records. Later epochs take
-    their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. An iterator that cannot
-    be saved (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) is replayed up to its position,
-    with a warning.
+    their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot
+    be saved (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position,
+    and a warning is issued.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come
@@ -254,7 +254,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Restore the metrics of an epoch that was saved complete, so that Keras runs none of its batches."""
+        """Restore the metrics of an epoch that was saved at its end, so that Keras runs none of its batches."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}

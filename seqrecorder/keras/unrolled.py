@@ -1,4 +1,4 @@
-"""Recurrent layers that carry their state from one segment of a record to the next."""
+"""Recurrent layers that keep their state from one segment of a record to the next."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BACKWARDS = (
 
 @keras.saving.register_keras_serializable(package="seqrecorder")
 class Unrolled(keras.layers.Layer):  # type: ignore[misc]  # Keras ships no types
-    """Recurrent layer for the segments of `seqrecorder.Unroll`: it carries the state of each row until `reset`.
+    """Recurrent layer for the segments of `seqrecorder.Unroll`: it keeps the state of each row until `reset`.
 
     Keras' `stateful=True` resets all rows of a batch or none. Here each row (slot) has its own `reset`, since the rows
     are at different positions of different records. Gradients stop at the start of a segment (truncated backpropagation

@@ -77,15 +77,15 @@ def batch(
 
     Elements are serialized along the way, which takes more processor time than `bucket_by_sequence_length`, and many
     times the processor time of batched reading. Use `read` for data that need no `map` or `filter` first. About 2,000
-    elements are in memory. The dataset is first iterated over one more time if the strategy needs all lengths: `Bucket`
-    with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
+    elements are kept in memory. Strategies that need all lengths iterate over the dataset once more beforehand:
+    `Bucket` with computed boundaries or `warm_up`, `TokenBudget`, and `Pack` with `too_long="error"`.
 
     Args:
         dataset: `tf.data.Dataset` of dictionaries of tensors.
         strategy: batching strategy, such as `Bucket(64)`.
-        length: name of the sequence whose length counts; all sequences must have this length. Or the names of several
-            sequences with different lengths: the longest length counts, or the sum (`length_of` of the strategy), and
-            all other sequences must have the length of the first named one.
+        length: name of the sequence that determines the length; all sequences must have this length. Or the names of
+            several sequences with different lengths: the longest or the sum is used (`length_of` of the strategy),
+            and all other sequences must be as long as the first named one.
         shuffle: size of the shuffle window, in elements; 0 keeps the order. For elements that are already shuffled, 1
             only puts the batches of a window in random order if the strategy sorts.
         seed: seed of that order, and of the draws of `Crop` and `Window`.
@@ -146,7 +146,7 @@ def schema_of(spec: Any, lengths: Sequence[str]) -> Schema:
 
     Args:
         spec: `element_spec` of the dataset.
-        lengths: names of the sequences whose lengths count.
+        lengths: names of the sequences that determine the length.
 
     Raises:
         OptionError: elements are not dictionaries of dense tensors, or there is no sequence of that name.

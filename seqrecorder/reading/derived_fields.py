@@ -52,9 +52,9 @@ def next_step(field: str | Sequence[str]) -> Shifted:
     [[1, 2, 3], [5, 6, 0]] [[2, 3, 4], [6, 0, 0]] [[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]
     [[4, 0, 0], [0, 0, 0]] [[0, 0, 0], [0, 0, 0]] [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
 
-    The next step comes from the whole record, even if a segment of `Unroll` or `Pack`, a window or a crop ends before
-    it, or if `steps` or `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last step
-    of a record has no next step: its value is zero (empty text), and its sample weight as a target is 0.
+    The next step is taken from the whole record, even if a segment of `Unroll` or `Pack`, a window or a crop ends
+    before it, or if `steps` or `too_long` cut it off. If `steps` has a stride, the next step is a stride away. The last
+    step of a record has no next step: its value is zero (empty text), and its sample weight as a target is 0.
 
     Args:
         field: name of a feature list without ragged steps, or several names for a tuple.
@@ -79,7 +79,7 @@ def previous_step(field: str | Sequence[str], *, start: Any = None) -> Shifted:
     >>> x["before"].numpy().tolist(), y.numpy().tolist()
     ([[1, 4, 5]], [[4, 5, 6]])
 
-    The previous step of the first step of a segment, window or crop comes from the record.
+    At the first step of a segment, window or crop, the previous step is taken from the record.
 
     Args:
         field: see `next_step`.
@@ -153,7 +153,7 @@ class Shift(Derivation):
         return (column, shifted) if self.real is None else (column, shifted, attrs.evolve(column, values=inside))
 
     def _start(self, field: Field) -> NDArray[Any]:
-        """Return the start value of a step, `(*shape)`, as a graph holds it."""
+        """Return the start value of a step, `(*shape)`, in the form that a graph uses."""
         start = field.element.zero() if self.start is None else self.start
         try:
             value = np.broadcast_to(exact_array(start, field.element), field.rest)
@@ -334,7 +334,7 @@ class DerivedFields:
         return stored, used
 
     def counts(self, carried: Mapping[str, str | None]) -> dict[str, tuple[str, ...]]:
-        """Map each target to the names of its masks: tensors that are 0 or False for entries that do not count.
+        """Map each target to the names of its masks: tensors that are 0 or False for entries to ignore.
 
         Args:
             carried: source field of each tensor that the strategy derives, by tensor name (see `Carried.names`).
@@ -363,7 +363,7 @@ class DerivedFields:
 
 
 def _observed(shift: Shift, mask: Observed) -> Shift:
-    """Return the shift of the mask of observed values that matches a shift of values; a start counts as observed."""
+    """Return the shift of an observation mask that matches a shift of values; start values are considered observed."""
     return Shift(mask.name, shift.by, 1.0 if shift.by < 0 else None)
 
 
@@ -410,7 +410,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
     """Resolve the option `missing`: a mask for each of its fields, or for all float fields with `"mask"`.
 
     Raises:
-        OptionError: a field does not hold floats, or another field has the name of its mask.
+        OptionError: a field does not contain floats, or another field has the name of its mask.
         SchemaError: there is no field of that name.
     """
     if missing is None:
@@ -435,7 +435,7 @@ def mask_missing(schema: Schema, missing: Any) -> list[Observed]:
 
 
 def is_float(field: Field) -> bool:
-    """Check whether a field holds real floats, where NaN can mean a missing value."""
+    """Check whether a field contains real floats, where NaN can mean a missing value."""
     return field.element.has_nan and field.element.numpy.kind != "c"
 
 
@@ -529,7 +529,7 @@ class OutputOptions:
         strategy: strategy that makes the batches, and names their lengths, masks and seeds.
         output: `dict`, `tuple` (in declaration order) or `record`.
         class_weight: mapping from class to weight; for several targets, a structure of such mappings.
-        counts: names of the masks of each target; the masks are 0 or False for entries that do not count.
+        counts: names of the masks of each target; the masks are 0 or False for entries to ignore.
         index_name: name of the positions of records, or None.
         carried: tensors that the strategy adds; None for single records.
         images: decoder of each tensor of images, by name; images stay encoded until an element is complete.

@@ -295,7 +295,7 @@ def _steps_apart(value: Any, rate: int, outer: int) -> Any:
 
 
 def record_element(record_class: type, names: tuple[str, ...]) -> type:
-    """Create a subclass of a record class whose instances hold tensors under these names.
+    """Create a subclass of a record class whose instances contain tensors under these names.
 
     `tf.nest` flattens and rebuilds attrs classes by position. The `__init__` of a record converts, validates and takes
     fields that are not stored, so the subclass has its own.

@@ -44,9 +44,9 @@ def mix(
     Args:
         datasets: `tf.data.Dataset`s with elements of the same structure, for example from `read`.
         weights: relative frequency of each dataset, such as its number of records; default: equal.
-        temperature: exponent `1 / temperature` of the weights. 1 keeps them; higher values draw small datasets more
-            often.
-        seed: seed of the draws. Each iteration draws differently, reproducibly.
+        temperature: exponent `1 / temperature` of the weights. 1 keeps them; with higher values, small datasets are
+            drawn more often.
+        seed: seed of the draws. The draws differ in each iteration, but are reproducible.
 
     Returns:
         A `tf.data.Dataset`, which can be saved and resumed if `datasets` can. All datasets are started before the first

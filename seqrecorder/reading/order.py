@@ -2,7 +2,7 @@
 
 Calling a traced function on a `tf.data` element costs at least as much as parsing a short record. So elements are
 windows of records (a string vector, with a vector of lengths if a strategy needs them), and sharding, shuffling and
-batching are vector operations. Parsing is not done here, except for lengths that are not stored.
+batching are vector operations. Nothing is parsed here, except to find lengths that are not stored.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def permuted(windows: Any, number: Any) -> Any:
 
 
 def random_numbers(seed: int) -> Any:
-    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration, reproducibly.
+    """Return an endless `tf.data.Dataset` of random int64, which differ in each iteration but are reproducible.
 
     `tf.data.Dataset.random` would depend on the global seed of the program (`tf.random.set_seed`).
 
@@ -291,7 +291,7 @@ class JointLength:
 
 
 RecordLength = str | JointLength
-"""Name of the alignment group whose length counts, or the combination of several."""
+"""Name of the alignment group that determines the length, or the combination of several."""
 
 
 def groups_of(length: RecordLength) -> tuple[str, ...]:
@@ -355,7 +355,7 @@ def names_of_lists(option: str, value: Any) -> tuple[str, ...]:
     """Convert an option with one name or several into a tuple of names.
 
     Raises:
-        OptionError: it holds no names, or the same name twice.
+        OptionError: it contains no names, or the same name twice.
     """
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Sequence) or not names or not all(isinstance(name, str) for name in names):
@@ -415,10 +415,10 @@ class Limits:
     """Limits on the lengths of records.
 
     Attributes:
-        group: alignment group whose length counts, or a combination of several.
+        group: alignment group whose length is limited, or a combination of several.
         least: minimum number of steps.
         most: maximum number of steps; None for no limit.
-        after_cropping: whether the length after cropping counts, instead of the stored length.
+        after_cropping: whether the length after cropping is limited, instead of the stored length.
     """
 
     group: RecordLength
@@ -445,7 +445,7 @@ class PlannedReads:
         paths: paths of all shards.
         table: int64, `(n, 5)`: runs of all files (see `seqrecorder.dataset.shard_set.Runs`).
         ends: int64, `(files + 1,)`: offsets of the runs of each file in `table`.
-        hint: path to name in the advice of errors.
+        hint: path that error messages name in their advice.
     """
 
     paths: list[str]
@@ -532,8 +532,8 @@ class StreamOptions:
         oversampling: number of copies of each record; None for one.
         spans: int64 `(n, 2)`, two numbers per record in the order of the files. They follow the length, so lengths are
             int64 `(w, 3)` then.
-        known: lengths of all records in file order, by alignment group. No file is read then: the stream holds
-            positions in that order instead of records, to plan batches.
+        known: lengths of all records in file order, by alignment group. No file is read then: to plan
+            batches, the stream contains positions in that order instead of records.
     """
 
     window: int
@@ -577,7 +577,7 @@ class StreamOptions:
 
 
 def shuffle_window(origin: Origin, records: int) -> int:
-    """Limit the size of a shuffle window, in records, if these are large."""
+    """Cap the requested size of a shuffle window, in records, if the records are large."""
     return max(1, min(records, _SHUFFLED_BYTES // max(1, origin.mean_bytes)))
 
 
@@ -631,7 +631,7 @@ class _Files:
         self.stored_groups: tuple[str, ...] = origin.manifest.schema.groups if origin.manifest is not None else ()
 
     def _of(self, file: Any, name: str) -> Any:
-        """Look up a path or a count of one file."""
+        """Look up the path or the number of records of one file."""
         import tensorflow as tf
 
         if name not in self._columns:

@@ -57,7 +57,7 @@ class Plan:
         most_steps: largest number of steps in one batch, padding included.
         shapes: number of batches of each distinct shape `(rows, steps)`, the largest shape first. `steps` is None for
             ragged batches.
-        left_out: number of records left out, by reason, such as records without steps or too long records.
+        left_out: number of records left out, by reason, such as records without steps or records that are too long.
     """
 
     strategy: Batching

@@ -209,7 +209,7 @@ class _Window:
         return sum(piece.nbytes for pieces in self.pieces for piece in pieces)
 
     def whole_records(self) -> tuple[Messages, ShardFile | None]:
-        """Return the records before the first damaged one, in written order, and the file of that one."""
+        """Return the records before the first damaged one, in written order, and the file of the damaged one."""
         window = Messages.together([piece for pieces in self.pieces for piece in pieces])
         if self.is_checked:
             return window, None
@@ -240,7 +240,7 @@ def _whole(pieces: Sequence[Messages]) -> int:
 
 @attrs.frozen(eq=False)
 class _Decoded:
-    """Decoded values of this reader's records of a window, or the error; and the file of a damaged record."""
+    """Decoded values of this reader's records in a window, or the error; also the file of a damaged record."""
 
     window: _Window
     records: Messages
@@ -270,7 +270,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
     """Convert a slice over the records in the order of the files to a mask in written order.
 
     Args:
-        files: files that hold the records.
+        files: files that contain the records.
         ours: slice of their records, in the order of the files.
     """
     chosen = np.zeros(sum(file.records for file in files), bool)
@@ -287,7 +287,7 @@ def _in_written_order(files: Sequence[ShardFile], ours: slice) -> NDArray[np.boo
 
 
 def _with_place(origin: Origin, files: Sequence[ShardFile], data: bytes, message: str) -> str:
-    """Add shard, record number and byte to a message about a record; the first record with equal bytes counts."""
+    """Add shard, record number and byte to a message about a record, as of the first record with equal bytes."""
     for file in files:
         number = byte = 0
         for block in RecordReader(file.path, origin.compression).blocks():

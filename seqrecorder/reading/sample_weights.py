@@ -66,7 +66,7 @@ def fit_element(values: dict[str, Any], parsed: Schema, options: OutputOptions) 
 
 
 def _lengths_of(name: str, parsed: Schema, options: OutputOptions) -> str | None:
-    """Return the name of the lengths that count the real entries of the second dimension; None without one."""
+    """Return the name of the lengths that give the real entries of the second dimension; None if there is none."""
     carried = options.carried
     if carried is not None and name in carried.lengths:
         return carried.lengths[name]
@@ -239,7 +239,7 @@ def weights_of_classes(target: Any, outer: int, class_weight: Mapping[int, float
 
     Args:
         target: number or bool per record or step, with or without a last axis of 1; or one-hot with a last axis of
-            classes, whose largest value counts, as in Keras.
+            classes, of which the largest value is the class, as in Keras.
         outer: number of dimensions of records and steps.
         class_weight: mapping from class to weight.
         name: name of the target, for errors.

@@ -107,17 +107,17 @@ class Feed:
         """Map a function over batches, in order, with prefetching.
 
         One thread makes small batches and prefetches many of them, since handing a batch to another thread takes as
-        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. In
-        flight are at most 128 MiB of stored records, but at least two batches.
+        long as making it. Larger batches are made in parallel, four per core, so that no core waits for work. At
+        most 128 MiB of stored records are in flight, but at least two batches.
 
-        A batch is small if its stored records and its padded tensors are small. It counts as large if that is unknown
-        (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
+        A batch is small if its stored records and its padded tensors are small. It is treated as large if that is
+        unknown (compressed or bare shards), if decoding is slow (images), or if tensors are ragged or sparse.
 
         Args:
             batches: `tf.data.Dataset` of batches.
             make: function that turns a batch into an element; tuples are unpacked.
             batch_size: records or rows per batch.
-            width: steps to which shorter records are padded; default: the longest record decides.
+            width: steps to which shorter records are padded; default: the length of the longest record.
         """
         origin, stored = self.origin, batch_size * self.origin.mean_bytes
         traced, longest = Traced.of(make, batches.element_spec), max(origin.longest or 1, width)
@@ -182,7 +182,7 @@ class Feed:
         return attrs.evolve(self, parser=self.parser.cropped(crops), options=attrs.evolve(self.options, crops=crops))
 
     def leave_out_empty(self) -> Feed:
-        """Return a feed without the records that have no step in one of the groups read, after cropping."""
+        """Return a feed without the records that, after cropping, have no steps in one of the groups read."""
         return self.limit(*map(_not_empty, self.parser.schema.groups or self.origin.schema.groups[:1]))
 
     def limit(self, *limits: Limits) -> Feed:
@@ -253,7 +253,7 @@ class Feed:
     def turns(self, transform: Callable[[Any, Any], Any], **options: Any) -> Any:
         """Return the windows of all epochs, to be planned; see `stream` for the arguments.
 
-        Small windows are prefetched. The end of an epoch is an element too (see `in_turns`): the prefetch reads the
+        Small windows are prefetched. The end of an epoch is also an element (see `in_turns`): the prefetch reads the
         first window of the next epoch while that end is planned.
         """
         turns = self.stream(transform, **options)
@@ -285,7 +285,7 @@ def nothing_comes(feed: Feed, reason: str) -> OptionError:
 
 
 def _bytes_of(spec: Any, rows: int, longest: int) -> float:
-    """Bound the size of an element's tensors in bytes; text counts as its handles, and ragged tensors as infinity.
+    """Return an upper bound on the bytes of an element's tensors: handles only for text, infinity for ragged tensors.
 
     Args:
         spec: structure, shapes and dtypes of the element.
@@ -338,13 +338,15 @@ class Carried:
 
     Attributes:
         names: source field of each added tensor, or None, by tensor name.
-        lengths: for each added tensor with a second dimension, by name: the name of the tensor that counts its real
-            entries.
-        context: name of the tensor that counts the real entries of context fields, if a row holds several records.
-        places: if a row holds several records: the name of the segment ids (from 1 on) for each name of step lengths.
-        vacant: whether a row may hold no record; its length is 0 then.
+        lengths: for each added tensor with a second dimension, by name: the name of the tensor with its numbers of
+            real entries.
+        context: name of the tensor with the numbers of real entries of context fields, if a row contains several
+            records.
+        places: if a row contains several records: the name of the segment ids (from 1 on) for each name of step
+            lengths.
+        vacant: whether rows may be empty; their length is 0 then.
         left: alignment groups whose padding is on the left.
-        padded: whether elements have padding, which a loss must not count.
+        padded: whether elements have padding, which a loss must ignore.
         weighted: whether elements have sample weights even if no target has padding.
     """
 
@@ -374,7 +376,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def carried(self, schema: Schema) -> Carried | None:
-        """Describe the tensors that batches hold besides fields and lengths; None for single records."""
+        """Describe the tensors that batches contain besides fields and lengths; None for single records."""
 
     @abstractmethod
     def read(self, feed: Feed) -> Batches:
@@ -385,8 +387,8 @@ class Strategy(ABC):
         """Compute the shapes of the batches of `read` from lengths alone.
 
         Returns:
-            A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, its steps
-            without. Steps are counted in the alignment group that the strategy batches by.
+            A `tf.data.Dataset` of int64 `(n, 3)`, one line per batch: its rows, its steps with padding, and its
+            steps without. Steps are counted in the alignment group that the strategy batches by.
         """
 
     def __str__(self) -> str:
@@ -469,7 +471,7 @@ class PaddedBatches(Strategy):
     empty: Literal["keep", "drop", "error"] = attrs.field(default="keep", validator=one_of(*EMPTY))
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         return Carried(left=self._left(schema))
 
     def _left(self, schema: Schema) -> frozenset[str]:
@@ -483,7 +485,7 @@ class PaddedBatches(Strategy):
 
         Args:
             feed: records to batch.
-            width: function of a group and the lengths of a batch that returns the padded steps, before rounding up.
+            width: function of a group and the lengths of a batch that returns the padded length, before rounding up.
             fixed: result of `width` by group, for groups where it is the same in every batch.
 
         Raises:
@@ -552,7 +554,7 @@ def fit_lengths(
 
     Args:
         feed: records to check.
-        group: alignment group, or several, whose lengths count.
+        group: alignment group, or several, whose lengths are checked.
         most: maximum number of steps of a record.
         too_long: `error`, `drop`, `cut_end` or `cut_start`.
         option: option that sets the limit, with its value, for messages: `length=100`.
@@ -588,7 +590,7 @@ class Single(Strategy):
     """Single records, each parsed by itself; the common options have no effect."""
 
     def carried(self, schema: Schema) -> Carried | None:  # noqa: ARG002 - as every strategy has it
-        """Return None: single records hold their fields only."""
+        """Return None: single records contain only their fields."""
         return None
 
     def read(self, feed: Feed) -> Batches:

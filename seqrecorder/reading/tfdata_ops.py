@@ -1,6 +1,6 @@
 """Stages of `tf.data` pipelines for which `tf.data.Dataset` has no method, or a much slower one.
 
-They know nothing of records or files.
+They are independent of records and files.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ def _report(
     present: NDArray[np.bool_] | None,
     problems: dict[int, list[FieldProblem]],
 ) -> None:
-    """Add a mismatch to the problems, under the record of the bad value and with the index in that record."""
+    """Add a mismatch to the problems of the record with the bad value, along with the value's index in that record."""
     if not mismatch.index or (lengths and mismatch.index[0] >= int(lengths[0].sum())):
         raise OptionError(f"columns: field {field.name!r}: {mismatch}")
     _add(field, mismatch, outward(mismatch.index, lengths, present), problems)
@@ -315,8 +315,8 @@ def snapshotter(schema: Schema, *, whole: bool = False) -> Callable[[Any], Any]:
     >>> taken.ids
     array([1, 2])
 
-    The function raises `CannotWait` if an object cannot be copied. An object that is not a record cannot, and encoding
-    rejects it.
+    The function raises `CannotWait` if an object cannot be copied, such as an object that is not a record, which
+    encoding then rejects.
 
     Args:
         schema: schema of the records.
@@ -446,7 +446,7 @@ _LOG = logging.getLogger("seqrecorder")
 
 
 def check_choice(option: str, value: object, choices: tuple[str, str]) -> None:
-    """Raise `OptionError` if the value of an option is neither of two strings."""
+    """Raise `OptionError` if the value of an option is neither of the two choices."""
     if value not in choices:
         raise OptionError(f"{option}: expected {choices[0]!r} or {choices[1]!r}, got {value!r}")
 
@@ -786,8 +786,8 @@ class Sources:
         positions: positions in the source, ascending, int64 `(N,)`.
         records: the N records.
         splits: number of the split of each record, int64 `(N,)`; 0 before splits are assigned.
-        columns: columns of the records, if the source has columns; `records` then holds only the fields that splits and
-            keys need.
+        columns: columns of the records, if the source has columns; `records` then contains only the fields that splits
+            and keys need.
         kept: indices of the records to write, counted in `columns`; None for all.
     """
 

@@ -130,7 +130,7 @@ def check_unique(parts: Sequence[Attempt], old: Standing, scratch: Path) -> NDAr
 
 
 def _check_hash(value: int, unique: UniqueKeys, holders: Mapping[str, Manifest]) -> None:
-    """Raise `DuplicateKeyError` if two holders of a hash store the same key; different keys may share a hash."""
+    """Raise `DuplicateKeyError` if two records with the same hash have the same key; hashes may collide."""
     known: dict[Any, str] = {}
     for name, manifest in holders.items():
         keys = set[Any]()
@@ -172,7 +172,7 @@ def commit(
     >>> sr.commit(destination, expected=1).records
     2
 
-    Records keep the order of their parts. If there are several attempts at a part, the last completed one counts.
+    Records keep the order of their parts. If there are several attempts at a part, the last completed one is used.
     The files of all attempts are removed. Attempts that are still running end with an error. An attempt that completes
     during the commit, too late to be included, waits for the next call, and a warning is logged. A commit may be killed
     at any time and run again. If the dataset is already committed, its manifest is returned. With `append`, the commit
@@ -239,7 +239,7 @@ def _no_parts(source: Source, *, late: bool) -> DatasetNotFoundError:
 
 
 def _commit(source: PartsDirectory, expected: Expected, options: WriteOptions, lock: Held | None = None) -> None:
-    """Publish the parts and keep their files; `lock` is the lock on the destination if the caller holds it."""
+    """Publish the parts and keep their files; `lock` is the caller's lock on the destination, if it holds one."""
     if lock is None:  # otherwise `publish` cleans under the lock
         clean_destination(source.destination)
     parts, old = _fitting_parts(source, expected, options, functools.partial(standing, source.destination))
@@ -324,12 +324,12 @@ def _whole(
 def _taken(source: Source, there: Manifest, *, late: bool) -> list[bool]:
     """Check for each attempt whether a dataset contains its shards, or shards of a later attempt at the same part.
 
-    An attempt without shards counts as contained if the dataset contains the shards of any other attempt.
+    An attempt without shards is considered contained if the dataset contains the shards of any other attempt.
 
     Args:
         source: directory or URL of the parts.
         there: manifest of the dataset.
-        late: whether to compare shards by digest, so that attempts with the same contents also count. If False, shards
+        late: whether to compare shards by digest, so that attempts with the same contents also match. If False, shards
             are compared by name, which is unique to each attempt at a URL.
     """
 
@@ -485,11 +485,11 @@ def _digests(manifest: Manifest) -> dict[str, list[str]]:
 
 
 def _is_done(source: Source, *, late: bool) -> bool:
-    """Check whether the dataset at the destination consists of the parts; if so, note that beside the parts.
+    """Check whether the dataset at the destination consists of the parts; if so, record that beside the parts.
 
     Args:
         source: directory or URL of the parts.
-        late: whether attempts that were running during the commit also count if their contents are the same.
+        late: whether attempts that were running during the commit are also accepted if their contents are the same.
     """
     try:
         there = read_manifest(source.destination)

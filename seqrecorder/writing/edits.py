@@ -152,7 +152,7 @@ def merge(
         schema: record class of the new dataset (default: the class of the first dataset).
         **options: the fields of `WriteOptions`; `on_duplicate="first"` keeps only the first record with a key. With
             `splits`, records are assigned to new splits. Without `splits`, the new dataset takes over the rule that all
-            datasets share (shares, seed, `split_by`, `stratify`, `time`), which holds for appends as well.
+            datasets share (shares, seed, `split_by`, `stratify`, `time`), which also applies to appends.
 
     Raises:
         OptionError: an option is invalid, or there is nothing to merge.

@@ -17,7 +17,7 @@ _BUFFERED = 64 << 10  # characters for each split: there may be many splits
 _LOCATION = ("shard", "index", "steps")
 
 SURROGATES = "surrogatepass"
-"""Error handler of the encoding: text fields may hold lone surrogates."""
+"""Error handler of the encoding: text fields may contain lone surrogates."""
 
 
 def csv_line(values: Iterable[Any]) -> str:
@@ -48,7 +48,7 @@ class ExamplesCsv:
         columns: names of the columns after the location.
 
     Raises:
-        OptionError: a column has the name of a location column, or a CSV cannot hold its name.
+        OptionError: a column has the name of a location column, or its name cannot be stored in a CSV.
         ShardWriteError: the file cannot be created.
     """
 

@@ -311,7 +311,7 @@ class RecordStream:
         columns: pairs of split name and source, for sources of columns and selections; `take` returns all other
             records.
         turn: pair of split name and dictionaries to write before the next `take`; None if there are none.
-        size: number of records; None if the source does not know it.
+        size: number of records; None if it is unknown.
         skipped: number of rows that `from_csv` skipped, in the exhausted sources.
         reasons: the first few reasons why rows were skipped.
         cannot_wait: whether the last record taken could not be copied.
@@ -579,7 +579,7 @@ class RecordIntake:
         placement: writer of the encoded records to their splits.
         workers: number of processes that encode, or `"auto"`.
         progress: progress bar.
-        lock: lock to hold while files are written, so that the exit of the interpreter waits.
+        lock: lock to hold while files are written, so that the interpreter waits for them before it exits.
 
     Attributes:
         placement: the argument of that name.

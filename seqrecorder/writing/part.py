@@ -267,7 +267,7 @@ def write_part(
     No dataset appears at the destination before `commit`. Parts are stored beside it: the parts of `corpus` in
     `corpus.parts`, which all processes must share. Remove that directory to give up the work. At a URL, shards are
     written in place; `clean(url, parts=True)` removes them. A part may be written again, even by two processes at once:
-    each attempt has its own files, and the last completed attempt counts.
+    each attempt has its own files, and the last completed attempt is used.
 
     Splits by shares depend only on the key, or on `split_by`, and not on the parts. Without a key and without
     `split_by`, they depend on the part and the position in it.
@@ -426,7 +426,7 @@ class EncodedPiece(NamedTuple):
     """An encoded record, with the values that decide its shard and its position there.
 
     Attributes:
-        tag: 64-bit hash of `data`. Records arrive in no order, so the hash assigns them to shards and sorts them.
+        tag: 64-bit hash of `data`. Records arrive in no fixed order, so the hash assigns them to shards and sorts them.
         split: name of its split.
         key: 8-byte hash of the key of its source; empty if the source has no key, and for all chunks but the first.
         lengths: length in each alignment group, little-endian int64, `(groups,)`.
@@ -441,7 +441,7 @@ class EncodedPiece(NamedTuple):
 
 
 def check_unsorted(schema: Schema, options: Mapping[str, Any]) -> WriteOptions:
-    """Check the options of a write whose records arrive in no order.
+    """Check the options of a write whose records arrive in no particular order.
 
     Raises:
         OptionError: an option is invalid, or needs an order or a single process.
@@ -465,7 +465,7 @@ class PieceEncoder:
 
     Args:
         schema: schema of the records.
-        options: options of the write, of which the splits, the seed and the hooks are used.
+        options: options of the write, of which only the splits, the seed and the parameters of the hooks are used.
 
     Attributes:
         skipped: number of sources that hooks have skipped so far.

@@ -41,7 +41,7 @@ def shuffle_tags(seed: int, start: int, count: int) -> NDArray[np.uint64]:
     [2, 1, 0, 3]
 
     Args:
-        seed: any int; only its lowest 64 bits count.
+        seed: any int; only its lowest 64 bits are used.
         start: position of the first item.
         count: number of tags.
 
@@ -172,7 +172,7 @@ class SortedSpill:
 
 @attrs.define
 class _Bucket:
-    """A file of items, and the memory that they take once loaded."""
+    """A file of items, and the memory that they need once loaded."""
 
     path: Path
     items: int = 0

@@ -70,7 +70,7 @@ class Router:
 
     Args:
         schema: schema of the records.
-        splits: mapping from split name to share; or the name of an attribute that holds the split name, or a function
+        splits: mapping from split name to share; or the name of an attribute with the split name, or a function
             that returns it for a record; or None for a single split.
         split_by: name of an attribute, or a function that returns the key to hash for a record. By default, the key
             field is hashed, or the position of the record if the schema has no key field.

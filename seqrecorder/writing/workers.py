@@ -83,7 +83,7 @@ def _encode(task: tuple[bytes, int]) -> _Result:
 
 
 class _Tensorflow(ModuleType):
-    """Placeholder in `sys.modules` that imports TensorFlow on first use, which takes seconds."""
+    """Placeholder in `sys.modules` that imports TensorFlow, which takes seconds, only on first use."""
 
     _importing = threading.RLock()
 

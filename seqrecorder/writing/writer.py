@@ -106,20 +106,21 @@ class WriteOptions:
 
     Args:
         splits: mapping from split name to share, such as `{"train": .8, "eval": .1, "test": .1}`; or the name of an
-            attribute that holds the split name, or a function that returns it for a record; or None for one split,
+            attribute with the split name, or a function that returns it for a record; or None for one split,
             `train`. With `time`, a mapping from split name to start time, `...` for the first:
             `{"train": ..., "eval": "2026-01-01"}`.
         split_by: name of a field, or a function that returns the key to hash for a record. Records with equal keys
             always go to the same split. By default, the key field is hashed, or the position of the record if the class
-            has no key field. The key is evaluated before `load`. Few or large groups can miss the shares widely, which
-            is logged as a warning and listed in `manifest.missed_shares`; wrap it in `Balanced(...)` to deal each group
-            to the split that lacks most.
+            has no key field. The key is evaluated before `load`. If groups are few or large, splits can miss their
+            shares by a wide margin, which is logged as a warning and listed in `manifest.missed_shares`; wrap
+            `split_by` in `Balanced(...)` to deal each group to the split that is furthest below its share.
         stratify: name of a field, or a function that returns the stratum of a record. Each split gets its share of
-            every stratum and of all records, within a few records. Records are dealt in order, at random, to the splits
-            that lack most. With `split_by`, a whole group follows its first record. Strata of few or large groups can
-            then miss their shares, which is logged as a warning; `selection.split` counts all records first and comes
-            closer. `manifest.shares` reports the result.
-        time: name of the field with a record's time, to split by time; the first step of a feature list counts.
+            every stratum and of all records, within a few records. Records are dealt in order: each goes to the split
+            with the largest deficit plus a random number below 1. With `split_by`, a whole group follows its first
+            record. Strata of few or large groups can then miss their shares, which is logged as a warning;
+            `selection.split` counts all records first and gets closer. `manifest.shares` reports the result.
+        time: name of the field with a record's time, to split by time; for a feature list, the time of the first step
+            is used.
         end: name of the field with a record's end time (default: the last step of `time`).
         straddling: treatment of records that begin in one split and end in another: raise an `"error"`, `"drop"` them,
             or `"cut"` them at that time; `time` must then be a feature list. The pieces share their key and are
@@ -144,8 +145,8 @@ class WriteOptions:
         append: whether to add records to the dataset at the destination, under its own seed and splits. If its splits
             were set record by record, new records must set theirs as well.
         progress: True forces a progress bar, False silences it; None shows it on a terminal when tqdm is installed.
-        stats: whether to store statistics with the dataset (costs one more pass over the records). An append keeps the
-            statistics that the dataset has.
+        stats: whether to store statistics with the dataset (this takes one more pass over the records). An append keeps
+            the statistics that the dataset has.
 
     Raises:
         OptionError: an option is invalid, or two options contradict each other.
@@ -271,7 +272,7 @@ class Part:
 
 @shows_options
 class Writer(Generic[R]):
-    """Writer of a dataset, record by record; generic in the record class.
+    """Writer of a dataset, which takes its records one by one; generic in the record class.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -502,8 +503,8 @@ class Writer(Generic[R]):
                 `(values, lengths)`, for feature lists `(values, lengths, steps)`, with the number of values of each
                 step. Fields that are optional or have a default may be left out. Pass an `sr.Column` for a sparse
                 field, and for a field that is None in some records. With pyarrow installed, a column may be an array
-                of any library with the Arrow C interface, and the mapping a table: a list array holds both values and
-                lengths; a null is None, or NaN in a field that cannot be None.
+                of any library with the Arrow C interface, and the mapping a table: a list array contains both values
+                and lengths; a null is None, or NaN in a field that cannot be None.
             split: name of the split of all these records, if `splits` does not decide.
 
         Raises:
@@ -637,7 +638,7 @@ def write(
 
     Args:
         records: any iterable of records of one class, or of dictionaries from field name to value, which is consumed
-            one by one and never held in memory as a whole; a table with one record per row, from any library with the
+            one by one and never kept in memory as a whole; a table with one record per row, from any library with the
             Arrow C interface or Hugging Face; the result of `from_table`, `from_rows` and the like; a selection, whose
             encoded records are copied if the schema is the same; or a mapping from split name to one of these. The
             values of a record are read immediately, so the next record may reuse its arrays.

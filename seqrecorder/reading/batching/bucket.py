@@ -53,7 +53,7 @@ PLANNED_RECORDS = 2048
 
 @attrs.frozen(kw_only=True)
 class LengthPlan(ABC):
-    """Plan of a strategy for records of known lengths: division into batches, padded steps, number of batches.
+    """Plan of a strategy for records of known lengths: how they are batched and padded, and how many batches there are.
 
     Attributes:
         in_buckets: whether each batch belongs to one bucket; `apply` then permutes the windows of shuffled records.
@@ -101,7 +101,7 @@ class LengthPlan(ABC):
         """Return the rows of the largest possible batch, and the length of its longest record."""
 
     def width(self, lengths: Any) -> Any:
-        """Return the padded steps of a batch of these lengths, before rounding up to a multiple."""
+        """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
         return longest_of(lengths)
 
     @property
@@ -140,7 +140,7 @@ class BatchesByLength(PaddedBatches):
         """
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         return attrs.evolve(super().carried(schema), weighted=self.warm_up is not None)
 
     def read(self, feed: Feed) -> Batches:
@@ -258,9 +258,9 @@ def optimal_boundaries(lengths: ArrayLike, counts: ArrayLike, buckets: int) -> l
     >>> optimal_boundaries([2, 3, 50, 60], [100, 100, 10, 10], buckets=3)
     [3, 4]
 
-    Bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`, as in `tf.data.Dataset.bucket_by_sequence_length`.
-    Each boundary is the largest length of its bucket plus one, so that `pad_to_bucket_boundary` pads no further than
-    needed.
+    Bucket `i` contains the lengths `boundaries[i - 1] <= length < boundaries[i]`, as in
+    `tf.data.Dataset.bucket_by_sequence_length`. Each boundary is the largest length of its bucket plus one, so that
+    `pad_to_bucket_boundary` pads no further than needed.
 
     Args:
         lengths: int64, `(n,)`, in steps, not negative. The counts of repeated lengths are added.
@@ -416,7 +416,7 @@ class BucketPlan(LengthPlan):
         return int(sizes[largest]), max(1, int(lengths.values[largest]))
 
     def width(self, lengths: Any) -> Any:
-        """Return the padded steps of a batch of these lengths, before rounding up to a multiple."""
+        """Return the padded length of a batch of these lengths, before rounding up to a multiple."""
         import tensorflow as tf
 
         longest = super().width(lengths)
@@ -429,7 +429,7 @@ class BucketPlan(LengthPlan):
 
     @property
     def widths(self) -> Sequence[int]:
-        """Padded steps of each bucket, if batches are padded to boundaries and the longest record is known."""
+        """Padded length of each bucket, if batches are padded to boundaries and the longest record is known."""
         if not self.options.pad_to_bucket_boundary or self.last is None:
             return ()
         used = int(np.searchsorted(np.asarray(self.boundaries, np.int64), self.last, side="right"))
@@ -464,7 +464,7 @@ def bucket_batches(
 
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
-        boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        boundaries: ascending lengths; bucket `i` contains `boundaries[i - 1] <= length < boundaries[i]`.
         batch_sizes: rows per batch, for each of the `len(boundaries) + 1` buckets.
         drop_remainder: whether to drop the incomplete batches at the end.
         permute: see `plan_batches`.
@@ -508,7 +508,7 @@ def sorted_batches(
     """Plan batches of rows of similar length: sort each window by length, and cut it bucket by bucket.
 
     The longest rows of each bucket that do not fill a batch wait for the next window. At the end of the epoch they form
-    the incomplete batch of their bucket. No batch holds rows of two buckets, so the number of batches is the same as
+    the incomplete batch of their bucket. No batch mixes rows of two buckets, so the number of batches is the same as
     with `bucket_batches`, and none exceeds its bucket.
 
     >>> import tensorflow as tf
@@ -524,7 +524,7 @@ def sorted_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         batch_size: rows per batch. The last batch of each bucket may have fewer.
-        boundaries: ascending lengths; bucket `i` holds `boundaries[i - 1] <= length < boundaries[i]`.
+        boundaries: ascending lengths; bucket `i` contains `boundaries[i - 1] <= length < boundaries[i]`.
         drop_remainder: whether to drop the incomplete batches; `batch_size` is the static shape then.
         permute: see `plan_batches`; rows of equal length then come in random order.
         at_random: whether the batches of a window come in random order, drawn from the epoch's random number, so that
@@ -594,7 +594,7 @@ class Bucket(BatchesByLength):
     (10, 20, 40)
 
     The batches and their order are the same as with `tf.data.Dataset.bucket_by_sequence_length`, unless
-    `boundaries="sorted"`. Bucket i holds `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is
+    `boundaries="sorted"`. Bucket i contains `boundaries[i-1] <= length < boundaries[i]`; a batch is emitted when it is
     full, and the incomplete batches follow at the end of the epoch. Shuffled records fill the buckets in random order,
     so shapes do not come in runs.
 
@@ -613,12 +613,12 @@ class Bucket(BatchesByLength):
         pad_to_bucket_boundary: whether to pad batches to the largest length of their bucket, `boundaries[i] - 1`; the
             last bucket ends with the longest record. This gives few distinct shapes, each of which retraces a model.
         drop_remainder: whether to drop the incomplete batches at the end of an epoch.
-        length_field: name of the feature list whose length counts, or several names of lists with different lengths
-            (`align=`), such as `("source", "target")`; None for the first alignment group.
+        length_field: name of the feature list that determines the length, or names of several lists with different
+            lengths (`align=`), such as `("source", "target")`; None for the first alignment group.
         length_of: combined length of several lists: `"longest"` or `"sum"`. Each list is padded to its own longest, or
             to the boundary above that.
-        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a lack of memory
-            shows at the first step. It requires `targets`. None for no such batch.
+        warm_up: `"largest"` adds a first batch of the largest shape with sample weights of 0, so that a run that lacks
+            memory fails at the first step. It requires `targets`. None for no such batch.
         padding_values: see `Pad`.
         padding_side: see `Pad`.
         pad_to_multiple_of: see `Pad`.
@@ -759,8 +759,8 @@ def plan_batches(
     Args:
         turns: `tf.data.Dataset` of the windows of all epochs, from `in_turns`.
         plan: traceable function of the lengths (leftovers first) and the turn. It returns the rows in the order in
-            which they leave, and the sizes of the batches (0 for no batch). The other rows are the leftovers for the
-            next window, in that order; at the end of an epoch they are dropped.
+            which they are emitted, and the sizes of the batches (0 for no batch). The other rows are the leftovers for
+            the next window, in that order; at the end of an epoch they are dropped.
         key: values that determine the plan: plans with equal keys are traced once per process.
         batch_size: size of all batches if it is certain; it becomes their static shape.
         permute: whether to permute the rows of each window first, in an order drawn from the epoch's random number.

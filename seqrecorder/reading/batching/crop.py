@@ -37,11 +37,11 @@ class Crop(PaddedBatches):
     [[2, 3, 4, 5], [7, 8, 0, 0]] [2, 0]
 
     Each position at which the crop fits into its record is equally likely. The positions depend on the `seed` of
-    `read`, whether records are shuffled or not. All feature lists of one alignment group are cropped alike; lists of
+    `read`, even if records are not shuffled. All feature lists of one alignment group are cropped alike; lists of
     other groups are padded to the longest of the batch. If the lengths are stored, images and buffers outside of the
     crop are not decoded.
 
-    Besides the fields, batches hold `crop_start`, the first step of each crop, int64 `(B,)`.
+    Besides the fields, batches contain `crop_start`, the first step of each crop, int64 `(B,)`.
 
     Attributes:
         length: steps of a crop, which is a row.
@@ -67,7 +67,7 @@ class Crop(PaddedBatches):
     length_field: str | None = attrs.field(default=None, kw_only=True)
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         return attrs.evolve(super().carried(schema), names={CROP_START: None})
 
     def read(self, feed: Feed) -> Batches:

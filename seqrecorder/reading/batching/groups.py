@@ -1,4 +1,4 @@
-"""`Groups`: batches of P values of a field with K records each."""
+"""`Groups`: batches of P different values of a field, with K records for each value."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Groups(PaddedBatches):
     The field is read once before the first batch, to count the records of each value (about a microsecond per record).
     So the number of batches is known; it is the largest possible without repeating a record in an epoch. Three kinds of
     records are left out, and counted in a warning and by `seqrecorder.plan`: records of values with fewer than `each`
-    records, records without enough other values to meet, and remainders of less than `each`. If only a part of the
-    records of a value fits, that part is spread over the epoch; with shuffling it differs in each epoch.
+    records, records for which too few other values remain to fill a batch, and remainders of fewer than `each` records.
+    If only some of the records of a value fit, these are spread over the epoch; with shuffling they differ in each
+    epoch.
 
     The values of a batch are drawn at random from the seed of `read`, even if records are not shuffled. Records wait in
     memory until their batch is full, so shuffle data that are sorted by the field, on writing or on reading.
@@ -149,8 +150,8 @@ class Groups(PaddedBatches):
     def _choose(self, ready: Any, left: Any, done: Any, number: Any, count: int) -> tuple[Any, Any, Any]:
         """Choose the values of the batches that can be filled; return the values, and the updated `left` and `done`.
 
-        The values with the most batches left go first, ties in random order. If a value is needed in every batch that
-        is left and is not ready, the choice waits for it, so that all batches can be filled in the end.
+        The values with the most batches left go first; ties are broken at random. If a value is needed in all remaining
+        batches but is not ready, the choice is deferred until it is, so that all batches can be filled in the end.
 
         Args:
             ready: int64, `(values,)`: number of batches that the waiting records of each value suffice for.
@@ -182,7 +183,7 @@ class Groups(PaddedBatches):
 
 
 def _rank(kinds: Any) -> Any:
-    """Count the earlier elements of the same kind, for each element: int64 `(n,)`."""
+    """For each element, count the earlier elements of the same kind: int64 `(n,)`."""
     import tensorflow as tf
 
     order = tf.argsort(kinds, stable=True)
@@ -192,7 +193,7 @@ def _rank(kinds: Any) -> Any:
 
 
 def share_places(most: NDArray[np.int64], groups: int) -> tuple[int, NDArray[np.int64]]:
-    """Compute the largest number of batches, and the number of batches that contain each value.
+    """Compute the largest possible number of batches, and the number of batches that contain each value.
 
     >>> share_places(np.array([9, 2, 1]), groups=2)
     (3, array([3, 2, 1]))
@@ -219,8 +220,8 @@ class _Values:
         parser: parser of the field.
         table: int64, `(values,)`, ascending: each value, or the hash of a text.
         counts: int64, `(values,)`: number of records of each value.
-        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams hold
-            positions instead of records; None for reading.
+        known: int64: index of the value of each record, in the order of the files. It is for plans, whose streams
+            contain positions instead of records; None for reading.
     """
 
     parser: Parser

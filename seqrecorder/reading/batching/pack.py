@@ -1,4 +1,4 @@
-"""`Pack`: rows of fixed length that hold several sequences."""
+"""`Pack`: rows of fixed length, each with several sequences."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def best_fit_rows(sizes: Any, length: int) -> Any:
     """Assign sequences to few rows of at most `length` steps, by best-fit decreasing over classes of lengths.
 
     Sequences are placed from the longest to the shortest, one class of similar lengths at a time. Rows with the least
-    free space are filled first; each takes the number of sequences of the class that would fit if all were as long as
-    the longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
-    one. The loop is over classes, which are few, instead of sequences. Rows are nearly as full as with best-fit
+    free space are filled first; each gets as many sequences of the class as would fit if all were as long as the
+    longest of the class. For short sequences, where each length is a class, this equals best-fit decreasing one by
+    one. The loop runs over the few classes instead of the many sequences. Rows are nearly as full as with best-fit
     decreasing.
 
     >>> import tensorflow as tf
@@ -194,7 +194,8 @@ class Pack(Strategy):
     target [[4, 6, 7]]
     target_segment_ids [[1, 2, 2]]
 
-    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also hold, int64:
+    Feature lists are `(B, length, ...)`, padded at the end of a row with zeros (empty text). Batches also contain
+    these int64 tensors:
 
     - `segment_ids` `(B, length)`: 1 for the steps of the first sequence of a row, 2 for the second; 0 for padding.
     - `positions` `(B, length)`: position of a step in its segment, from 0 on; 0 for padding.
@@ -204,7 +205,7 @@ class Pack(Strategy):
     - For each alignment group except the first: `<group>_segment_ids`, `<group>_positions` and `<group>_length`.
 
     Context fields have a value per segment: they are `(B, S, ...)`, padded, where S is the largest number of segments
-    in a row of the batch. Records without a step in any list are left out.
+    in a row of the batch. Records with no steps in any list are left out.
 
     Rows are planned from the lengths of 1,024 records at a time, by best-fit decreasing
     (`seqrecorder.reading.batching.pack`); for lists of different lengths, by first-fit in the best of three orders. The
@@ -226,7 +227,7 @@ class Pack(Strategy):
         fill: whether to concatenate all records and cut the result into rows, as is usual for language models; requires
             `too_long="split"`. Rows are in the order of the stream, and all are full except the last of an epoch. A
             record continues in the next row as a new segment.
-        drop_remainder: whether to drop the last batch of an epoch if it is smaller, with all its sequences.
+        drop_remainder: whether to drop the last batch of an epoch if it is smaller, including all its sequences.
         length_name: name of the used steps of each row.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each segment's record, int32 `(B, S, 2)`; see `Pad`.
@@ -247,7 +248,7 @@ class Pack(Strategy):
             raise OptionError(f"fill: cuts records at the ends of rows, give too_long='split', not {self.too_long!r}")
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         carried_names: list[str] = []
         places, lengths = dict[str, str](), dict[str, str]()
         for index, group in enumerate(schema.groups):
@@ -277,7 +278,7 @@ class Pack(Strategy):
         return Batches(feed.map_batches(self._packed(feed, lengths), assemble, self.batch_size), -1)
 
     def shapes(self, feed: Feed) -> Any:
-        """Compute the shapes of batches (see `Strategy`); the steps of all groups count."""
+        """Compute the shapes of batches (see `Strategy`); the steps of all groups are included."""
         import tensorflow as tf
 
         lengths = self._lengths(feed)
@@ -511,17 +512,17 @@ def _filling(lengths: Any, length: int, before: Any) -> tuple[Any, Any]:
 
 
 def _places(row: Any, sizes: Any, old: Any, batch_size: int, *, finish: Any, key: Any) -> tuple[Any, Any]:
-    """Rank the rows; return the rank of the row of each segment, and the number of rows that leave.
+    """Rank the rows; return the rank of the row of each segment, and the number of rows to emit.
 
-    Only whole batches of rows leave: first the rows with leftover segments, so that none waits for long, then the
-    fullest rows. Rows that stay rank behind these.
+    Only whole batches of rows are emitted: first the rows with leftover segments, so that none waits for long, then the
+    fullest rows. The remaining rows are ranked after these.
 
     Args:
         row: int64, `(n,)`: row of each segment.
         sizes: int64, `(n,)`: steps of each segment.
         old: number of leftover segments, which come first.
         batch_size: rows per batch.
-        finish: bool scalar, whether all rows leave.
+        finish: bool scalar, whether all rows are emitted.
         key: int64, `(2,)`, seed of the order of the rows; None for the order of their first segments.
     """
     import tensorflow as tf

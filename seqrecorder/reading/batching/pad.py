@@ -47,8 +47,8 @@ class Pad(PaddedBatches):
     >>> batch["ids"].numpy().tolist(), batch["sequence_length"].numpy().tolist()
     ([[2, 3], [-1, 4]], [2, 1])
 
-    Feature lists are `(B, T, *shape)`. Ragged steps are padded in their own dimension too, `(B, T, N, ...)`, to the
-    longest of the batch. T and N are at least 1, since layers such as `Masking` and `LSTM` fail on length 0.
+    Feature lists are `(B, T, *shape)`. Ragged steps are also padded in their own dimension, to the longest step of the
+    batch: `(B, T, N, ...)`. T and N are at least 1, since layers such as `Masking` and `LSTM` fail on length 0.
 
     This strategy is the cheapest, and pads the most: on log-normal lengths 80 % of the steps are padding.
 
@@ -63,7 +63,7 @@ class Pad(PaddedBatches):
         padding_values: value to pad each field with, by field name; default: zeros (empty text).
         padding_side: side of the padding, `"right"` or `"left"` (the last steps of all records are in one column), or a
             mapping from field to side, which applies to the alignment group of the field.
-        pad_to_multiple_of: T is rounded up to a multiple of this number, for fewer distinct shapes.
+        pad_to_multiple_of: round T up to a multiple of this number, which gives fewer distinct shapes.
         empty: treatment of records without steps in a list that is read: `"keep"` (a row of padding), `"drop"` (leave
             them out) or `"error"` (while iterating).
         length_name: name of the true lengths, int64 `(B,)`.
@@ -128,7 +128,7 @@ class Pad(PaddedBatches):
         return self.padding(feed, width, targets)
 
     def _prepare(self, feed: Feed) -> tuple[dict[str, int], Feed]:
-        """Return the padded steps of each group that has a fixed length, and the feed of the records that fit."""
+        """Return the padded length of each group that has a fixed length, and the feed of the records that fit."""
         targets: dict[str, int] = {}
         feed = feed.leave_out_empty() if self.empty == "drop" else feed
         if isinstance(self.length, Mapping):

@@ -71,7 +71,7 @@ class Ragged(Strategy):
     mask_name: None = attrs.field(default=None, init=False)  # there is no padding to mask
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         names = dict.fromkeys(map(splits_name, schema.groups)) if self.flat else {}
         return Carried(names, padded=False)
 

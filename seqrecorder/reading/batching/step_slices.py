@@ -92,7 +92,7 @@ class Steps:
 
 @attrs.frozen(eq=False)
 class StoredSteps:
-    """Steps of one feature list of one record, as the stored buffer: only the gathered part is decoded.
+    """Steps of one feature list of one record, as the stored buffer, of which only the gathered part is decoded.
 
     Attributes:
         field: declaration of the list.
@@ -249,7 +249,7 @@ def cut_batches(
 ) -> Any:
     """Build the shaped batches of plans.
 
-    A checkpoint holds little more than the current plan, with its serialized records.
+    A checkpoint contains little more than the current plan and its serialized records.
 
     Args:
         feed: records to read.

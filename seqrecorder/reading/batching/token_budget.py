@@ -55,9 +55,9 @@ class TokenBudgetPlan(LengthPlan):
 def budget_batches(turns: Any, options: TokenBudget, *, at_random: bool = False) -> Any:
     """Batch rows of similar length, so that rows times longest length never exceed `max_steps`.
 
-    Each window is sorted by length and cut greedily from the shortest row on: a batch takes all rows that fit. The last
-    batch of a window may be small, so windows should hold dozens of batches. Only the newest rows, beyond the last
-    multiple of `batch_size_multiple`, wait, and only until the next window.
+    Each window is sorted by length and cut greedily from the shortest row on: each batch gets all rows that fit. The
+    last batch of a window may be small, so windows should be large enough for dozens of batches. Only the newest
+    rows, beyond the last multiple of `batch_size_multiple`, are held back, and only until the next window.
 
     >>> import tensorflow as tf
     >>> from seqrecorder.reading.batching.bucket import in_turns
@@ -175,8 +175,8 @@ class TokenBudget(BatchesByLength):
         length_field: see `Bucket`. With several lists, records times padded steps are at most `max_steps` for each of
             them, as fairseq counts `max_tokens` of source and target.
         length_of: see `Bucket`. With `"sum"`, records times the largest sum are at most `max_steps`, which is right for
-            rows that concatenate the lists. Lists that are padded separately may take more: the longest of each may be
-            in different records.
+            rows that concatenate the lists. Lists that are padded separately may exceed it, because the longest list
+            of each kind may be in different records.
         warm_up: see `Bucket`.
         padding_values: see `Pad`.
         padding_side: see `Pad`.

@@ -26,9 +26,9 @@ _CARRIES = ("reset", "segment_index", "segment_count", "total_length")
 class Unroll(Strategy):
     """Batches of segments of `length` steps; each row continues its record from batch to batch.
 
-    Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, the
-    slot takes the next record of the stream in the next batch, lowest slot first. A recurrent model keeps the state of
-    each row between batches and resets it where `reset` is true. TensorFlow 1 had this as
+    Each of the `batch_size` rows (slots) processes one record at a time, one segment per batch. When a record ends, its
+    slot starts the next record of the stream in the next batch; the lowest free slot is filled first. A recurrent model
+    keeps the state of each row between batches and resets it where `reset` is true. In TensorFlow 1, this was
     `batch_sequences_with_states`.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -43,7 +43,7 @@ class Unroll(Strategy):
     [[1, 2], [4, 0]] [True, True]
     [[3, 0], [5, 6]] [False, True]
 
-    Besides the fields, batches hold `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
+    Besides the fields, batches contain `reset`, bool `(B,)`, true for the first segment of a record, and int64 `(B,)`:
     `segment_index`, `segment_count`, `sequence_length` (real steps of the segment) and `total_length` (steps of its
     record). Feature lists are `(B, length, ...)`, padded at the end of a record with zeros (empty text); context fields
     are repeated for each segment. An empty slot has `sequence_length` 0, `reset` False and zeros (empty text)
@@ -51,11 +51,11 @@ class Unroll(Strategy):
 
     With `split_records=True` all slots read one record in parallel: slot n of B starts at step `n * T // B` of a record
     of T steps. So one long text gives full batches. All slots start the next record together, and a slot whose part has
-    ended is padded. `segment_index` counts the segments of the record, from the first part on, and `segment_count` is
-    their total number. The number of batches is known then.
+    ended is padded. `segment_index` numbers the segments of the whole record, from the first part on, and
+    `segment_count` is their total number. The number of batches is known then.
 
     Records are planned and parsed in windows of 1,024 (or 16 MiB); a record that continues in the next window is parsed
-    again there. A checkpoint holds at most one window of serialized records, and the records in the slots. Without
+    again there. A checkpoint contains at most one window of serialized records, and the records in the slots. Without
     `split_records` the number of batches depends on the order of the records, so the cardinality is unknown: for
     `model.fit`, read with `epochs=None` and take `steps_per_epoch` from `seqrecorder.plan`.
     `seqrecorder.keras.Unrolled` is the matching layer, `seqrecorder.next_step` the target of a language model.
@@ -65,11 +65,11 @@ class Unroll(Strategy):
         length: steps of a segment, which is a row.
         tail: treatment of the end of an epoch, when no record is left for a free slot. `"drain"` continues until all
             records have ended, with empty slots; `"drop"` ends the epoch before the first batch with an empty slot.
-        bucket: whether the records of a window (1,024 or 16 MiB) take slots longest first, by their number of segments,
+        bucket: whether the records of a window (1,024 or 16 MiB) get slots longest first, by their number of segments,
             instead of in stream order. Records that start together then end together, and no long record is left alone
             at the end, so few segments are empty.
         split_records: whether all slots read parts of the same record, instead of one record each. `tail="drop"` then
-            leaves out records with fewer steps than slots, and the last batches of a record, in which a slot is empty.
+            leaves out records with fewer steps than slots, and those last batches of a record in which a slot is empty.
         length_name: name of the real steps of each segment.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each slot's record, int32 `(B, 2)`; see `Pad`.
@@ -88,7 +88,7 @@ class Unroll(Strategy):
             )
 
     def carried(self, schema: Schema) -> Carried:  # noqa: ARG002 - as every strategy has it
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         return Carried(dict.fromkeys(_CARRIES), vacant=True)
 
     def read(self, feed: Feed) -> Batches:
@@ -154,7 +154,7 @@ class Unroll(Strategy):
         return tf.gather(serialized, order), tf.gather(lengths, order)
 
     def _batches(self, lengths: Any) -> Any:
-        """Count the batches that each record takes with `split_records`; lengths are an array or a tensor."""
+        """Count the batches that each record needs with `split_records`; lengths are an array or a tensor."""
         return segment_counts(
             (lengths + (0 if self.tail == "drop" else self.batch_size - 1)) // self.batch_size, self.length
         )
@@ -231,7 +231,7 @@ def deal_records(slots: Any, window: Any, length: Any) -> tuple[Any, Any]:
 def fill_slots(counts: Any, indices: Any, last: Any) -> tuple[Any, Any, Any, Any]:
     """Assign records to slots until none is left for a free slot; with `last`, until all records have ended.
 
-    The loop visits only batches in which a slot takes a record. Between two of them only the segment indices change,
+    The loop visits only batches in which a slot starts a record. Between two of them only the segment indices change,
     and these are filled in afterwards.
 
     Args:

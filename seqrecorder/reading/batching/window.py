@@ -50,9 +50,9 @@ def _have_ended(times: NDArray[Any], steps: NDArray[np.int64], since: Any) -> ND
 class Window(Strategy):
     """Batches of sliding windows of `length` steps, over all feature lists at once, never across records.
 
-    A window starts every `shift` steps and takes every `stride`-th step, as in `tf.data.Dataset.window`, where `length`
-    is called `size`. The windows of a record are consecutive; if records are shuffled, the windows of up to 256 records
-    (or 16 MiB) are permuted together.
+    A window starts every `shift` steps and contains every `stride`-th step, as in `tf.data.Dataset.window`, where
+    `length` is called `size`. The windows of a record are consecutive; if records are shuffled, the windows of up to
+    256 records (or 16 MiB) are permuted together.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> from seqrecorder.reading.batching.window import Window
@@ -69,15 +69,15 @@ class Window(Strategy):
     [[1, 2], [2, 3], [3, 4]] [[3], [4], [5]]
 
     Feature lists are `(B, length, ...)`, padded with zeros (empty text); context fields are repeated for each window.
-    Besides the fields, batches hold `sequence_length`, the real steps of each window, and `window_index`, its index in
-    its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` holds the steps after the window for each feature
-    list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
+    Besides the fields, batches contain `sequence_length`, the real steps of each window, and `window_index`, its index
+    in its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` contains the steps after the window for each
+    feature list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
-    Windows at fixed distances see fixed phases only: with `shift=7` and daily data, each starts on the same day of the
-    week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of `read`, whether records are
-    shuffled or not.
+    Windows at fixed distances always start at the same phases: with `shift=7` and daily data, all windows of a record
+    start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of
+    `read`, even if records are not shuffled.
 
-    The records of a plan are parsed once, and each batch is a gather from them. A checkpoint holds the serialized
+    The records of a plan are parsed once, and each batch is a gather from them. A checkpoint contains the serialized
     records of the current plan, and 24 bytes for each of their windows.
 
     Attributes:
@@ -88,8 +88,8 @@ class Window(Strategy):
         horizon: number of steps after each window to return with it, as the target of a forecast.
         gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
             `stride` apart like all steps.
-        jitter: maximum number of steps by which a window may start earlier or later. Each start is equally likely, but
-            no window starts before its record or loses a step at the end.
+        jitter: maximum number of steps by which a window may start earlier or later. All starts are equally likely, but
+            no window starts before its record or is cut off at the end.
         max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
             outweigh short ones; None for all windows.
         tail: treatment of the end of a record. `"keep"` returns every window with at least one step, as
@@ -97,20 +97,20 @@ class Window(Strategy):
             leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
             always left out, unless `future` is set.
         future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
-            `horizon_length` counts its known steps. The window that ends with the last step exists if `shift` divides
-            the steps before it, so it always exists with `shift=1`.
+            `horizon_length` is the number of its known steps. The window that ends with the last step exists if `shift`
+            divides the steps before it, so it always exists with `shift=1`.
         pad: side of the padding, `"end"` or `"start"`. With `"start"`, all windows are full, as with `tail="drop"`, but
             a record that is too short gives one window that ends with the record and its horizon and is padded at the
             front.
         time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
             read once before the first batch.
-        since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` counts from the
-            first window of a record, whose horizon starts at the first such step with enough steps before it. Without a
-            horizon, the first step that the previous window lacks must be at this time or later; a window without such
-            a step is left out.
-        until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) counts as
-            before it if no step of the record is at or after `until`. A record whose next step would be before `since`,
-            even at the widest distance of its steps, has ended and gives no window.
+        since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` is measured from
+            the first window of a record, whose horizon starts at the first such step with enough steps before it.
+            Without a horizon, the first step that the previous window lacks must be at this time or later; windows
+            without such a step are left out.
+        until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) is
+            considered to be before it if no step of the record is at or after `until`. A record whose next step would
+            be before `since`, even at the widest distance of its steps, has ended and gives no window.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
         length_name: name of the real steps of each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
@@ -150,7 +150,7 @@ class Window(Strategy):
         return self.length if self.shift is None else self.shift
 
     def carried(self, schema: Schema) -> Carried:
-        """Describe the tensors that batches hold besides fields and lengths."""
+        """Describe the tensors that batches contain besides fields and lengths."""
         lists = [field.name for field in schema.fields if field.is_list] if self.horizon else []
         after = {f"{name}_horizon": name for name in lists}
         more = {"horizon_length": None} if lists else {}
