@@ -230,7 +230,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Build the function that sums the sizes of values; it may fail for values that are not in exact form."""
+    """Build the function that sums the sizes of values; it may fail for values of other types or shapes."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
@@ -296,7 +296,7 @@ def columns_of_dictionaries(
     Args:
         schema: schema of the records.
         rows: dictionaries, one per record.
-        convert: function that converts a JSON value to a value of the field; with it, null is NaN in float fields.
+        convert: function that converts a JSON value to a value of the field; with it, null becomes NaN in float fields.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None

@@ -1,6 +1,6 @@
 """One shard: a TFRecord file, and a sidecar file with the lengths of its records.
 
-The lengths file holds little-endian int64, one row per record and one column per alignment group, so that batches
+The lengths file contains little-endian int64s, one row per record and one column per alignment group, so that batches
 can be planned without parsing.
 """
 

@@ -1,7 +1,7 @@
 """`infer`: the schema of TFRecord files written by other programs, and the source code of its class.
 
-The inference holds for the inspected records: the list and number of values of each feature, and the features of equal
-length. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
+The inference describes only the inspected records: the type and number of values of each feature, and which features
+have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class FeatureDescription:
     Attributes:
         name: name of the feature.
         kind: `context` or `feature_list`; the features of a flat `tf.train.Example` are `context`.
-        dtype: `int64`, `float32`, `bytes`, `str` (all bytes are UTF-8) or `mixed`; None without any value.
+        dtype: `int64`, `float32`, `bytes`, `str` (all bytes are UTF-8) or `mixed`; None if there are no values.
         present: number of messages that contain the feature.
         steps: range of the number of steps; None for `context`.
-        values: range of the number of values, per step for a `feature_list`; None without any step.
+        values: range of the number of values, per step for a `feature_list`; None if there are no steps.
         format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None for no common format.
     """
 
@@ -333,7 +333,7 @@ def infer(
     Raises:
         DatasetNotFoundError: the file does not exist.
         ShardReadError: a file is damaged.
-        SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not hold bytes.
+        SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not contain bytes.
         SchemaError: no feature can be declared.
         OptionError: an option is invalid, or names an unknown feature.
     """
@@ -450,7 +450,7 @@ def _field(
     """Build the field of a feature, and a comment on its guess.
 
     Raises:
-        SchemaError: the feature has values of several types, or no field can hold them.
+        SchemaError: the feature has values of several types, or no field can store them.
     """
     if feature.dtype == "mixed":
         raise SchemaError("it has values of several types")
