@@ -40,7 +40,7 @@ class Distance:
 
     Attributes:
         measure: `Kolmogorov-Smirnov`; `Difference of means`, for numbers counted in buckets if that is larger; or
-            `Jensen-Shannon`, the root of the divergence in bits.
+            `Jensen-Shannon`, the square root of the divergence in bits.
         value: distance, from 0 to 1.
         threshold: distance above which the distributions differ.
         channel: index of the channel with the largest distance; None for a field without channels.
@@ -93,8 +93,8 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records in the first split; the threshold depends on records, since the numbers of one record are
-            not independent.
+        n: number of records in the first split; the threshold depends on it, and not on the number of values, since
+            the values of one record are not independent.
         m: number of records in the second split.
     """
     if not (one.total and other.total):
@@ -114,7 +114,7 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the root of the Jensen-Shannon divergence between two frequency distributions, in bits.
+    """Compute the square root of the Jensen-Shannon divergence between two frequency distributions, in bits.
 
     See `numbers_distance` for the arguments.
     """

@@ -103,7 +103,7 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
     """Convert an array of index lists and an array of value lists to the column of a sparse field.
 
     Args:
-        field: declaration of the sparse field. For a feature list, the arrays are lists of lists.
+        field: declaration of the sparse field. For a feature list, both are arrays of lists of lists.
         indices: lists of indices, ascending, from 0 to below the declared size.
         values: lists of values, of the same lengths as `indices`.
         cast: the same as for `column_of_array`.

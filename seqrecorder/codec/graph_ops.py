@@ -611,7 +611,7 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
 
     Args:
         schema: schema of the stored fields.
-        columns: mapping from field name to column, which contains at least the source fields.
+        columns: mapping from field name to column; it contains at least the source fields.
         derivations: derivations to apply, in order.
     """
     known = {field.name: field for field in schema.fields}
@@ -650,7 +650,7 @@ class FieldMap(Derivation):
         stored: name of an additional field with the stored values; None to add no field.
         beside: name of the context field with the group of a record; None if there are no groups.
         code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
-            value as second argument.
+            value as its second argument.
     """
 
     target: Field
@@ -711,7 +711,7 @@ def as_numbers(field: Field, dtype: str) -> Field:
 
 
 def to_longest(_: str, lengths: Any) -> Any:
-    """Choose the longest length of the batch, at least 1, as the padded length."""
+    """Choose the padded length: the longest length of the batch, but at least 1."""
     return longest_of(lengths)
 
 

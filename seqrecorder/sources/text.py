@@ -1,4 +1,4 @@
-"""Records from text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
+"""Records from text files: JSON lines, CoNLL and `.ts`; invalid records raise an error or are skipped.
 
 CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
 """
@@ -235,7 +235,7 @@ def text_records(
     *,
     convert: Callable[[Any, Any], Any] | None = None,
 ) -> TextRecords[T]:
-    """Open a file, a glob, a list of files or the standard input as records; in columns if the class has no hooks.
+    """Open a file, a glob, a list of files or standard input as records, read in columns if the class has no hooks.
 
     Raises:
         DatasetNotFoundError: the file does not exist.

@@ -60,11 +60,11 @@ class Conversion:
 
     Attributes:
         source: the source text of the module, which defines `inputs`.
-        files: the contents of the data files of the module, by name: large constants.
-        report: summary that says whether the function was printed, or why not, and the result of the proof.
+        files: the contents of the data files of the module, by name; they store large constants.
+        report: summary: whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
-        printed: whether the module is tf.data; otherwise it lifts the old function.
+        printed: whether the module uses tf.data; otherwise it lifts the old function.
     """
 
     source: str

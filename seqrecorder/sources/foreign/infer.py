@@ -90,7 +90,7 @@ class FeatureDescription:
         present: number of messages that contain the feature.
         steps: range of the number of steps; None for `context`.
         values: range of the number of values, per step for a `feature_list`; None if there are no steps.
-        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None for no common format.
+        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None if they share none.
     """
 
     name: str
@@ -103,7 +103,7 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """Check whether a feature list seems packed: one step at most, with a varying number of values."""
+        """Check whether a feature list seems packed: it has at most one step, whose number of values varies."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -113,7 +113,7 @@ class Profile:
     """Description of the features in messages.
 
     Attributes:
-        message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation why the kind is unknown.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation of why the kind is unknown.
         records: number of inspected messages.
         features: features of these messages; empty for an unknown kind.
         sizes: number of values (`context`) or steps (`feature_list`) of each feature in each message, or `ABSENT`; by
@@ -210,7 +210,7 @@ def profile(data: Iterable[bytes]) -> Profile:
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Group features of equal length in every record; map each feature to its group, or None if it is alone.
+    """Group features of equal length in every record; map each feature to its group, or to None if it is alone.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
     True. The other groups are named after their first feature.
@@ -274,7 +274,7 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: reason why a feature cannot be declared, by feature name.
+        undeclared: reason why each undeclared feature cannot be declared, by feature name.
         comments: comment on the guess for each field, by field name.
     """
 
@@ -365,7 +365,7 @@ def infer(
 
 
 def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
-    """Check the dtypes and shapes of bytes for `tf.io.decode_raw`; see `infer`."""
+    """Check the dtypes and shapes of bytes for `tf.io.decode_raw` (see `infer`)."""
     declared = {}
     for name, dtype in raw.items():
         element, shape = element_type(dtype), shapes.get(name, (None,))
