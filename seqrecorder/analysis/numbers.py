@@ -219,7 +219,7 @@ class Texts(Tally):
     >>> texts.top(2), texts.distinct, texts.longest
     ([('be', 2), ('to', 2)], 4, 3)
 
-    A text of more than 256 characters or bytes is replaced by its beginning and a digest.
+    Texts of more than 256 characters or bytes are replaced by their beginning and a digest.
 
     Attributes:
         shortest: length of the shortest text in characters or bytes; None if there are no texts.

@@ -224,7 +224,7 @@ def _import_array(field: Field, data: Any) -> Any:
 
 
 def _decode_categories(array: Any) -> Any:
-    """Replace categories by their values, and nested extension types by their storage."""
+    """Replace categories with their values, and nested extension types with their storage."""
     pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
         return array.storage

@@ -83,7 +83,7 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Serialize one tensor per record or step, to a uint8 matrix if all have one shape, otherwise to a list."""
+    """Serialize one tensor per record or step, to a uint8 matrix if all have the same shape, otherwise to a list."""
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -469,7 +469,7 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Build one little-endian buffer per record or step, as a matrix if all have one length, otherwise as a list."""
+    """Build one little-endian buffer per record or step, as a matrix if all have the same length, else as a list."""
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the large copies below
     values = np.ascontiguousarray(column.values)

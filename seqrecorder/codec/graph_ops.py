@@ -801,7 +801,7 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
 
 
 def _fill(field: Field, column: Column) -> Any:
-    """Replace None by zeros or empty text in a context field of known shape."""
+    """Replace None with zeros or empty text in a context field of known shape."""
     import tensorflow as tf
 
     values = column.values

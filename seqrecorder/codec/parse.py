@@ -209,7 +209,7 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of varying size, and images to resize, by bytes; return the schema and the decoder of each field.
+    """Replace images of varying size, and images to resize, with bytes; return the schema and each field's decoder.
 
     Args:
         schema: schema of the records.

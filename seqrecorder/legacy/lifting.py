@@ -89,7 +89,7 @@ class Returned:
 
 
 def _tuples(value: Any) -> Any:
-    """Replace the lists of a structure by tuples."""
+    """Replace the lists of a structure with tuples."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_tuples(item) for item in value))
     if isinstance(value, (list, tuple)):

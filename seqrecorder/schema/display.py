@@ -92,7 +92,7 @@ def _line(kind: str, cells: Iterable[object]) -> str:
 
 
 def join(items: Sequence[str], most: int = 4) -> str:
-    """Join the first `most` texts by commas, and append the number of the rest.
+    """Join the first `most` texts with commas, and append the number of remaining ones.
 
     >>> join(["a", "b", "c"], 2)
     'a, b and 1 more'

@@ -706,7 +706,7 @@ def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
 
 
 class ReadAround(io.RawIOBase):
-    """File that replaces unreadable bytes by zeros.
+    """File that replaces unreadable bytes with zeros.
 
     >>> with ReadAround(os.devnull) as file:
     ...     file.read(), file.unreadable

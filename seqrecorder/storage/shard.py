@@ -559,7 +559,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
         path: path of the lengths file.
         groups: number of columns.
         records: number of rows.
-        digest: expected SHA-256, in hexadecimal; None for no check.
+        digest: expected SHA-256, in hexadecimal; None to skip the check.
 
     Raises:
         ShardReadError: the file is missing, has a different size, or has changed since it was written.

@@ -496,7 +496,7 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Read a feature list with values of one size as rows of a matrix; return None if sizes differ."""
+    """Read a feature list whose values have the same size as rows of a matrix; return None if sizes differ."""
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None

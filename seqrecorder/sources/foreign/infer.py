@@ -326,7 +326,7 @@ def infer(
         raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
         shapes: shape of each feature in `raw`, by feature name; the first dimension may be None. Without a shape, the
             values are flat.
-        key: name of the feature that identifies a record; None for no key.
+        key: name of the feature that identifies a record; None if there is none.
         records: number of records to inspect, spread over the files; None for all.
         compression: compression of the files; None to detect it by their first bytes.
 
