@@ -40,7 +40,7 @@ class Distance:
 
     Attributes:
         measure: `Kolmogorov-Smirnov`; `Difference of means`, for numbers counted in buckets if that is larger; or
-            `Jensen-Shannon`, the root of the divergence in bits.
+            `Jensen-Shannon`, the square root of the divergence in bits.
         value: distance, from 0 to 1.
         threshold: distance above which the distributions differ.
         channel: index of the channel with the largest distance; None for a field without channels.
@@ -93,8 +93,8 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records in the first split; the threshold counts records, since the numbers of one record are not
-            independent.
+        n: number of records in the first split; the threshold depends on it, and not on the number of values, since
+            the values of one record are not independent.
         m: number of records in the second split.
     """
     if not (one.total and other.total):
@@ -114,7 +114,7 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 
 
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
-    """Compute the root of the Jensen-Shannon divergence between two frequency distributions, in bits.
+    """Compute the square root of the Jensen-Shannon divergence between two frequency distributions, in bits.
 
     See `numbers_distance` for the arguments.
     """
@@ -165,7 +165,7 @@ def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int
 def shifts_of(stats: Stats, name: str) -> list[tuple[str, str, Distance]]:
     """Compute the distances between the values of a field in the first split and in each other split.
 
-    Fields whose values must differ, such as keys and times, have no distances.
+    Fields whose values must differ, such as keys and times, are left out.
     """
     field = stats.fields[name].field
     if field.key or field.chunk or field.element.is_time:
@@ -318,7 +318,7 @@ def _copies(facts: Survey) -> Iterator[Finding]:
 
 
 def _groups(stats: Stats) -> Iterator[Finding]:
-    """Find groups and times that overlap slightly between splits, and fields without a common value."""
+    """Find groups and times that overlap slightly between splits, and fields whose splits have no value in common."""
     for name, field in stats.fields.items():
         if field.field.element.is_time and not field.field.rest:
             fields = {split: part.fields[name] for split, part in stats.splits.items()}
@@ -450,7 +450,7 @@ def _missing_values(field: FieldStats) -> tuple[int, int]:
 
 
 def _where(facts: Survey, name: str, sizes: Numbers | None) -> str:
-    """Describe the range of steps that holds most missing values, if it is narrow."""
+    """Describe the range of steps that contains most missing values, if it is narrow."""
     counts = facts.missing.get(name)
     if counts is None or sizes is None or not counts.any():
         return ""
@@ -539,7 +539,7 @@ def _shifts(stats: Stats) -> Iterator[Finding]:
 
 
 def _unchanging(field: FieldStats, constant: Any) -> str:
-    """Name the constant channels, and their value if it is the same."""
+    """Name the constant channels, and their value if they share one."""
     if field.field.element.is_text or constant.size == 1:
         return f"is always {cut(str(field.top(1)[0][0]), _WIDTH)}."
     which = np.flatnonzero(constant)

@@ -47,7 +47,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """Overlaps of splits, the result of `leakage`; print it for a table.
+    """Overlaps of splits, as found by `leakage`; print it for a table.
 
     Attributes:
         looked_for: kinds of overlap that were checked, as in `Shared.what`.
@@ -103,7 +103,7 @@ def leakage(
     >>> print(sr.leakage(path))
     no shared contents
 
-    Every record is read once. Memory holds 16 bytes and the key of each record.
+    Every record is read once. Memory use is 16 bytes per record, plus its key.
 
     Args:
         corpus: dataset, or mapping from name to selection as returned by `Selection.split`.

@@ -97,7 +97,7 @@ class Distribution:
         return every
 
     def _count_buckets(self, every: NDArray[np.int64]) -> None:
-        """Switch to buckets; `every` holds additional counts of all buckets."""
+        """Switch to buckets; `every` contains additional counts of all buckets."""
         every = self._added_to(every)
         filled = np.flatnonzero(every != 0)
         self.values, self.buckets, self.counts = None, filled.astype(np.uint16), every[filled]
@@ -206,7 +206,7 @@ class Tally:
             self.error += least
 
     def top(self, count: int | None = None) -> list[tuple[Any, int]]:
-        """Return the most frequent values with their counts; equally frequent values are sorted."""
+        """Return the most frequent values with their counts; ties are broken by the order of the values."""
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
@@ -219,11 +219,11 @@ class Texts(Tally):
     >>> texts.top(2), texts.distinct, texts.longest
     ([('be', 2), ('to', 2)], 4, 3)
 
-    A text of more than 256 characters or bytes is replaced by its beginning and a digest.
+    Texts of more than 256 characters or bytes are replaced by their beginning and a digest.
 
     Attributes:
-        shortest: length of the shortest text in characters or bytes; None without a text.
-        longest: length of the longest text; None without a text.
+        shortest: length of the shortest text in characters or bytes; None if there are no texts.
+        longest: length of the longest text; None if there are no texts.
     """
 
     limit: int | None = LIMIT
@@ -237,7 +237,7 @@ class Texts(Tally):
 
     @property
     def empty(self) -> int:
-        """Number of empty texts; may be too low beyond the limit, see `error`."""
+        """Number of empty texts; may be too low beyond the limit (see `error`)."""
         return self.counts[""] + self.counts[b""]
 
     def add(self, values: Sequence[Any]) -> None:
@@ -339,7 +339,7 @@ def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDA
 
 
 def edges_of(distribution: Any, *, is_whole: bool) -> Any:
-    """Choose the edges of bins (float64) that hold the central 99 % of the values."""
+    """Choose the edges of bins (float64) that cover the central 99 % of the values."""
     low, high = (float(distribution.quantile(q)) for q in (0.005, 0.995))
     if is_whole and max(-low, high) < _EXACT:
         low, high = np.floor(low), np.ceil(high)
@@ -393,8 +393,8 @@ _COUNTERS = ("zeros", "nan", "infinite")
 class Numbers:
     """Moments, extremes, counts and frequencies of numbers `(n, channels)`.
 
-    All statistics except `nan` and `infinite` cover finite numbers only. Bools count as 0 and 1, times as integers in
-    their unit, and complex numbers as magnitudes. Arrays have one entry per channel.
+    All statistics except `nan` and `infinite` cover finite numbers only. Bools are treated as 0 and 1, times as
+    integers in their unit, and complex numbers as magnitudes. Arrays have one entry per channel.
 
     Attributes:
         dtype: dtype of the numbers.

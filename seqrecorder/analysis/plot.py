@@ -37,8 +37,8 @@ _LOG = logging.getLogger("seqrecorder")
 def plot(records: Any, fields: Sequence[str] | None = None, *, time: str | None = None, width: float = _WIDTH) -> Any:
     """Draw a record, or several below each other, as a `matplotlib.figure.Figure`.
 
-    Feature lists of up to six channels are curves (step curves for whole numbers), and wider ones heat maps. Bools are
-    ticks, text runs along the axis, and images form a strip. Missing values are red.
+    Feature lists of up to six channels are curves (step curves for whole numbers), and wider ones are heat maps. Bools
+    are ticks, text runs along the axis, and images form a strip. Missing values are red.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record

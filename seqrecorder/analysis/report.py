@@ -251,7 +251,7 @@ _NOTE = (
 
 
 def records_section(facts: Survey) -> str:
-    """Render the longest and emptiest records, the records with most missing values, and exact copies."""
+    """Render the longest and emptiest records, the records with the most missing values, and exact copies."""
     blocks = [_NOTE]
     for kind, (scores, positions) in facts.worst.items():
         cards = "".join(
@@ -578,7 +578,7 @@ def report(
     The page shows record lengths and the padding of each batching strategy, the values of each field by split and the
     differences between splits, missing values, labels, overlaps of splits, the most extreme records, and damaged files
     (these do not raise). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory
-    holds the statistics, and 16 bytes and the key of each record.
+    use is the statistics, plus 16 bytes and the key for each record.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.

@@ -63,7 +63,7 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
 
 @contextlib.contextmanager
 def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
-    """Show a progress bar over the records of selections, see `Progress`."""
+    """Show a progress bar over the records of selections (see `Progress`)."""
     bar = Progress(progress, label)
     bar.expect(sum(map(len, splits.values())))
     try:
@@ -90,8 +90,8 @@ def by_pieces(
     Args:
         work: function that takes a selection; it must be importable, as for `in_processes`.
         splits: selections by name.
-        label: label of the progress bar, see `Progress`.
-        progress: whether to show the progress, see `Progress`.
+        label: label of the progress bar (see `Progress`).
+        progress: whether to show the progress (see `Progress`).
         alone: whether to run in this process only, for a function that other processes cannot import.
     """
     stores, pieces = [], list[tuple[str, int, Any]]()
@@ -139,9 +139,9 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    If values or steps have a shape, its last dimension holds the channels, and statistics such as `mean` are arrays
-    `(channels,)`. For scalars they are numbers. NaN, NaT and None count as missing, and are excluded from all other
-    statistics.
+    If values or steps have a shape, its last dimension is the channels, and statistics such as `mean` are arrays
+    `(channels,)`. For scalars they are numbers. NaN, NaT and None are treated as missing, and are excluded from all
+    other statistics.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
     >>> @sr.record
@@ -455,7 +455,7 @@ class FieldStats:
         return FieldMap(field.name, as_numbers(field, wide), normalized)
 
     def line(self) -> tuple[str, ...]:
-        """Format the statistics as the cells of a table row, see `HEADS`."""
+        """Format the statistics as the cells of a table row (see `HEADS`)."""
 
         def shown(figure: Any) -> str:
             if self.by_channel:
@@ -571,8 +571,8 @@ class Stats:
         fields: statistics of each field over all records, by field name.
         groups: statistics of the lengths in each alignment group, by name.
         splits: statistics of each split, by name.
-        by: statistics for each value of the field `by_field`; empty without such a field.
-        by_field: name of the field passed as `by`; None without `by`.
+        by: statistics for each value of the field `by_field`; empty if there is no such field.
+        by_field: name of the field passed as `by`; None if there is none.
     """
 
     schema: Schema
@@ -621,7 +621,7 @@ class Stats:
         return Summary(self.groups[name])
 
     def add(self, columns: Mapping[str, Column], records: int) -> None:
-        """Add the columns of a number of records."""
+        """Update the statistics with the columns of a batch of records."""
         self.records += records
         for name, field in self.fields.items():
             field.add(columns[name], records)
@@ -820,13 +820,13 @@ def stats(
     Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
     are exact up to several thousand distinct values; beyond that, they have a relative error of 0.4 % (see
     `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` covers the split `train` if there is one,
-    `stats.all["ids"]` all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
+    and `stats.all["ids"]` covers all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         split: name of the only split to read; None for all.
-        by: name of a scalar context field of text, whole numbers or bools. Each of its values gets separate statistics,
-            and `read(normalize=stats)` normalizes a record by the statistics of its value. None for no such field.
+        by: name of a scalar context field of text, whole numbers or bools. Each value has its own statistics, and
+            `read(normalize=stats)` normalizes a record by the statistics of its value. None for no such field.
         fields: names of the fields to read; None for all.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 

@@ -85,12 +85,12 @@ class Survey:
         stats: statistics of all readable records, overall and by split.
         problems: problems of the files, as found by `verify`; empty for a selection.
         lost: number of unreadable records in each split, by name.
-        width: number of steps in a bin; the last bin holds all later steps.
+        width: number of steps in a bin; the last bin contains all later steps.
         missing: number of steps with a missing value in each bin, by feature list.
         padded: number of records that end in zeros, by feature list.
         worst: scores and positions of the ten most extreme records of each kind, the worst first.
         copies: groups of positions of identical records within a split, the largest groups only.
-        copied: number of records that repeat an earlier one in each split; splits without any are left out.
+        copied: number of records that repeat an earlier one in each split; splits without repeats are left out.
         backwards: number of records whose times go backwards, and the position of the first, by feature list and split.
         leakage: overlaps of splits; None for a single split.
         plans: name of the planned split, and the plans of the batching strategies; None if lengths cannot be read.

@@ -43,7 +43,7 @@ def count_tokens(
 ) -> tuple[list[tuple[Any, int]], int]:
     """Count tokens; return them with their counts in descending order, and the total.
 
-    Equally frequent tokens are sorted.
+    Ties are broken by the order of the tokens.
 
     Args:
         source: dataset, selection, or mapping from name to selection; without a field, tokens or sequences of tokens.
@@ -53,7 +53,7 @@ def count_tokens(
         progress: whether to show the progress, as for `write`.
 
     Raises:
-        OptionError: the type of the field holds no tokens, the source is not iterable, or token types are mixed.
+        OptionError: the field has a type that cannot be tokens, the source is not iterable, or token types are mixed.
         SchemaError: there is no field of this name.
     """
     tokens = Tally(prune)
@@ -304,8 +304,8 @@ class Vocabulary:
     ) -> Vocabulary:
         """Build the vocabulary of the tokens of a field, the most frequent first.
 
-        Equally frequent tokens are sorted, so that ids do not depend on the order of records. Memory grows with the
-        number of distinct tokens, up to `prune`.
+        Ties are broken by the order of the tokens, so that ids do not depend on the order of records. Memory grows with
+        the number of distinct tokens, up to `prune`.
 
         Args:
             source: directory of a dataset, result of `seqrecorder.open`, or selection of its records; without a field,

@@ -1,4 +1,4 @@
-"""Convert records to columns to bytes and back in numpy, and bytes to tensors in graphs; no file access."""
+"""Convert records to columns and bytes, and back, in numpy; convert bytes to tensors in graphs; no file access."""
 
 __all__ = [
     "arrow",

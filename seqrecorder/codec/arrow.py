@@ -51,9 +51,9 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
     """Convert an array whose rows are records to a column.
 
     Args:
-        field: declaration of the field. A feature list takes a list array, with ragged steps a list of lists. The known
-            dimensions of the shape are lists of equal length. A null is None, or NaN or NaT in fields of floats and
-            times that cannot be None.
+        field: declaration of the field. For a feature list, `data` is an array of lists; if steps are ragged, of lists
+            of lists. The known dimensions of the shape are lists of equal length. A null becomes None; in fields of
+            floats and times that cannot be None, it becomes NaN or NaT.
         data: array, chunked or not.
         cast: whether to convert numbers to the declared type by `cast_values`.
 
@@ -103,7 +103,7 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
     """Convert an array of index lists and an array of value lists to the column of a sparse field.
 
     Args:
-        field: declaration of the sparse field. A feature list takes lists of lists.
+        field: declaration of the sparse field. For a feature list, both are arrays of lists of lists.
         indices: lists of indices, ascending, from 0 to below the declared size.
         values: lists of values, of the same lengths as `indices`.
         cast: the same as for `column_of_array`.
@@ -224,7 +224,7 @@ def _import_array(field: Field, data: Any) -> Any:
 
 
 def _decode_categories(array: Any) -> Any:
-    """Replace categories by their values, and nested extension types by their storage."""
+    """Replace categories with their values, and nested extension types with their storage."""
     pa = pyarrow()
     if isinstance(array, pa.ExtensionArray) and pa.types.is_nested(array.type.storage_type):
         return array.storage

@@ -1,7 +1,7 @@
 """Gather the values of each field over many records into a column, and split columns into values of single records.
 
-A column has flat values and row lengths. Gathering checks all fields: values in exact form by vector operations, others
-one by one, with precise messages. Encoding columns to bytes is in `encode`.
+A column has flat values and row lengths. Gathering checks all fields: values of the declared type and shape by vector
+operations, others one by one, with precise messages. Encoding columns to bytes is in `encode`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Column:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of steps (feature lists) or values (ragged and sparse context) of each record; 0 without a value."""
+        """Number of steps (feature lists) or values (ragged and sparse context) per record; 0 if it has no value."""
         sizes: NDArray[np.int64] = np.asarray(self.counts if self.steps is None else self.steps, np.int64)
         if self.present is None:
             return sizes
@@ -170,7 +170,7 @@ def split_present(field: Field, values: list[Any]) -> tuple[NDArray[np.bool_] | 
 
 
 def collect(field: Field, values: list[Any]) -> Column | None:
-    """Build a column from values; return None if a value is not in exact form (see `Field.exact`).
+    """Build a column from values; return None if a value lacks the declared type or shape (see `Field.exact`).
 
     Args:
         field: declaration of the field.
@@ -335,7 +335,7 @@ def group_lengths(schema: Schema, columns: dict[str, Column], size: int) -> NDAr
 def scatter(field: Field, column: Column) -> list[Any]:
     """Split a column into one value per record; arrays are views into the column.
 
-    Records without a value get None.
+    Records without a value are given None.
     """
     values = _split_values(field, column)
     if column.present is None:
@@ -411,7 +411,7 @@ def keep_freed_memory() -> None:
 
 
 def builder(schema: Schema) -> Builder:
-    """Build the function that creates records from the values of each field, in exact form.
+    """Build the function that creates records from the values of each field, as returned by `Field.exact`.
 
     >>> import numpy as np, seqrecorder as sr
     >>> @sr.record

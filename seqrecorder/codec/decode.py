@@ -126,8 +126,8 @@ class Presence:
     """Masks of the records that have a value of a field.
 
     Attributes:
-        absent: mask of the records without feature and flag, which get the default, bool `(n,)`; None if there are
-            none.
+        absent: mask of the records with neither feature nor flag, whose value is the default, bool `(n,)`; None if
+            there are none.
         present: mask of the records with a value, including the default, bool `(n,)`; None if all must have a value.
         excused: mask of the records without steps, whose length is not compared, bool `(n,)`; None if there are none.
     """

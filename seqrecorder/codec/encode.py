@@ -83,7 +83,7 @@ def tensor_header(graph_type: str, shape: tuple[int, ...], size: int) -> bytes:
 
 
 def encode_tensors(field: Field, column: Column) -> Any:
-    """Serialize one tensor per record or step, to a uint8 matrix if all have one shape, otherwise to a list."""
+    """Serialize one tensor per record or step, to a uint8 matrix if all have the same shape, otherwise to a list."""
     buffer = np.ascontiguousarray(column.values).reshape(-1).view(np.uint8)
     width = field.count * field.element.itemsize
     if column.counts is None:
@@ -230,7 +230,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Build the function that sums the sizes of values; it may fail for values that are not in exact form."""
+    """Build the function that sums the sizes of values; it may fail for values of other types or shapes."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
@@ -296,7 +296,7 @@ def columns_of_dictionaries(
     Args:
         schema: schema of the records.
         rows: dictionaries, one per record.
-        convert: function that converts a JSON value to a value of the field; with it, null is NaN in float fields.
+        convert: function that converts a JSON value to a value of the field; with it, null becomes NaN in float fields.
     """
     if set(map(type, rows)) - {dict} or not takes_columns(schema):
         return None
@@ -469,7 +469,7 @@ def _wire_values(field: Field, values: NDArray[Any]) -> Any:
 
 
 def _buffers(field: Field, column: Column) -> Any:
-    """Build one little-endian buffer per record or step, as a matrix if all have one length, otherwise as a list."""
+    """Build one little-endian buffer per record or step, as a matrix if all have the same length, else as a list."""
     if column.counts is not None and column.present is None and not field.is_list:
         check_limit(column.counts * field.element.itemsize * field.count)  # before the large copies below
     values = np.ascontiguousarray(column.values)

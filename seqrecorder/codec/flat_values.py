@@ -35,7 +35,7 @@ class Broken(Exception):  # noqa: N818 - internal: the decoder turns it into a `
         record: number of the record.
         field: name of the field; "" if the bytes are not a message.
         message: text with the expected and the actual value.
-        problem: problem with the value; None if the message has all details.
+        problem: problem with the value; None if the message contains all details.
     """
 
     def __init__(self, record: int, field: str, message: str, problem: FieldProblem | None = None) -> None:
@@ -252,7 +252,7 @@ class Reader:
         Args:
             spans: spans of packed numbers, or of bytes values with headers.
             check: function to call with the mask of features that are not in canonical form.
-            any_number: whether a feature may hold any number of arrays of the known dimensions, instead of exactly one.
+            any_number: whether a feature may contain any number of arrays of the known dimensions, not just one.
             required: whether a feature must have a value; a bool for all features, or one per feature.
         """
         field = self.field
@@ -293,7 +293,7 @@ class Reader:
         Args:
             items: spans of the bytes values.
             counts: number of bytes values in each feature.
-            any_number: whether a buffer may hold any number of arrays of the known dimensions, instead of exactly one.
+            any_number: whether a buffer may contain any number of arrays of the known dimensions, not just one.
         """
         field = self.field
         owners = np.repeat(np.arange(counts.size), counts)

@@ -33,7 +33,7 @@ _record = contextvars.ContextVar("record", default="")
 
 @contextlib.contextmanager
 def records_called(name: str) -> Iterator[None]:
-    """Prefix all messages of `checked` inside the block by a label of the records."""
+    """Prefix all messages of `checked` inside the block with a label for the records."""
     token = _record.set(name)
     try:
         yield
@@ -194,7 +194,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
     Args:
         buffers: buffers, string `(n,)`.
         field: declaration of the values.
-        fixed: whether each buffer holds exactly one array of the known dimensions; the counts are then None.
+        fixed: whether each buffer contains exactly one array of the known dimensions; the counts are then None.
     """
     import tensorflow as tf
 
@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers hold whole arrays of the known dimensions; return the buffers and their numbers of arrays."""
+    """Check that buffers contain whole arrays of the known dimensions; return them and their numbers of arrays."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -262,7 +262,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that rows hold whole arrays of the known dimensions; return the values and the number of arrays per row."""
+    """Check that rows contain whole arrays of the known dimensions; return the values and the arrays per row."""
     import tensorflow as tf
 
     if field.count == 1:
@@ -456,7 +456,7 @@ def without_margins(values: Any, lengths: Any, crop: Crop, present: Any) -> tupl
     Args:
         values: concatenated values of the steps at `cropped_positions`.
         lengths: lengths of the sequences before cropping, int64 tensor `(n,)`.
-        crop: steps to keep, with `MARGINS`.
+        crop: steps to keep, including the `MARGINS`.
         present: mask of the records that have a sequence, bool `(n,)`; None for all.
     """
     import tensorflow as tf
@@ -529,7 +529,7 @@ def with_numbers(schema: Schema, names: Mapping[str, str | None]) -> Schema:
 
 
 def to_numbers(digits: Any) -> Any:
-    """Convert parsed digits to int64 numbers; rows without a record get -1."""
+    """Convert parsed digits to int64 numbers; rows without a record become -1."""
     import tensorflow as tf
 
     return tf.strings.to_number(tf.where(digits == "", str(NOTHING), digits), tf.int64)
@@ -540,7 +540,7 @@ SEED_BITS = 31
 
 
 def to_seeds(digits: Any) -> Any:
-    """Convert parsed digits to seeds, int32 `(..., 2)`; rows without a record get zeros."""
+    """Convert parsed digits to seeds, int32 `(..., 2)`; rows without a record become zeros."""
     import tensorflow as tf
 
     number = tf.maximum(to_numbers(digits), 0)
@@ -611,7 +611,7 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
 
     Args:
         schema: schema of the stored fields.
-        columns: mapping from field name to column, with at least the source fields.
+        columns: mapping from field name to column; it contains at least the source fields.
         derivations: derivations to apply, in order.
     """
     known = {field.name: field for field in schema.fields}
@@ -650,7 +650,7 @@ class FieldMap(Derivation):
         stored: name of an additional field with the stored values; None to add no field.
         beside: name of the context field with the group of a record; None if there are no groups.
         code: function that converts values of `beside` to group numbers; `tensor` then takes the group number of each
-            value as second argument.
+            value as its second argument.
     """
 
     target: Field
@@ -711,7 +711,7 @@ def as_numbers(field: Field, dtype: str) -> Field:
 
 
 def to_longest(_: str, lengths: Any) -> Any:
-    """Choose the longest length of the batch, at least 1, as the padded length."""
+    """Choose the padded length: the longest length of the batch, but at least 1."""
     return longest_of(lengths)
 
 
@@ -723,7 +723,7 @@ class Padding:
         values: mapping from field to padding value; other fields are padded with zeros or empty text.
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
-        ragged: whether to pad ragged values as well, each dimension to the longest of the batch.
+        ragged: whether to pad ragged values as well; each dimension is padded to the longest of the batch.
         static: padded length of each alignment group, if it is the same in all batches.
     """
 
@@ -759,7 +759,7 @@ class Padding:
 
 
 def of_all_rows(column: Column, sizes: Any) -> Any:
-    """Spread the sizes of present records to all records; the others get 0."""
+    """Spread the sizes of present records to all records; the others become 0."""
     import tensorflow as tf
 
     if column.present is None:
@@ -801,7 +801,7 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
 
 
 def _fill(field: Field, column: Column) -> Any:
-    """Replace None by zeros or empty text in a context field of known shape."""
+    """Replace None with zeros or empty text in a context field of known shape."""
     import tensorflow as tf
 
     values = column.values

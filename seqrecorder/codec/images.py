@@ -99,7 +99,7 @@ class ImageDecoder:
         )
 
     def decode(self, encoded: Any) -> tuple[Any, Any]:
-        """Decode images, and empty bytes to zeros; return the images, and their heights and widths before padding.
+        """Decode images, turning empty bytes into zeros; return the images, and their sizes before padding.
 
         Args:
             encoded: encoded images, a dense or ragged string tensor of any shape.

@@ -232,7 +232,7 @@ def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, floa
 
 
 def check_layout(samples: Sequence[bytes], schema: Schema, layout: Layout, where: str) -> None:
-    """Check that serialized messages of a layout hold the required fields of a schema.
+    """Check that serialized messages of a layout contain the required fields of a schema.
 
     Raises:
         SchemaMismatchError: a required field is missing from all messages; the error lists the features.

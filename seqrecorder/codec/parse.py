@@ -1,7 +1,7 @@
 """Parse serialized records to tensors, in graphs.
 
-`Parser` calls TensorFlow's parse ops and handles dtypes, step shapes, buffers, packing, sparsity, defaults, presence.
-Decoding to record objects is in `decode`.
+`Parser` calls TensorFlow's parse ops and handles dtypes, step shapes, buffers, packing, sparsity, defaults and
+presence. Decoding to record objects is in `decode`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _crop_rows(whole: Any, inner: Any, crop: Crop) -> tuple[Any, Any]:
 def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any]:
     """Decode flat items to the declared dtype; return the values and the counts.
 
-    The counts are the number of arrays of the known dimensions in each item. They are None if each item holds exactly
+    The counts are the number of arrays of the known dimensions in each item. They are None if each item is exactly
     one array, or one element.
     """
     if field.is_image:
@@ -209,7 +209,7 @@ def _elements(field: Field, flat: Any, *, whole: bool = False) -> tuple[Any, Any
 
 
 def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> tuple[Schema, dict[str, ImageDecoder]]:
-    """Replace images of varying size, and images to resize, by bytes; return the schema and the decoder of each field.
+    """Replace images of varying size, and images to resize, with bytes; return the schema and each field's decoder.
 
     Args:
         schema: schema of the records.
@@ -272,7 +272,7 @@ class _Parsed:
         features: output of the parse op.
         columns: flat column of each field that the op does not finish, by field name.
         whole: number of steps of each record before cropping, by feature list.
-        lengths: number of steps of each record after cropping, by feature list; 0 without a value.
+        lengths: number of steps of each record after cropping, by feature list; 0 if there is no value.
         present: mask of the records with a value, by optional field.
         of_group: length of each record after cropping, by alignment group.
     """

@@ -169,7 +169,7 @@ class Runners:
             self._add(runner)
 
     def feeds(self, queue: Any) -> list[Feed]:
-        """List the feeds of a queue, at least one.
+        """List the feeds of a queue; there is at least one.
 
         Raises:
             LiftError: no queue runner of the graph fills the queue.
@@ -230,7 +230,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
 
     Raises:
         LiftError: threads already fill such a queue; or a Python function fills it, and the dataset and another user
-            would each get only a part of its values.
+            would each see only a part of its values.
     """
     runners = graph.get_collection_ref(QUEUE_RUNNERS)
     mine = {runner: source_of(runner.queue.queue_ref) for runner in runners}
@@ -275,7 +275,7 @@ def filled_while_read(queue: Any) -> LiftError:
 
 
 def _advice(queue: Any) -> str:
-    """Advise on a queue that Python fills."""
+    """Write advice on a queue that a Python function fills."""
     return (
         f"lift(..., feed={{{queue.name!r}: dataset}}) with a tf.data.Dataset of what is put into it "
         "(tf.data.Dataset.from_generator, from_tensor_slices)"

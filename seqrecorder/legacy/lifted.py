@@ -131,7 +131,7 @@ def register(op: Any, lifted: Lifted) -> None:
 def check_apart(graph: Any, sources: AbstractSet[str], tensors: Sequence[Any]) -> None:
     """Check that no other lifted tensors of a graph share a source, and register these.
 
-    The users of a queue share its elements, but each lifted dataset has all of them.
+    The users of a queue share its elements, but each lifted dataset yields all of them.
 
     Raises:
         LiftError: other tensors of the same sources were lifted before.

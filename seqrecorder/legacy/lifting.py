@@ -89,7 +89,7 @@ class Returned:
 
 
 def _tuples(value: Any) -> Any:
-    """Replace the lists of a structure by tuples."""
+    """Replace the lists of a structure with tuples."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_tuples(item) for item in value))
     if isinstance(value, (list, tuple)):
@@ -136,11 +136,11 @@ def lift(
     files and the keys of readers match bit for bit. Random queues, several threads and several readers left the order
     to chance. The dataset then has another possible order, and `explain` says so.
 
-    Operations run as they are written. A `Session` optimised its graph, for example divisions by constants into
-    multiplications, so its floats may differ in the last bit.
+    Operations run as they are written. A `Session` optimised its graph, for example by turning divisions by
+    constants into multiplications, so its floats may differ in the last bit.
 
     An iterator can be saved in a `tf.train.Checkpoint` and resumes where it was, even within shuffled files. TensorFlow
-    refuses to save Python functions and random operations between the queues, whose state no checkpoint holds.
+    refuses to save Python functions and random operations between the queues, whose state is in no checkpoint.
 
     Tensors that are in the default graph already can be lifted as well, if a script creates queues in one function and
     uses them in another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.

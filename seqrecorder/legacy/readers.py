@@ -3,8 +3,8 @@
     files = legacy.producer(["a.csv", "b.csv"], num_epochs=2, seed=7)
     lines = legacy.text_lines(files, skip_header_lines=1)
 
-Keys equal the keys of the old readers, byte for byte. Each function takes the files as a path, a sequence of paths, a
-string tensor, or a `tf.data.Dataset` of string scalars, and reads them in sequence.
+Keys are the same as those of the old readers, byte for byte. Each function takes the files as a path, a sequence of
+paths, a string tensor, or a `tf.data.Dataset` of string scalars, and reads them in sequence.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def fixed_length_records(
 
     `tf.data.FixedLengthRecordDataset` has no hop, and fails if a file ends inside a record. This function drops such a
     tail silently, as the old reader did. The old reader also stopped at the first file that was shorter than its
-    header; here the next file follows. Each file is read into memory at once, and may have up to 2 GiB uncompressed.
+    header; here the next file follows. Each file is read into memory whole, so it may be at most 2 GiB uncompressed.
 
     Args:
         files: see the module.

@@ -42,7 +42,7 @@ def get_next(dataset: Any, *, name: str = "get_next") -> Any:
         name: the name of the operation.
 
     Returns:
-        Tensors in the structure of the dataset's elements. They come from one operation, which runs once a step. All
+        Tensors in the structure of the dataset's elements. They come from one operation, which runs once per step. All
         sessions of this process share one iterator.
 
     Raises:

@@ -139,7 +139,7 @@ def cut_section(
     Args:
         targets: tensors and `SparseSlot`s of one graph.
         after: operations to run as well, for their side effects.
-        datasets: names of registered dataset operations, which count as pulls.
+        datasets: names of registered dataset operations, which are treated as pulls.
         feed: names of placeholders that have a value.
 
     Raises:
@@ -183,7 +183,7 @@ def cut_section(
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check that sections share no source; or only files, which they read by several operations each."""
+    """Check that sections share no source; with several or different pulls, they may share queues of file names."""
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
     kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
@@ -192,7 +192,7 @@ def are_apart(sections: Sequence[Section]) -> bool:
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
-    """Check that the state of the graph has the output of an operation."""
+    """Check that the output of an operation is part of the state of the graph."""
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
@@ -204,7 +204,7 @@ def tensors_of(target: Any) -> tuple[Any, ...]:
 
 
 def slot_of_take(op: Any) -> Any:
-    """Return the pulled tensor that holds serialized sparse tensors."""
+    """Return the pulled tensor that contains serialized sparse tensors."""
     tensor = through_identities(op.inputs[0])
     if tensor.op.type == "Squeeze":
         tensor = through_identities(tensor.op.inputs[0])
@@ -352,7 +352,7 @@ class State:
         return tf.identity(resource.resource_handle if op.type in TABLES else resource.handle)
 
     def limit(self, section: Section) -> int | None:
-        """Return the number of runs that the counters of a section allow, or None without any."""
+        """Return the number of runs that the counters of a section allow, or None if it has none."""
         counted = {op: int(self._initial(through_identities(op.inputs[0]).op)) for op in section.limits}
         return min((max(0, int(op.get_attr("limit")) - first) for op, first in counted.items()), default=None)
 

@@ -2,7 +2,7 @@
 
 A conversion either keeps every value or raises `Mismatch` with the index, the expected and the actual value.
 One exception: Python floats are rounded to a declared float16, bfloat16, float32 or complex64, since Python has no
-narrower float. A numpy array has a dtype and must fit exactly.
+narrower float. Numpy arrays have a dtype, so they must fit exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Mismatch(Exception):  # noqa: N818 - becomes a FieldProblem of a RecordError
-    """A value that its field cannot hold exactly."""
+    """A value that its field cannot store exactly."""
 
     def __init__(self, expected: str, got: str, index: tuple[int, ...] = ()) -> None:
         super().__init__(f"expected {expected}, got {got}")
@@ -47,7 +47,7 @@ def describe(value: object) -> str:
 
 
 def advice(value: object, record_class: str = "Record") -> str:
-    """Advise how to write a value that is not a record; the advice ends an error message."""
+    """Advise how to write a value that is not a record, for the end of an error message."""
     if isinstance(value, Mapping):
         return f"; make a record of each: {record_class}(**row), or give all to seqrecorder.write with schema="
     if isinstance(value, (list, tuple)):
@@ -141,7 +141,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone of a time type from another library, looking inside list types; None without a zone.
+    """Find the time zone of a time type from another library, looking inside list types; None if there is none.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -444,7 +444,7 @@ _BYTE = 8
 def image_header(data: bytes) -> tuple[str, int, int, tuple[int, ...], int] | None:
     """Read format, height, width, possible channels and bit depth from the header of an image.
 
-    A palette gives two possible channel counts. The result is None if the bytes have no header of a PNG or JPEG.
+    Images with a palette have two possible channel counts. The result is None if the bytes have no PNG or JPEG header.
 
     >>> image_header(bytes.fromhex("89504e470d0a1a0a0000000d494844520000000300000002080200000000000000"))
     ('png', 2, 3, (3,), 8)
@@ -474,7 +474,7 @@ def plain_image(value: Any) -> Any:
 
 
 def holds_encoded(value: object) -> bool:
-    """Check whether a value is an encoded image, or a list that holds one."""
+    """Check whether a value is an encoded image, or a list that contains one."""
     return isinstance(value, bytes) or (isinstance(value, list) and any(isinstance(item, bytes) for item in value))
 
 

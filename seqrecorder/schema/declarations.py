@@ -99,7 +99,7 @@ def context(
         storage: `auto`, `raw` (little-endian buffer), `tensor` (`tf.io.serialize_tensor`), `png` or `jpeg` (images, as
             pixels or already encoded).
         sparse: size of the dense vector of a sparse field, stored as indices and values; None for a dense field.
-        dense: whether `parse` returns dense tensors for a sparse field; records always hold a `SparseVector`.
+        dense: whether `parse` returns dense tensors for a sparse field; records always contain a `SparseVector`.
         name: name of the feature in the file; None for the name of the attribute.
         renamed_from: earlier name of the attribute, or several; datasets written under one of them stay readable.
         deferred: whether the value may be None until the `load` hook of the class has run.
@@ -277,7 +277,7 @@ def record(
     """Turn a class into a record class: `attrs.define`, plus a check of its fields and typing support.
 
     Plain attrs classes with `context` and `feature_list` fields work as well. With `record`, mypy and
-    pyright report missing arguments, and mistakes in the fields raise when the class is defined.
+    pyright report missing arguments, and mistakes in the fields raise an error when the class is defined.
 
     >>> import seqrecorder as sr
     >>> @sr.record

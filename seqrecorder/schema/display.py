@@ -40,7 +40,7 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Align the cells of a table in columns; a narrow terminal gets several blocks that repeat the first column.
+    """Align the cells of a table in columns; on narrow terminals, use several blocks, each with the first column.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
@@ -92,7 +92,7 @@ def _line(kind: str, cells: Iterable[object]) -> str:
 
 
 def join(items: Sequence[str], most: int = 4) -> str:
-    """Join the first `most` texts by commas, and append the number of the rest.
+    """Join the first `most` texts with commas, and append the number of remaining ones.
 
     >>> join(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -102,7 +102,7 @@ def join(items: Sequence[str], most: int = 4) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Count the terminal columns that a text takes; wide characters take two."""
+    """Count the terminal columns that a text occupies; wide characters occupy two."""
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

@@ -2,7 +2,7 @@
 
 The wire format has three kinds of lists, `int64_list`, `float_list` (float32) and `bytes_list`
 (tensorflow/core/example/feature.proto). Each row names the default list of an element type. A type that no list
-holds exactly (float64, complex) is stored as one little-endian buffer per step or record.
+stores exactly (float64, complex) is stored as one little-endian buffer per step or record.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ElementType:
         wire: list used by the default storage.
         numpy: dtype of decoded arrays, little-endian; `object` for str and bytes.
         graph: name of the TensorFlow dtype in `parse`.
-        buffered: whether the default storage is a little-endian buffer, since no list holds the type exactly.
-        zone: `UTC` for times with a zone, which are converted to UTC; None without a zone.
+        buffered: whether the default storage is a little-endian buffer, since no list stores the type exactly.
+        zone: `UTC` for times with a zone, which are converted to UTC; None if there is no zone.
     """
 
     name: str
@@ -85,7 +85,7 @@ class ElementType:
         return values.astype(np.int64, copy=False)
 
     def to_graph(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert an array of dtype `numpy` to dtype `graph`; times become int64, the shape stays."""
+        """Convert an array of dtype `numpy` to dtype `graph`; times become int64, and the shape is kept."""
         return values.view(np.int64) if self.is_time else values
 
     def zero(self) -> Any:

@@ -141,7 +141,7 @@ def _frees(was: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
 
 
 def _widens(old: ElementType, new: ElementType) -> bool:
-    """Check whether the new type holds every stored value of the old type."""
+    """Check whether the new type can represent every stored value of the old type."""
     if old.name == "str":
         return new.name == "bytes"
     kinds = old.numpy.kind + new.numpy.kind

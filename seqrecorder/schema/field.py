@@ -1,4 +1,4 @@
-"""`Field`: the options of one stored field, their checks, and the exact form of its values."""
+"""`Field`: the options of one stored field, their checks, and the exact conversion of its values."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Field:
 
     @property
     def is_scalar(self) -> bool:
-        """Check whether each record holds one element, as in a context field without a shape."""
+        """Check whether each record contains one element, as in a context field without a shape."""
         return not (self.is_list or self.shape or self.sparse is not None)
 
     @property
@@ -155,7 +155,7 @@ class Field:
 
     @property
     def in_items(self) -> bool:
-        """Check whether one bytes value holds a whole context value, a whole step, or a whole packed sequence."""
+        """Check whether one bytes value contains a whole context value, a whole step, or a whole packed sequence."""
         return self.buffered or self.storage == "tensor" or self.is_image
 
     @property
@@ -165,7 +165,7 @@ class Field:
 
     @property
     def is_single(self) -> bool:
-        """Check whether each feature holds one element: a scalar, or one scalar step."""
+        """Check whether each feature contains one element: a scalar, or one scalar step."""
         return not self.shape and self.sparse is None and not self.packed and not self.in_items
 
     @property
@@ -182,7 +182,7 @@ class Field:
     def may_lack(self) -> bool:
         """Check whether a record may lack the field; its value is then None or the default.
 
-        Every record must hold all other fields, even if empty. This includes fields that `load` computes
+        Every record must contain all other fields, even if empty. This includes fields that `load` computes
         (`deferred`, `default=None`), since `load` runs before they are stored.
         """
         return self.optional or self.has_default
@@ -199,7 +199,7 @@ class Field:
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:
-        """Convert a value to the exact form of records: the declared type and shape.
+        """Convert a value, exactly, to the declared type and shape.
 
         Raises:
             Mismatch: the value does not fit the declaration.
@@ -228,16 +228,16 @@ class Field:
         return self._fit(exact_array(value, self.element), (None,) * self.is_ragged + self.rest)
 
     def checked(self, value: object) -> Any:
-        """Convert a value by `exact`, and check that UTF-8 can hold its text."""
+        """Convert a value by `exact`, and check that UTF-8 can encode its text."""
         exact = self.exact(value)
         if self.element.name == "str" and exact is not None:
             require_utf8(exact)
         return exact
 
     def normaliser(self) -> Callable[[Any], Any]:
-        """Build the attrs converter: `exact`, but a value that does not fit is returned unchanged.
+        """Build the attrs converter, which calls `exact` but returns values that do not fit unchanged.
 
-        Encoding reports such a value. The converter runs for every value of every record, so it first tests whether
+        Encoding reports such values. The converter runs for every value of every record, so it first tests whether
         the value is already exact.
         """
         exact, dtype = self.exact, self.element.numpy
@@ -459,7 +459,7 @@ def feature_names(field: Field) -> list[str]:
 
 
 def value_features(field: Field) -> list[str]:
-    """List the names of the features that hold the values of a field."""
+    """List the names of the features that contain the values of a field."""
     return [field.feature] if field.sparse is None else [f"{field.feature}/indices", f"{field.feature}/values"]
 
 
@@ -474,7 +474,7 @@ PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chun
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:
-    """Convert a field to plain dictionaries and lists, without options that have their default."""
+    """Convert a field to plain dictionaries and lists, leaving out options at their defaults."""
     data: dict[str, Any] = {
         "name": field.name,
         "kind": field.kind,

@@ -146,7 +146,7 @@ class Schema:
             hour: np.ndarray = sr.feature_list("int64")
             watts: np.ndarray = sr.feature_list("float64")  # 1 of 3 rows have none, which is NaN
 
-        The schema also works in place of a record class: `from_table(table, schema)`.
+        The schema can be used in place of a record class: `from_table(table, schema)`.
 
         Args:
             source: table or table files, as for `from_table`, or list of dictionaries (the first million rows are
@@ -226,7 +226,7 @@ class Schema:
     def with_encoded_images(self) -> Schema:
         """The schema for rewriting records: images in the declared format stay encoded.
 
-        The hooks of a class get pixels, so for a class with hooks this is the schema itself.
+        The hooks of a class expect pixels, so for a class with hooks this is the schema itself.
         """
         if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
             return self
@@ -347,8 +347,8 @@ class Schema:
     def reading(self, stored: Schema) -> Schema:
         """Adapt this schema to read data written under `stored`, which must be readable (see `require_readable`).
 
-        A renamed field is read from the feature of its earlier name. A new field gets a feature name that the data
-        does not contain.
+        A renamed field is read from the feature of its earlier name. A new field is given a feature name that does not
+        occur in the data.
         """
         sources = {field.name: source_of(field, stored.fields) for field in self.fields}
         taken = {name for field in stored.fields for name in feature_names(field)}

@@ -102,7 +102,7 @@ def infer_table(
 ) -> Schema:
     """Infer the schema of records that are rows, or groups of rows, of a table; see `Schema.infer`.
 
-    Columns in `leave_out` get no field.
+    Columns in `leave_out` have no field.
     """
     table = _rows_of(source, columns, rows)
     keys = [[] if part is None else [part] if isinstance(part, str) else list(part) for part in (by, order)]

@@ -65,11 +65,11 @@ def rows_in_order(
         table: table to sort.
         names: names of the columns to read, which include the keys.
         keys: names of the key columns, the most significant first.
-        memory: bytes of rows to hold at once.
+        memory: maximum bytes of rows in memory at once.
         advance: callback for the number of rows of each batch read.
 
     Raises:
-        SourceError: a row has no value of a key.
+        SourceError: a row has no value for a key.
     """
     import pyarrow as pa
 
@@ -308,7 +308,7 @@ def _write_runs(
 
 
 def _plain(table: Any) -> Any:
-    """Decode dictionary columns, since an Arrow file allows one dictionary per column only."""
+    """Decode dictionary columns, since an Arrow file allows only one dictionary per column."""
     import pyarrow as pa
 
     for index, column in enumerate(table.columns):
@@ -360,7 +360,7 @@ _REGULAR = 0.9  # share of equal time steps from which a longer step counts as a
 
 
 class RowGroups(TableSource):
-    """Records grouped from the rows of a table, see `from_rows`.
+    """Records grouped from the rows of a table (see `from_rows`).
 
     Attributes:
         ignored: names of the columns that `extra="ignore"` left unused.
@@ -368,8 +368,8 @@ class RowGroups(TableSource):
         groups: number of groups in the last pass.
         equal_times: number of rows with the same `order` value as the row before in their group.
         gaps: number of rows that follow the row before by more than the usual step, if steps are regular.
-        missing: number of missing values in feature lists. They become NaN; an optional field without any value in a
-            group becomes None.
+        missing: number of missing values in feature lists. They become NaN; an optional field that has no values in
+            a group becomes None.
     """
 
     def __init__(
@@ -549,7 +549,7 @@ def from_rows(
     >>> sr.write(sr.from_rows(rows, Day, by="sensor", order="hour"), tempfile.mkdtemp()).records
     2
 
-    A feature list gets one value per row. A context field gets the value of its column, which must be the same in all
+    A feature list has one value per row. A context field has the value of its column, which must be the same in all
     rows of a group. A column of lists gives steps with a shape. Records are sorted by `by`. Sorted input streams
     through; other rows are sorted, on disk if they exceed `memory`. An optional feature list is None if all its values
     in a group are null.
@@ -557,7 +557,7 @@ def from_rows(
     Args:
         source: table or files, as in `from_table`.
         record_class: record class or `Schema` of the records.
-        by: column, or columns, whose values group rows into records; None for one record of all rows.
+        by: column, or columns, whose values group rows into records; None to form a single record from all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
         columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
         extra: see `from_table`; `by` and `order` need no field.
@@ -569,7 +569,7 @@ def from_rows(
     Raises:
         OptionError: the columns do not match the fields.
         SourceError: during iteration or writing, the column of a context field changes within a group, or a row has no
-            value of `by` or `order`.
+            value for `by` or `order`.
         RecordError: as for `from_table`.
     """
     schema = Schema.of(record_class)

@@ -398,8 +398,8 @@ def from_table(
             from Hugging Face; or the path of a Parquet, Arrow, CSV or JSON lines file, a glob, a directory of such
             files, or a list of paths.
         record_class: record class or `Schema` of the records.
-        columns: mapping from field name to column name, if they differ, or to a list of columns, which hold the values
-            of a shape `(n,)` or n steps: `{"features": ["f1", "f2"]}`.
+        columns: mapping from field name to column name, if they differ, or to a list of columns, which are the
+            elements of a value of shape `(n,)`, or n steps: `{"features": ["f1", "f2"]}`.
         extra: `error` to refuse columns without a field, or `ignore` to list them in `ignored`.
         cast: whether to allow lossy casts to the declared type: floats to narrower floats (rounded), whole floats to
             integers, 0 and 1 to bools. Values that do not fit are refused in any case.
@@ -408,7 +408,7 @@ def from_table(
             (`from_jsonl` can skip such lines).
 
     Raises:
-        OptionError: the columns do not match the fields, or no field holds the type of a column.
+        OptionError: the columns do not match the fields, or no field can store the type of a column.
         DatasetNotFoundError: the file does not exist.
         SourceError: a file does not have the format of its suffix, or the library behind the table failed.
         RecordError: during iteration or writing, a value does not fit. A null is NaN for floats, and an error for

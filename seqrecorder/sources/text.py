@@ -1,4 +1,4 @@
-"""Records from text files: JSON lines, CoNLL and `.ts`; an invalid record raises an error or is skipped.
+"""Records from text files: JSON lines, CoNLL and `.ts`; invalid records raise an error or are skipped.
 
 CSV is not here: see `seqrecorder.sources.csv` and `seqrecorder.sources.tables`.
 """
@@ -90,7 +90,7 @@ def check_utf8(text: str, encoding: str = "UTF-8") -> None:
 def opened_text(path: Any, encoding: str = "utf-8-sig", newline: str | None = None) -> Iterator[IO[str]]:
     """Open a text file for reading, decompressed as in `lines_of`.
 
-    Invalid bytes become surrogates, see `check_utf8`; `encoding` and `newline` are as in `open`.
+    Invalid bytes become surrogates (see `check_utf8`); `encoding` and `newline` are as in `open`.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -235,7 +235,7 @@ def text_records(
     *,
     convert: Callable[[Any, Any], Any] | None = None,
 ) -> TextRecords[T]:
-    """Open a file, a glob, a list of files or the standard input as records; in columns if the class has no hooks.
+    """Open a file, a glob, a list of files or standard input as records, read in columns if the class has no hooks.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
@@ -337,9 +337,9 @@ def from_jsonl(
     >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
     Sentence(key='a', scores=array([0.5, nan], dtype=float32))
 
-    A null is NaN for floats and NaT for times. Times are ISO 8601 texts. A sparse field has two keys, `<field>/indices`
-    and `<field>/values`. Numbers must fit the declared type; floats are rounded to it, and `Infinity` is a float. A
-    duplicate key in a line is an error.
+    A null becomes NaN for floats and NaT for times. Times are ISO 8601 texts. A sparse field has two keys,
+    `<field>/indices` and `<field>/values`. Numbers must fit the declared type; floats are rounded to it, and
+    `Infinity` is a float. A duplicate key in a line is an error.
 
     Args:
         path: path of a file, glob, or list of files, decompressed if they end in `.gz`, `.bz2`, `.xz` or `.zst`; `-` is
@@ -475,12 +475,12 @@ def from_conll(
     Args:
         path: see `from_jsonl`.
         record_class: record class or `Schema` of the records.
-        columns: name of the feature list of each column, in order. None leaves a column out, as does the end of the
-            list. Numbers are parsed as the field declares.
+        columns: name of the feature list of each column, in order. None leaves a column out, and
+            columns beyond the end of the list are left out as well. Numbers are parsed as the field declares.
         document: name of a context field for the number of the document, from 0; pass this field as `split_by` to keep
             documents whole. None for no such field.
-        separator: separator of columns; None for tabs in a line that has one, so that values may contain spaces, and
-            for spaces otherwise. A no-break space and other Unicode spaces belong to tokens.
+        separator: separator of columns; None for tabs in lines that contain one (so that values may contain spaces),
+            and for spaces in other lines. A no-break space and other Unicode spaces belong to tokens.
         on_error: `raise`, or `skip` to leave out invalid sentences, log the first, and count them; the manifest stores
             the count.
 
@@ -639,10 +639,10 @@ def from_ts(
     >>> list(sr.from_ts(file, Series))[0]
     Series(label='up', values=array([ 1.,  2., nan], dtype=float32))
 
-    A single feature list holds all dimensions: without a shape for one dimension, with shape `(d,)` for d dimensions
-    of equal length. Several feature lists without a shape hold one dimension each, in the order of declaration; with
+    A single feature list contains all dimensions: without a shape for one dimension, with shape `(d,)` for d dimensions
+    of equal length. Several feature lists without a shape contain one dimension each, in the order of declaration; with
     `align=` their lengths may differ. Missing values (`?`) are NaN. The label is text, or its index in `@classLabel` if
-    its field is an integer; the target of a regression is a number. A field with `key=True` must be text, and holds
+    its field is an integer; the target of a regression is a number. A field with `key=True` must be text, and contains
     the name of the file without its suffix and the number of the series, such as `Steps_TRAIN-0`.
 
     Args:

@@ -561,8 +561,8 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    Directories without a counterpart get the mode and owner of the old root, and files without one get the mode and
-    owner of `deputy`.
+    Directories without a counterpart are given the mode and owner of the old root, and files without one those of
+    `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -706,7 +706,7 @@ def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
 
 
 class ReadAround(io.RawIOBase):
-    """File that replaces unreadable bytes by zeros.
+    """File that replaces unreadable bytes with zeros.
 
     >>> with ReadAround(os.devnull) as file:
     ...     file.read(), file.unreadable
@@ -1225,7 +1225,7 @@ def unsealed(document: Any) -> dict[str, Any]:
 class FileDigest:
     """SHA-256 of a growing file, computed in passes by a thread, each over the bytes appended since the last pass.
 
-    The bytes are read back from the file, so the digest covers what other readers get. Each pass also starts the sync
+    The bytes are read back from the file, so the digest covers what other readers see. Each pass also starts the sync
     to the disk. The system reports a failed sync only once, so the error is stored for the writer.
 
     >>> import tempfile

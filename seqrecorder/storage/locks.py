@@ -42,8 +42,8 @@ _LEFT_OF_REPLACING = re.compile(re.escape(REPLACING).join([r"\..+", "[0-9a-f]{16
 class Held:
     """Directory of a dataset, locked against other writers.
 
-    Names are looked up in the locked directory, even if a different directory has taken its path; on Windows, by path.
-    Symbolic links are not followed.
+    Names are looked up in the locked directory, even if a different directory has taken its path. On Windows, they are
+    looked up by path. Symbolic links are not followed.
 
     >>> with exclusive(".") as held:
     ...     held.read("no such file") is None
@@ -217,7 +217,7 @@ def exclusive(directory: str | os.PathLike[str], outer: Held | None = None) -> I
 
     Args:
         directory: directory of the dataset.
-        outer: result of an outer block for the same dataset, which is reused; None without an outer block.
+        outer: result of an outer block for the same dataset, which is reused; None if there is no outer block.
 
     Yields:
         The locked directory.

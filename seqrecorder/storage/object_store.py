@@ -69,7 +69,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Build the place of a URL, which need not exist; for the URL of a manifest, take its dataset.
+        """Build the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or the package for it is not installed.
@@ -169,8 +169,8 @@ class Place:
         """Write an object if its version is unchanged; return False if another writer has changed it.
 
         S3 and Google Cloud Storage check the version themselves (`If-None-Match`, `If-Match`, `ifGenerationMatch`),
-        also between machines. Elsewhere, a new object is created exclusively if fsspec supports it, and the version of
-        an old object is checked just before the write.
+        even between writers on different machines. Elsewhere, a new object is created exclusively if fsspec supports
+        it, and the version of an old object is checked just before the write.
 
         Args:
             name: name of the object.

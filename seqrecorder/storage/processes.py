@@ -241,7 +241,7 @@ def in_processes(work: Callable[[T], R], items: Sequence[T]) -> Generator[tuple[
         items: items of about equal size; items and results are pickled.
 
     Raises:
-        SourceError: in a future: a process ended; the message has its exit code.
+        SourceError: raised by a future if its process ended; the message contains its exit code.
     """
     begun = time.perf_counter()
     for done, item in enumerate(items):
@@ -285,7 +285,7 @@ class ChildTraceback(Exception):  # noqa: N818 - the cause of an error, never ra
 
 
 class Child:
-    """Worker process that ends with this process, and imports seqrecorder, but not the main script."""
+    """Worker process that ends when this process ends, and imports seqrecorder, but not the main script."""
 
     def __init__(self) -> None:
         command = spawn.get_command_line()

@@ -1,7 +1,7 @@
 """Atomic publication: a dataset's directory is complete or absent.
 
 Everything is written to a hidden staging directory beside the destination, synced, and published by one rename that
-never replaces; to overwrite a dataset, the two directories are exchanged.
+never replaces anything; to overwrite a dataset, the two directories are exchanged.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class PartsDirectory:
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
-        """Remove the noted attempts, and all unfinished ones; attempts that are still running get an error.
+        """Remove the noted attempts, and all unfinished ones; attempts that are still running fail with an error.
 
         The note is removed last, so that a later commit resumes if this process is killed. An attempt completed after
         the note was written stays, and a warning names it.

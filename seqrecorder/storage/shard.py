@@ -1,6 +1,6 @@
 """One shard: a TFRecord file, and a sidecar file with the lengths of its records.
 
-The lengths file holds little-endian int64, one row per record and one column per alignment group, so that batches
+The lengths file contains little-endian int64s, one row per record and one column per alignment group, so that batches
 can be planned without parsing.
 """
 
@@ -559,7 +559,7 @@ def read_lengths(path: Path, groups: int, records: int, digest: str | None = Non
         path: path of the lengths file.
         groups: number of columns.
         records: number of rows.
-        digest: expected SHA-256, in hexadecimal; None for no check.
+        digest: expected SHA-256, in hexadecimal; None to skip the check.
 
     Raises:
         ShardReadError: the file is missing, has a different size, or has changed since it was written.

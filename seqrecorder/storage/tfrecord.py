@@ -2,7 +2,7 @@
 
 A frame consists of a uint64 length, its CRC, the data, and their CRC, all little-endian (source:
 tensorflow/core/lib/io/record_writer.h). TensorFlow reads the frames and checks the data. This module checks the lengths
-first, because TensorFlow takes a truncated header for a normal end of file, and a forged length with a valid CRC can
+first, because TensorFlow mistakes a truncated header for a normal end of file, and a forged length with a valid CRC can
 crash its process.
 """
 
@@ -416,7 +416,7 @@ def checked_path(path: Any) -> Any:
 
 
 def opened(path: Any) -> Any:
-    """Build an empty `tf.data.Dataset` of strings whose iteration fails, with the path, if a file cannot be opened.
+    """Build an empty `tf.data.Dataset` of strings that fails, naming the path, if a file cannot be opened.
 
     >>> import os
     >>> list(opened(os.devnull))
@@ -461,7 +461,7 @@ _LARGE = 64 << 10  # mean record size in bytes above which records are written o
 
 
 def unpacked_limit(size: int) -> int:
-    """Limit the bytes to which a GZIP shard of `size` bytes may decompress; a larger one is a decompression bomb."""
+    """Compute how many bytes a GZIP shard of `size` bytes may decompress to; anything larger is a bomb."""
     return max(_BOMB_BYTES, _BOMB_RATIO * size)
 
 
@@ -477,7 +477,8 @@ def check_compression(compression: str | None) -> Compression:
 def detect_compression(path: Path) -> Compression:
     """Detect the compression of a shard from its first bytes.
 
-    A plain shard starts with gzip's magic bytes only if its first record has certain lengths; then the CRC decides.
+    A plain shard can start with gzip's magic bytes if its first record has one of certain lengths; the CRC then
+    decides.
 
     Raises:
         ShardReadError: the file is missing, or its first bytes cannot be read.

@@ -357,7 +357,7 @@ class Messages(Spans):
         )
 
     def replaced(self, numbers: Offsets, rows: Sequence[bytes]) -> Messages:
-        """Replace the messages with these numbers by `rows`."""
+        """Replace the messages at these positions with `rows`."""
         others = Messages.of(rows)
         starts, stops = self.starts.copy(), self.stops.copy()
         starts[numbers], stops[numbers] = others.starts + self.data.size, others.stops + self.data.size

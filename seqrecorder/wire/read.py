@@ -1,8 +1,8 @@
 """Parse thousands of serialized SequenceExamples at a time: find the offsets and values of their features.
 
-The first half has no Python loops over records, steps or values. Offsets of many messages are arrays, and one vector
-operation reads the same byte of all. For consecutive messages, such as steps, offsets are guessed from the bytes that
-begin each message. A guess is accepted if it leads from the first byte to the last.
+The first half has no Python loops over records, steps or values. The offsets of many messages form arrays, and one
+vector operation reads the same byte of all messages. For consecutive messages, such as steps, offsets are
+guessed from the bytes that begin each message. A guess is accepted if it leads from the first byte to the last.
 
 The first half reads the usual form, which protobuf's own serializers write: each message once, keys before values,
 numbers packed. Its functions return the mask of messages in other forms. The second half reads one message at a time,
@@ -418,7 +418,7 @@ def feature_values(data: bytes, offset: int, end: int, kind: str) -> tuple[Any, 
     Args:
         data: serialized message.
         offset: offset of the feature.
-        end: end of the bytes that the feature may take.
+        end: end of the bytes that the feature may occupy.
         kind: kind of the list in the feature.
 
     Returns:
@@ -496,7 +496,7 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Read a feature list with values of one size as rows of a matrix; return None if sizes differ."""
+    """Read a feature list whose values have the same size as rows of a matrix; return None if sizes differ."""
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None

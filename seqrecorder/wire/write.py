@@ -269,7 +269,7 @@ def _feature_header(payload: NDArray[np.int64], kind: str, *, wrapped: bool) -> 
 
 
 def _fixed(leaf: Leaf, octets: NDArray[np.uint8], width: int, present: int) -> Blob:
-    """Encode Features with payloads of one size."""
+    """Encode Features whose payloads have the same size."""
     wrapped = leaf.layout != "context"
     features = _how_many(leaf, present)
     header = feature_header(width, leaf.kind, wrapped=wrapped)

@@ -46,7 +46,7 @@ def batch_sequences_with_states(
         batch_size: the number of segments in a batch.
         *more: `num_threads` and `capacity`, which are ignored; `allow_small_batch` (true by default): whether to keep
             the last batches, which have too few examples; `pad`, which is ignored: sequences may always end inside a
-            segment; `make_keys_unique`: whether to prefix keys by the number of the example; `make_keys_unique_seed`,
+            segment; `make_keys_unique`: whether to prefix keys with the number of the example; `make_keys_unique_seed`,
             which is ignored; `name` of the operation.
         **named: the same, by name.
 

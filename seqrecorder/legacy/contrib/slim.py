@@ -298,7 +298,7 @@ class TFExampleDecoder(DataDecoder):
 
 
 def _with_constant(feature: Any) -> Any:
-    """Replace a default tensor of a feature by its value, because it may belong to another graph."""
+    """Replace a default tensor of a feature with its value, because it may belong to another graph."""
     import tensorflow as tf
 
     default = getattr(feature, "default_value", None)

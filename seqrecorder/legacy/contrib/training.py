@@ -115,7 +115,7 @@ def bucket_by_sequence_length(
     Args:
         input_length: int32, a scalar or a vector of one.
         tensors: see `bucket`.
-        batch_size: the batch size, or a list with one more size than there are boundaries.
+        batch_size: the batch size, or a list of batch sizes, one more than there are boundaries.
         bucket_boundaries: increasing integers.
         *more: the arguments after `num_buckets` in `bucket`, in the same order.
         **named: the same, by name.

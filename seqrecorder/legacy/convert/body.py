@@ -103,7 +103,7 @@ class Body:
     """Body of a printed function: the statements of one section. `named` gives the numbered values readable names.
 
     Args:
-        module: the `Module` that holds the constants and the API calls.
+        module: the `Module` that contains the constants and the API calls.
         section: the section to print.
         arguments: the names of the function's arguments by tensor name.
         constants: expressions for other tensors by tensor name.

@@ -60,11 +60,11 @@ class Conversion:
 
     Attributes:
         source: the source text of the module, which defines `inputs`.
-        files: the contents of the data files of the module, by name: large constants.
-        report: summary that says whether the function was printed, or why not, and the result of the proof.
+        files: the contents of the data files of the module, by name; they store large constants.
+        report: summary: whether the function was printed, or why not, and the result of the proof.
         dataset: the dataset that `inputs()` returns.
         schema: the record class, if records are parsed.
-        printed: whether the module is tf.data; otherwise it lifts the old function.
+        printed: whether the module uses tf.data; otherwise it lifts the old function.
     """
 
     source: str
@@ -96,7 +96,7 @@ class Conversion:
     def together(self, *others: Conversion) -> Conversion:
         """Merge the modules of several calls into one.
 
-        Differing values become parameters, such as the files or the batch size. If more differs, each call gets a
+        Values that differ, such as the files or the batch size, become parameters. If more differs, each call gets a
         separate function. The report shows each call.
 
         Args:
@@ -119,7 +119,7 @@ class Conversion:
     def write_data(self, directory: str | os.PathLike[str], **options: Any) -> str:
         """Write the records that the function parses as a dataset; return a script that reads it in the same batches.
 
-        The dataset has every record of the files once, in the same order.
+        The dataset contains every record of the files once, in the same order.
 
         Args:
             directory: directory of the dataset.
@@ -249,7 +249,7 @@ def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callabl
 
 
 def _describe_schema(schema: Schema | None) -> str:
-    """Print the record class for the docstring of a module, which itself needs none."""
+    """Print the record class for the docstring of a module; the module itself does not use the class."""
     if schema is None:
         return ""
     lines = [f"    {line}" for line in source_code.draft(schema).splitlines()]
@@ -384,7 +384,7 @@ def _compare(
 ) -> Comparison:
     """Compare the old function in a session with a dataset: in order once, or by records over several runs.
 
-    `proved`: whether both were equal in a fixed order, see `by_records`.
+    `proved`: whether both were equal in a fixed order (see `by_records`).
     """
     runs = [
         (session_run(trace_function(call), _BATCHES, paths), dataset_run(new(), _BATCHES))

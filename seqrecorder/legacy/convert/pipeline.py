@@ -51,12 +51,12 @@ class Facts:
         pattern: the glob pattern passed to `tf.train.match_filenames_once`, if any.
         reader: the operation that reads the files.
         limit: the number of epochs; None if unlimited or unknown.
-        batch: the batch size; None without batches.
+        batch: the batch size; None if there are no batches.
         rest: whether a smaller last batch is kept.
         recipe: the recipe of the buckets or segments, if any.
         parses: the operations that parse records.
         shuffles: the buffer sizes of shuffle queues.
-        unlike: differences of the batches from those of `sr.read`, each with what to do.
+        unlike: differences of the batches from those of `sr.read`, each with advice on what to do.
         mixed: whether the value of a record may depend on its batch or on the thread that reads it.
     """
 

@@ -46,7 +46,7 @@ class Comparison:
         ordered: whether the batches came in the same order. If not, the same records came in a different order.
         ended: whether both readers reached their end.
         sampled: whether only dtypes and shapes were compared, because batches sample or mix the records.
-        rounded: whether floats differ in their last digits; optimised graphs turn divisions into multiplications.
+        rounded: whether floats differ in their last digits; graph optimisation turns divisions into multiplications.
     """
 
     batches: int
@@ -116,7 +116,7 @@ class Run:
     Attributes:
         batches: the batches, each as a flat list of arrays.
         ended: whether the reader came to its end.
-        why: the error that ended it; an empty string without one.
+        why: the error that ended it; an empty string if there was none.
         sparse: for each sparse tensor of a batch, the position of its indices; values and shape follow.
     """
 
@@ -325,7 +325,7 @@ def by_records(
         proved: whether the readers are equal in a fixed order; then a record missing in all runs of one reader may
             have been dropped with the last batch each time.
         dropped: the maximum number of records that a run drops with its incomplete batches; None if each run drops one
-            batch at most, and none if its batches differ in size.
+            batch at most, or nothing if its batches differ in size.
     """
     if dropped is None:
         sizes = {size for run in (*old, *new) for size in _sizes(run)}

@@ -182,7 +182,7 @@ class Line:
     Attributes:
         file: the path of the script; None if there is no script.
         number: the number of the first line of the statement.
-        targets: the names that the statement assigns to; an empty string for a target without a name.
+        targets: the names that the statement assigns to; an empty string for a target that has none.
     """
 
     file: str | None

@@ -1,7 +1,7 @@
 """`infer`: the schema of TFRecord files written by other programs, and the source code of its class.
 
-The inference holds for the inspected records: the list and number of values of each feature, and the features of equal
-length. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
+The inference describes only the inspected records: the type and number of values of each feature, and which features
+have equal lengths. The dtype of bytes for `tf.io.decode_raw` is not in the files, so the user must pass it.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class FeatureDescription:
     Attributes:
         name: name of the feature.
         kind: `context` or `feature_list`; the features of a flat `tf.train.Example` are `context`.
-        dtype: `int64`, `float32`, `bytes`, `str` (all bytes are UTF-8) or `mixed`; None without any value.
+        dtype: `int64`, `float32`, `bytes`, `str` (all bytes are UTF-8) or `mixed`; None if there are no values.
         present: number of messages that contain the feature.
         steps: range of the number of steps; None for `context`.
-        values: range of the number of values, per step for a `feature_list`; None without any step.
-        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None for no common format.
+        values: range of the number of values, per step for a `feature_list`; None if there are no steps.
+        format: file format of all values by their first bytes, such as `PNG` or `JPEG`; None if they share none.
     """
 
     name: str
@@ -103,7 +103,7 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """Check whether a feature list seems packed: one step at most, with a varying number of values."""
+        """Check whether a feature list seems packed: it has at most one step, whose number of values varies."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
@@ -113,7 +113,7 @@ class Profile:
     """Description of the features in messages.
 
     Attributes:
-        message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation why the kind is unknown.
+        message: `tf.train.SequenceExample`, `tf.train.Example`, or an explanation of why the kind is unknown.
         records: number of inspected messages.
         features: features of these messages; empty for an unknown kind.
         sizes: number of values (`context`) or steps (`feature_list`) of each feature in each message, or `ABSENT`; by
@@ -210,7 +210,7 @@ def profile(data: Iterable[bytes]) -> Profile:
 
 
 def aligned(sizes: Mapping[str, NDArray[np.int64]], *, has_default: bool = True) -> dict[str, str | None]:
-    """Group features of equal length in every record; map each feature to its group, or None if it is alone.
+    """Group features of equal length in every record; map each feature to its group, or to None if it is alone.
 
     The largest group, by number of features and then by number of elements, is the default group if `has_default` is
     True. The other groups are named after their first feature.
@@ -274,7 +274,7 @@ class Inference:
             declared `storage="packed"`, which belongs to the layout `steps`.
         message: `tf.train.SequenceExample` or `tf.train.Example`.
         records: number of inspected records.
-        undeclared: reason why a feature cannot be declared, by feature name.
+        undeclared: reason why each undeclared feature cannot be declared, by feature name.
         comments: comment on the guess for each field, by field name.
     """
 
@@ -326,14 +326,14 @@ def infer(
         raw: dtype (little-endian) of each feature of bytes to decode as by `tf.io.decode_raw`, by feature name.
         shapes: shape of each feature in `raw`, by feature name; the first dimension may be None. Without a shape, the
             values are flat.
-        key: name of the feature that identifies a record; None for no key.
+        key: name of the feature that identifies a record; None if there is none.
         records: number of records to inspect, spread over the files; None for all.
         compression: compression of the files; None to detect it by their first bytes.
 
     Raises:
         DatasetNotFoundError: the file does not exist.
         ShardReadError: a file is damaged.
-        SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not hold bytes.
+        SchemaMismatchError: the messages are of an unknown kind, or a feature in `raw` does not contain bytes.
         SchemaError: no feature can be declared.
         OptionError: an option is invalid, or names an unknown feature.
     """
@@ -365,7 +365,7 @@ def infer(
 
 
 def _declared(raw: Mapping[str, Any], shapes: Mapping[str, Any]) -> Raw:
-    """Check the dtypes and shapes of bytes for `tf.io.decode_raw`; see `infer`."""
+    """Check the dtypes and shapes of bytes for `tf.io.decode_raw` (see `infer`)."""
     declared = {}
     for name, dtype in raw.items():
         element, shape = element_type(dtype), shapes.get(name, (None,))
@@ -450,7 +450,7 @@ def _field(
     """Build the field of a feature, and a comment on its guess.
 
     Raises:
-        SchemaError: the feature has values of several types, or no field can hold them.
+        SchemaError: the feature has values of several types, or no field can store them.
     """
     if feature.dtype == "mixed":
         raise SchemaError("it has values of several types")
