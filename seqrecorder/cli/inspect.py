@@ -121,11 +121,11 @@ class Head:
 def head(path: Any, split: str | None = None, *, count: int = 5, schema: object = None) -> Head:
     """Read the first records of a split (default: the first split), or of a bare shard.
 
-    Without a schema, the features of a bare shard keep the form of the messages: a feature list is a list of steps.
+    Without a schema, features of a bare shard are returned as stored: a feature list is a list of steps.
 
     Raises:
         DatasetNotFoundError: the dataset, split or file does not exist.
-        OptionError: a split is named for a bare shard.
+        OptionError: a split was passed, but the path is a bare shard.
         ShardReadError: the shard is damaged.
     """
     path = dataset_at(path)

@@ -262,7 +262,7 @@ def check_items(values: Any, field: Field, items: Any, expected: int, *, or_none
 
 
 def whole_rows(values: Any, field: Field, items: Any) -> tuple[Any, Any]:
-    """Check that rows contain whole arrays of the known dimensions; return the values and the arrays per row."""
+    """Check that each row has a whole number of arrays of the known shape; return the values and that number."""
     import tensorflow as tf
 
     if field.count == 1:

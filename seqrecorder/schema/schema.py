@@ -363,7 +363,7 @@ class Schema:
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema to read `stored` before `load` runs: deferred fields that the data lacks are optional."""
+        """Return the schema to read `stored` before `load` runs; deferred fields missing from it become optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None

@@ -723,7 +723,7 @@ class RecordIntake:
                     encode(batch)
 
     def _add_source(self, source: ColumnSource, split: str | None) -> None:
-        """Accept the records of a source of columns; one by one if the class has hooks, which need records."""
+        """Accept records from a columnar source; add them one at a time if the class has hooks, which take records."""
         if self._life_cycle.has_hooks:
             self._fill_from(iter(source), split)
         else:

@@ -73,8 +73,8 @@ class UrlParts:
     """Parts of a dataset at a URL, with the interface of `PartsDirectory`.
 
     Attributes:
-        whole: destination of the dataset, with the manifest that was there.
-        known: cache directory and completion time in nanoseconds of each completed attempt, by manifest name.
+        whole: destination of the dataset, including any manifest that already existed there.
+        known: for each completed attempt, by manifest name, its cache directory and completion time in nanoseconds.
     """
 
     whole: Destination
@@ -305,7 +305,7 @@ def write_part(
 
 
 class PartWriter(Writer[Any]):
-    """Writer of one part of a dataset, record by record; the hashes of its keys are stored with it.
+    """Writer of one part of a dataset, record by record. It also stores the hashes of the part's keys.
 
     Args:
         destination: destination of the whole dataset.

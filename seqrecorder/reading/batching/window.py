@@ -73,46 +73,46 @@ class Window(Strategy):
     in its record: int64 `(B,)`. With a `horizon`, `<field>_horizon` contains the steps after the window for each
     feature list, `(B, horizon, ...)`, and `horizon_length` the number of real steps in it.
 
-    Windows at fixed distances always start at the same phases: with `shift=7` and daily data, all windows of a record
-    start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the `seed` of
-    `read`, even if records are not shuffled.
+    With a fixed `shift`, windows always start at the same point in a cycle: with `shift=7` and daily data, all windows
+    of a record start on the same day of the week. `jitter` varies the starts in each epoch. All draws depend on the
+    `seed` of `read`, even if records are not shuffled.
 
-    The records of a plan are parsed once, and each batch is a gather from them. A checkpoint contains the serialized
-    records of the current plan, and 24 bytes for each of their windows.
+    Records are parsed once in groups of up to 256, and batches are gathered from these. A checkpoint contains the
+    serialized records of the current group, and 24 bytes for each of their windows.
 
     Attributes:
-        length: steps of a window, which is a row.
+        length: number of steps in a window; each window is one row of the batch.
         shift: distance between the starts of windows; None for `length`, which gives no overlap.
         stride: distance between the steps of a window.
         batch_size: windows per batch; default: 32, as in Keras.
         horizon: number of steps after each window to return with it, as the target of a forecast.
-        gap: number of steps to skip between a window and its horizon, for forecasts that are needed early; they are
-            `stride` apart like all steps.
+        gap: number of steps to skip between a window and its horizon, for forecasts that must be made in advance.
+            Skipped steps are also `stride` apart.
         jitter: maximum number of steps by which a window may start earlier or later. All starts are equally likely, but
             no window starts before its record or is cut off at the end.
         max_windows: maximum number of windows per record and epoch, drawn at random, so that long records do not
             outweigh short ones; None for all windows.
         tail: treatment of the end of a record. `"keep"` returns every window with at least one step, as
             `tf.data.Dataset.window` does; `"pad"` stops after the first window that reaches the last step; `"drop"`
-            leaves out windows that are not full or whose horizon is not. A window without a step of its horizon is
-            always left out, unless `future` is set.
+            leaves out windows that are not full or whose horizon is not. A window with no horizon steps at all is
+            left out, unless `future` is set.
         future: whether to return windows whose horizon is partly or wholly in the future, to forecast from.
-            `horizon_length` is the number of its known steps. The window that ends with the last step exists if `shift`
-            divides the steps before it, so it always exists with `shift=1`.
+            `horizon_length` is the number of its known steps. A window ends at the last step only if
+            `shift` divides the number of steps before that window; with `shift=1` there always is one.
         pad: side of the padding, `"end"` or `"start"`. With `"start"`, all windows are full, as with `tail="drop"`, but
             a record that is too short gives one window that ends with the record and its horizon and is padded at the
             front.
         time: name of the feature list with the times of steps, for `since` and `until`. The times of all records are
             read once before the first batch.
         since: earliest time of the first step of a horizon; the window itself may be earlier. `shift` is measured from
-            the first window of a record, whose horizon starts at the first such step with enough steps before it.
-            Without a horizon, the first step that the previous window lacks must be at this time or later; windows
-            without such a step are left out.
+            the first window of a record, whose horizon starts at the first step at or after `since` that has
+            a full window before it. Without a horizon, the first step that is not in the previous window must be at or
+            after this time; windows without such a step are left out.
         until: time before which the horizon of a window must start. A horizon wholly in the future (`future`) is
-            considered to be before it if no step of the record is at or after `until`. A record whose next step would
-            be before `since`, even at the widest distance of its steps, has ended and gives no window.
+            considered to be before it if no step of the record is at or after `until`. A record is treated
+            as ended, and yields no windows, if its next step would be before `since` even after its largest gap.
         drop_remainder: whether to drop the last batch of an epoch if it is smaller.
-        length_name: name of the real steps of each window.
+        length_name: name for the number of real steps in each window.
         mask_name: name of the mask of real steps, bool `(B, length)`; None for no mask.
         seed_name: name of the random seed of each window's record, int32 `(B, 2)`; see `Pad`.
     """
