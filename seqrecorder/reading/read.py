@@ -117,9 +117,8 @@ def read(
         seed: seed of the order. Each epoch has its own order, and each new iteration continues with the next epoch.
         epochs: number of passes over the records; None repeats forever.
         epoch: number of the first epoch, to resume a finished run: 3 starts with the order of the fourth epoch.
-        oversample: name of a context field with the number of copies of a record per epoch (2.3 gives a third copy in
-            three of ten epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more
-            often").
+        oversample: name of a context field with the copies of a record per epoch (2.3 gives a third in three of ten
+            epochs), or a weight for each value of a field, `{"label": {3: 5.0}}` ("Some records more often").
         fields: names of the fields to parse; default: all.
         steps: slice of the steps to keep, such as `slice(100)`; lengths count the steps kept.
         min_length: minimum number of steps of a record before `steps` applies; shorter records are left out.
@@ -132,8 +131,7 @@ def read(
             target with one float or bool per step is `(B, T, 1)`.
         weights: field with a weight per record or per target step; a tuple means the product of several. They multiply
             the default float32 weights, 1 for real steps and 0 for padding; False gives no weights.
-        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`; multiplies the weights of targets that are
-            classes.
+        class_weight: mapping from class to weight, `{0: 1.0, 3: 5.0}`; multiplies the weights of class targets.
         missing: `"mask"` replaces NaN by 0 and adds `<field>_observed`, float32; a mapping selects the fields.
         vocabulary: mapping from field to `Vocabulary`: elements contain the ids of its tokens, int64.
         normalize: result of `stats`, or mapping from field to statistics: subtract the mean and divide by the standard
