@@ -61,17 +61,6 @@ def selections_of(source: Any, split: str | None = None) -> dict[str, Selection]
     return {name: Selection(rows) for name, rows in rows_of(source).by_split().items()}
 
 
-@contextlib.contextmanager
-def watched(progress: bool | None, label: str, splits: Mapping[str, Selection]) -> Iterator[Progress]:  # noqa: FBT001 - see `sr.write`
-    """Show a progress bar over the records of selections (see `Progress`)."""
-    bar = Progress(progress, label)
-    bar.expect(sum(map(len, splits.values())))
-    try:
-        yield bar
-    finally:
-        bar.close()
-
-
 _PIECE = 64 << 20  # bytes of records per piece: about a second of reading, which outweighs the cost of a process
 
 
@@ -104,7 +93,9 @@ def by_pieces(
         pieces += [(name, len(stores) - 1, rows.positions[at : at + size]) for at in range(0, max(1, len(rows)), size)]
     on_pieces = _OnPieces(work, tuple(stores))
     results = ahead(on_pieces, pieces, 0) if alone else in_processes(on_pieces, pieces)
-    with watched(progress, label, splits) as bar, contextlib.closing(results) as done:
+    bar = Progress(progress, label)
+    bar.expect(sum(map(len, splits.values())))
+    with contextlib.closing(bar), contextlib.closing(results) as done:
         for (name, _, positions), result in done:
             yield name, result.result()
             bar.advance(len(positions))

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from seqrecorder.analysis.leakage import leakage_of
-from seqrecorder.analysis.stats import Stats, selections_of, watched
+from seqrecorder.analysis.stats import Stats, selections_of
 from seqrecorder.codec.records import content_digest
 from seqrecorder.dataset.record_store import Rows
 from seqrecorder.dataset.selection import Selection, rows_of
@@ -25,6 +25,7 @@ from seqrecorder.reading.batching.pack import Pack
 from seqrecorder.reading.batching.pad import Pad
 from seqrecorder.reading.batching.token_budget import TokenBudget
 from seqrecorder.reading.plan import plan
+from seqrecorder.storage.processes import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from seqrecorder.dataset.verify import Problem
     from seqrecorder.reading.plan import PlanTable
     from seqrecorder.schema.field import Field
-    from seqrecorder.storage.processes import Progress
 
 
 def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, seed: int | None = None) -> PlanTable:
@@ -167,7 +167,7 @@ def survey(
         facts = Survey(rows_of(source).store.manifest.where)
     else:
         path = source if not hasattr(source, "manifest") else source.manifest.where
-        facts = Survey(str(path), problems=verify(path).problems)
+        facts = Survey(str(path), problems=verify(path, progress=progress).problems)
         try:
             source = open_corpus(path) if path is source else source
         except ManifestError:
@@ -179,7 +179,8 @@ def survey(
     for name in (by, time):
         if name is not None:
             _ = facts.store.schema[name]
-    with watched(progress, "report", splits) as bar:
+    with contextlib.closing(Progress(progress, "report")) as bar:
+        bar.expect(sum(map(len, splits.values())))
         whole = _survey_records(facts, splits, bar)
     if len(whole) > 1:
         readable = {name: Selection(Rows(facts.store, positions)) for name, (positions, _) in whole.items()}

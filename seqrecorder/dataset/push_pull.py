@@ -7,6 +7,7 @@ conditional put, which publishes the dataset.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import re
@@ -242,10 +243,8 @@ class Destination:
             progress.advance(local.bytes)
 
         progress.expect(sum(local.bytes for local, _ in files))
-        try:
+        with contextlib.closing(progress):
             in_threads(send, files)
-        finally:
-            progress.close()
 
 
 def push(
@@ -339,21 +338,19 @@ def pull(
     bar.expect(remote.bytes)
     prefix = f".{staging.destination.name}.pulling-"
     fetched = staging.destination.with_name(prefix + hashlib.sha256(there.text).hexdigest()[:16])
-    try:
-        with cleanup_when_terminated(), staging:  # raises before the transfer if the destination is taken
-            with writing("create the directory", fetched):
-                fetched.mkdir(exist_ok=True)
-            fetch(there.place, fetched, [file for file, _ in pairs], done=bar.advance)
-            for file, local in pairs:
-                target = staging.path / local.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                link_file(fetched / file.name, target)
-            for split in final.splits:
-                (staging.path / split).mkdir(exist_ok=True)
-            require_fit(attrs.evolve(final, path=staging.path))
-            final = publish(staging, final, old)
-    finally:
-        bar.close()
+    # Staging raises before the transfer if the destination is taken.
+    with contextlib.closing(bar), cleanup_when_terminated(), staging:
+        with writing("create the directory", fetched):
+            fetched.mkdir(exist_ok=True)
+        fetch(there.place, fetched, [file for file, _ in pairs], done=bar.advance)
+        for file, local in pairs:
+            target = staging.path / local.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            link_file(fetched / file.name, target)
+        for split in final.splits:
+            (staging.path / split).mkdir(exist_ok=True)
+        require_fit(attrs.evolve(final, path=staging.path))
+        final = publish(staging, final, old)
     for rest in fetched.parent.glob("*"):
         if rest.name.startswith(prefix):
             shutil.rmtree(rest, ignore_errors=True)

@@ -43,7 +43,7 @@ from seqrecorder.schema.display import cut, html_table, join, number_of
 from seqrecorder.schema.schema import Schema
 from seqrecorder.storage.files import MANIFEST, STATISTICS, inside, is_url, local_path, sha256, write_file
 from seqrecorder.storage.object_store import Place
-from seqrecorder.storage.processes import ahead, in_processes, scratch, submit
+from seqrecorder.storage.processes import Progress, ahead, in_processes, scratch, submit
 from seqrecorder.storage.shard import RecordReader, block_for, histogram, read_lengths, whole_records
 from seqrecorder.storage.tfrecord import FOOTER, HEADER, detect_compression, walk_frames
 
@@ -113,7 +113,9 @@ class VerifyReport:
 _FETCHED = 4  # shards fetched concurrently; each takes space on the local disk
 
 
-def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None) -> VerifyReport:
+def verify(
+    path: Any, *, level: Literal["quick", "full"] = "full", schema: object = None, progress: bool | None = None
+) -> VerifyReport:
     """Verify a dataset against its manifest, or bare shards against a class, and report all problems.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -132,6 +134,7 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         level: `quick` checks the manifest, the sizes of files and the digests of lengths. `full` reads everything: all
             digests, every frame and its CRC, every record against the schema, counts and lengths.
         schema: class or schema of bare shards; for a dataset, a class that must be able to read it.
+        progress: whether to show a progress bar (see `write`); `quick` has none.
 
     Returns:
         A report, which is true if there are no problems. It also lists files that cannot be read.
@@ -141,8 +144,10 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
     """
     if level not in ("quick", "full"):
         raise OptionError(f"level: expected 'quick' or 'full', got {level!r}")
+    bar = Progress(progress if level == "full" else False, "verifying")
     try:
-        return _verify(path, level, schema)
+        with contextlib.closing(bar):
+            return _verify(path, level, schema, bar)
     except DatasetNotFoundError:
         raise
     except OSError as error:
@@ -150,14 +155,14 @@ def verify(path: Any, *, level: Literal["quick", "full"] = "full", schema: objec
         return VerifyReport(str(path), level, 0, 0, 0, (Problem(file.name, _message_of(error)),))
 
 
-def _verify(path: Any, level: str, schema: object) -> VerifyReport:
+def _verify(path: Any, level: str, schema: object, bar: Progress) -> VerifyReport:
     if is_url(path):
-        return _verify_url(Place.of(path), level, schema)
+        return _verify_url(Place.of(path), level, schema, bar)
     single = isinstance(path, (str, os.PathLike))
     if not single and not isinstance(path, Sequence):
         local_path(path)  # raises a clear error
     if schema is not None and not (single and (local_path(path) / MANIFEST).is_file()):
-        return _verify_bare(path, level, schema)
+        return _verify_bare(path, level, schema, bar)
     directory = local_path(path)
     if directory.is_file() and directory.name != MANIFEST:
         return _verify_frames(directory, level)
@@ -166,13 +171,13 @@ def _verify(path: Any, level: str, schema: object) -> VerifyReport:
     except ManifestError as error:
         return VerifyReport(str(directory), level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     if manifest.url is not None:
-        return _verify_url(Place.of(manifest.url), level, schema)
+        return _verify_url(Place.of(manifest.url), level, schema, bar)
     problems = [
         *_report_errors(MANIFEST, _check_manifest(manifest, schema)),
         *_report_errors(".", _check_names(manifest)),
         *_check_assets(manifest),
     ]
-    report = _verify_shards(str(directory), level, manifest, problems)
+    report = _verify_shards(str(directory), level, manifest, problems, bar)
     if not report.ok and was_replaced(manifest):
         problem = Problem(MANIFEST, "the dataset was replaced or removed during the verification; verify it again")
         return attrs.evolve(report, problems=(problem,))
@@ -199,10 +204,11 @@ def require_fit(manifest: Manifest, sizes: Mapping[str, int] | None = None) -> N
 
 
 def _verify_shards(
-    label: str, level: str, manifest: Manifest, problems: list[Problem], remote: Place | None = None
+    label: str, level: str, manifest: Manifest, problems: list[Problem], bar: Progress, *, remote: Place | None = None
 ) -> VerifyReport:
     """Verify the shards of a dataset and build the report; shards at a URL are prefetched, and removed afterwards."""
     jobs, full = shards_of(manifest), level == "full"
+    bar.expect(manifest.records)
 
     def fetch(job: tuple[str, ShardInfo]) -> int | None:
         files = job[1].files(job[0])
@@ -214,8 +220,9 @@ def _verify_shards(
     if remote is None and full:
         check = functools.partial(_check_shard, manifest.path, attrs.evolve(manifest, splits={}).to_json())
         with contextlib.closing(in_processes(check, jobs)) as checked:
-            for _, result in checked:
+            for (_, shard), result in checked:
                 problems += result.result()
+                bar.advance(shard.records)
         jobs = []
     for (split, shard), fetched in ahead(fetch, jobs, 0 if remote is None else _FETCHED):
         where = f"{split}/{shard.name}"
@@ -225,6 +232,7 @@ def _verify_shards(
             problems.append(Problem(where, error.message))
             continue
         problems += _report_errors(where, _verify_shard(manifest, split, shard, full=full, size=size))
+        bar.advance(shard.records)
         for file in shard.files(split) if remote is not None else ():
             inside(manifest.path, file.name).unlink(missing_ok=True)
     shards = sum(len(split.shards) for split in manifest.splits.values())
@@ -313,7 +321,7 @@ def _check_assets(manifest: Manifest, remote: Place | None = None) -> Iterator[P
             yield Problem(where, _message_of(error))
 
 
-def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
+def _verify_url(remote: Place, level: str, schema: object, bar: Progress) -> VerifyReport:
     """Verify a dataset at a URL: fetch all its files past the cache, a few shards at a time.
 
     Other files at the URL are not reported, since other writers may be active; `clean` lists them.
@@ -326,7 +334,7 @@ def _verify_url(remote: Place, level: str, schema: object) -> VerifyReport:
     try:
         manifest = read_manifest(directory)
         problems = [*_check_manifest(manifest, schema), *_check_assets(manifest, remote)]
-        return _verify_shards(remote.url, level, manifest, problems, remote)
+        return _verify_shards(remote.url, level, manifest, problems, bar, remote=remote)
     except ManifestError as error:
         return VerifyReport(remote.url, level, 0, 0, 0, (Problem(MANIFEST, str(error)),))
     finally:
@@ -431,7 +439,7 @@ def _label(path: Path, origin: Origin, number: int) -> str:
     return f"record {number} at byte {int((lengths + (HEADER + FOOTER)).sum())}"
 
 
-def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
+def _verify_bare(path: Any, level: str, schema: object, bar: Progress) -> VerifyReport:
     label = str(path) if isinstance(path, (str, os.PathLike)) else ", ".join(map(str, path))
     try:
         origin = resolve(path, None, schema=schema, check="full")
@@ -441,6 +449,7 @@ def _verify_bare(path: Any, level: str, schema: object) -> VerifyReport:
     if level == "full":
         for file in origin.files:
             problems += _verify_records(attrs.evolve(origin, where=file.path.name), file.path, file.records, None)[1]
+            bar.advance(file.records)
     size = sum(file.bytes for file in origin.files)
     return VerifyReport(label, level, len(origin.files), origin.records, size, tuple(problems))
 

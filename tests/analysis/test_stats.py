@@ -277,12 +277,13 @@ def test_normalization_is_that_of_the_real_steps_of_train(corpus):
 
 
 def test_progress_has_a_total(corpus, tmp_path, capsys):
-    """Statistics, vocabularies and reports show how many of all records are through, if asked."""
+    """Verification, statistics, vocabularies and reports show how many of all records are through, if asked."""
+    sr.verify(corpus, progress=True)
     sr.stats(corpus, progress=True)
     sr.Vocabulary.build(corpus, "label", split="train", padding=None, oov_buckets=0, progress=True)
     sr.report(corpus, tmp_path / "report.html", progress=True)
     shown = capsys.readouterr().err
-    for told in ("statistics: 100%", "30/30", "counting tokens: 100%", "20/20", "report: 100%"):
+    for told in ("verifying: 100%", "statistics: 100%", "30/30", "counting tokens: 100%", "20/20", "report: 100%"):
         assert told in shown
     sr.stats(corpus)
     assert "statistics" not in capsys.readouterr().err
