@@ -6,6 +6,7 @@ batch are then decoded, and padded to the largest.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from seqrecorder.schema.field import Field
 
+_MANY = 32  # images to decode in a graph, whose call takes as long as decoding ten small ones
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 _GRAY_AND_ALPHA = 2  # number of channels that TensorFlow decodes only with `channels=0`, as stored
 _PNG_HEAD = 24  # bytes up to the end of the image size
@@ -56,10 +58,22 @@ def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
 
     decoder = ImageDecoder(field)
     with tf.device("CPU:0"):
+        if len(encoded) >= _MANY and not (field.any_size or field.encoded):
+            pixels: NDArray[Any] = _graph_of(field)(tf.constant(encoded)).numpy()
+            return pixels
         images = [one if field.encoded and _fits(one, field) else decoder.decode_one(one) for one in encoded]
     if field.any_size or field.encoded:
         return objects(images)
     return np.stack(images) if images else np.empty([0, *(size or 0 for size in field.shape)], field.element.numpy)
+
+
+@functools.lru_cache(maxsize=64)
+def _graph_of(field: Field) -> Any:
+    """Trace the function that decodes a vector of images of one size on all cores."""
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None], tf.string)]
+    return tf.function(functools.partial(decode_images, field=field), input_signature=signature, autograph=False)
 
 
 def _fits(image: bytes, field: Field) -> bool:
@@ -131,8 +145,10 @@ class ImageDecoder:
         elif [size for size, own in zip(header[1:3], self.field.shape, strict=False) if own is not None] != known:
             kind, got = _of_size(self.field.shape), str(list(header[1:3]))
         else:
-            pixels: NDArray[Any] = self._read(tf.constant(encoded)).numpy()
-            return pixels
+            pixels: NDArray[Any] = self._decode(tf.constant(encoded)).numpy()  # to check the shape as well takes longer
+            if pixels.shape[2] == self.field.shape[2]:
+                return pixels
+            kind, got = f"images of {self.field.shape[2]} channels", str(pixels.shape[2])
         raise tf.errors.InvalidArgumentError(None, None, f"field {self.field.name!r}: {kind} are expected, got {got}")
 
     def decode_vector(self, encoded: Any) -> tuple[Any, Any]:
@@ -166,14 +182,18 @@ class ImageDecoder:
         return tf.gather(images, at), spread_rows(sizes, here, tf.zeros([], tf.int64))
 
     def _read(self, image: Any) -> Any:
-        """Decode one image at its original size."""
+        """Decode one image in a graph, at its original size."""
         import tensorflow as tf
 
-        shape = self.field.shape
-        channels = 0 if shape[2] == _GRAY_AND_ALPHA else shape[2]
+        return tf.ensure_shape(self._decode(image), self.field.shape)
+
+    def _decode(self, image: Any) -> Any:
+        import tensorflow as tf
+
+        channels = 0 if self.field.shape[2] == _GRAY_AND_ALPHA else self.field.shape[2]
         if self.field.storage == "png":  # either op decodes both formats
-            return tf.ensure_shape(tf.io.decode_png(image, channels, self.field.element.graph), shape)
-        return tf.ensure_shape(tf.io.decode_jpeg(image, channels), shape)
+            return tf.io.decode_png(image, channels, self.field.element.graph)
+        return tf.io.decode_jpeg(image, channels)
 
 
 def _map_images(function: Callable[[Any], Any], encoded: Any, spec: Any) -> Any:
