@@ -214,7 +214,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists whose features all have `width` bytes of values.
+    """Find the values of feature lists in which every feature has `width` bytes of values.
 
     Args:
         lists: spans of the feature lists.
