@@ -52,14 +52,15 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
 
     Args:
         field: declaration of the field.
-        data: array, chunked or not: of lists for a feature list, of lists of lists for ragged steps. The known
-            dimensions of the shape are lists of equal length. A null becomes None, or else NaN or NaT in fields of
-            floats and times that cannot be None.
+        data: array, chunked or not. A feature list takes lists, or lists of lists if its steps are ragged. The known
+            dimensions of the shape are lists of equal length. A null record becomes None. A null float or time inside a
+            record, or in a scalar field that cannot be None, becomes NaN or NaT.
         cast: whether to convert numbers to the declared type by `cast_values`.
 
     Raises:
         OptionError: the nesting or the time zone does not match the field, or pyarrow is not installed.
-        Mismatch: a value inside a record is null or cannot be cast; the index begins with the record's position.
+        Mismatch: a record contains any other null, or a value that cannot be cast; the index begins with the position
+            of the record.
     """
     array = _import_array(field, data)
     if pyarrow().types.is_null(array.type):  # a null array has no value type

@@ -432,7 +432,7 @@ def builder(schema: Schema) -> Builder:
 
 
 def records_of(schema: Schema, columns: Mapping[str, Column]) -> list[Any]:
-    """Create the records of columns."""
+    """Create records from columns."""
     return builder(schema)([scatter(field, columns[field.name]) for field in schema.fields])
 
 
