@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 LEAST = 0.1
-"""Smallest distance of two splits that is reported."""
+"""Smallest distance between two splits that is reported."""
 MOST_CODES = 20
-"""Maximal number of distinct values for which whole numbers count as codes."""
+"""Maximum number of distinct values of whole numbers that count as codes."""
 LABEL_VALUES = 50
-"""Maximal number of distinct values for which a scalar context field counts as a label."""
+"""Maximum number of distinct values of a label, which is a scalar context field."""
 _MOST_COMPARED = 50  # codes compared singly; rarer ones count as one
 _SMIRNOV = 1.95  # critical value of D * sqrt(n * m / (n + m)) at a significance of 0.001
 _NORMAL = 3.09  # 0.999 quantile of the standard normal distribution
@@ -39,8 +39,8 @@ class Distance:
     """Distance between two distributions.
 
     Attributes:
-        measure: `Kolmogorov-Smirnov`; `Difference of means`, for numbers counted in buckets if that is larger; or
-            `Jensen-Shannon`, the square root of the divergence in bits.
+        measure: name of the measure: `Kolmogorov-Smirnov`; `Difference of means`, if that is larger and numbers are
+            counted in buckets; or `Jensen-Shannon`, the square root of the divergence in bits.
         value: distance, from 0 to 1.
         threshold: distance above which the distributions differ.
         channel: index of the channel with the largest distance; None for a field without channels.
@@ -93,7 +93,7 @@ def numbers_distance(one: Distribution, other: Distribution, n: int, m: int) -> 
     Args:
         one: first distribution.
         other: second distribution.
-        n: number of records in the first split; the threshold depends on it, and not on the number of values, since
+        n: number of records in the first split. The threshold depends on it, and not on the number of values, because
             the values of one record are not independent.
         m: number of records in the second split.
     """
@@ -116,7 +116,7 @@ def _means_apart(one: Numbers, other: Numbers, channel: int) -> float:
 def codes_distance(one: Mapping[Any, int], other: Mapping[Any, int], n: int, m: int) -> Distance | None:
     """Compute the square root of the Jensen-Shannon divergence between two frequency distributions, in bits.
 
-    See `numbers_distance` for the arguments.
+    `one` and `other` map each code to its count; `n` and `m` are the numbers of records (see `numbers_distance`).
     """
     totals = sum(one.values()), sum(other.values())
     if not all(totals):
@@ -151,7 +151,7 @@ def is_code(stats: FieldStats) -> bool:
 def values_apart(stats: Stats, name: str) -> list[tuple[str, str, list[Any], int]]:
     """Find pairs of splits that share at most half of their values.
 
-    Each pair comes with the common values and the smaller number of distinct values.
+    Each tuple has the names of both splits, their common values, and the smaller of their numbers of distinct values.
     """
     counts = {split: dict(part.fields[name].top(1 << 20)) for split, part in stats.splits.items()}
     pairs = []
@@ -224,10 +224,10 @@ _FAR = 20.0  # distance of an extreme from the median, in ranges of the central 
 _LONG = 5.0  # multiple of the 99th percentile of lengths, above which a record is very long
 _PADDED = 0.2  # share of records that end in zeros, above which padding is suspected
 _GATHERED = 3
-"""Smallest mean number of records per value for which a field may name groups."""
+"""Smallest mean number of records per value of a field that may name groups."""
 _PLACEHOLDERS = {"nan", "none", "null", "n/a", "na", "nil", "?", "unknown", "unk", "-", "todo", "#n/a", "undefined"}
 LEVELS = {"error": "Wrong", "warning": "Look at it", "note": "Good to know"}
-"""Headings of the levels of findings, the gravest first."""
+"""Headings of the levels of findings, the most serious first."""
 _TALLIES = {"error": "wrong", "warning": "to look at", "note": "good to know"}
 
 
@@ -251,7 +251,7 @@ class Finding:
 
 
 def find(facts: Survey) -> tuple[Finding, ...]:
-    """Apply all rules; return the findings, the gravest first."""
+    """Apply all rules; return the findings, the most serious first."""
     every = [*_damage(facts), *_leaks(facts)]
     if facts.stats is not None:
         rules: list[Callable[[Stats], Iterator[Finding]]] = [_groups, _splits, _labels, _shifts]
@@ -412,7 +412,7 @@ def _fields(facts: Survey, stats: Stats) -> Iterator[Finding]:
 
 
 def _presence(facts: Survey, stats: Stats, field: FieldStats) -> Iterator[Finding]:
-    """Find fields with None or missing values, and differences of their shares between splits."""
+    """Find fields with None or missing values, and compare the shares of these between splits."""
     if not field.records:
         return
     for rule, noun, section, measure in (

@@ -47,7 +47,7 @@ class Shared:
 
 @attrs.frozen(repr=False)
 class Leakage:
-    """Overlaps of splits, as found by `leakage`; print it for a table.
+    """Result of `leakage`: the overlaps between splits. Print it for a table.
 
     Attributes:
         looked_for: kinds of overlap that were checked, as in `Shared.what`.
@@ -88,7 +88,7 @@ def leakage(
     time: str | None = None,
     end: str | None = None,
 ) -> Leakage:
-    """Find overlaps of splits: shared keys, shared groups, records equal except for their keys, and shared time.
+    """Find keys and groups that splits share, records that are equal except for their keys, and overlapping times.
 
     >>> import tempfile, seqrecorder as sr
     >>> @sr.record
@@ -106,10 +106,10 @@ def leakage(
     Every record is read once. Memory use is 16 bytes per record, plus its key.
 
     Args:
-        corpus: dataset, or mapping from name to selection as returned by `Selection.split`.
+        corpus: dataset, or mapping of name to selection, as `Selection.split` returns it.
         by: name of a context field, or function that computes a group from a record. No group should be in two splits.
         time: name of the field with the time of a record. Splits should not overlap in time.
-        end: name of the field with the end time of a record; see `Selection.split`.
+        end: name of the field with the end time of a record; None if a record has only one time.
 
     Raises:
         OptionError: `corpus` is neither a dataset nor a mapping of selections, or a field has the wrong kind.
@@ -137,7 +137,7 @@ def leakage_of(
     time: str | None,
     end: str | None = None,
 ) -> Leakage:
-    """Compare selections by known digests; `contents` maps each digest to the last position with it."""
+    """Compare selections with known digests; `contents` maps each digest to the position of its last record."""
     looked_for, shared = [], list[Shared]()
     keys = {name: part.schema.key_field.name for name, part in splits.items() if part.schema.key_field is not None}
     if keys and keys.keys() == splits.keys():

@@ -1,7 +1,7 @@
 """Mergeable statistics of numbers and texts: moments, extremes, quantiles, frequencies.
 
-Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that merged halves equal the whole. Fields
-and records are not known here: see `seqrecorder.analysis.stats`.
+Moments are merged by the formulas of Chan, Golub and LeVeque (1983), so that merged halves equal the whole. Statistics
+by field and split are in `seqrecorder.analysis.stats`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 RELATIVE_ERROR = 2.0**-8
-"""Maximal relative error of the order statistics of a quantile, once values are counted in buckets."""
+"""Maximum relative error of the values that a quantile interpolates, once values are counted in buckets."""
 _BUCKETS = 1 << 16  # the upper 16 bits of a float32: sign, exponent and 7 bits of the fraction
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -182,7 +182,7 @@ _LONGEST, _SHOWN = 256, 48  # longer texts are counted by this many first charac
 
 @attrs.define(eq=False, repr=False)
 class Tally:
-    """Frequencies of texts or other values; beyond a limit, rare ones are forgotten.
+    """Frequencies of texts or other values; beyond a limit, rare values are dropped.
 
     Attributes:
         limit: maximum number of distinct values to keep; None for all.
@@ -295,7 +295,7 @@ class Summary:
 
     @property
     def total(self) -> int:
-        """Sum of the numbers; rounded from the mean beyond the limit of distinct values."""
+        """Sum of the numbers; beyond the limit of distinct values, the rounded product of mean and count."""
         values, counts = self.numbers.distributions[0].steps()
         exact = self.numbers.distributions[0].values is not None
         return int(values.astype(np.int64) @ counts) if exact else round(self.mean * self.count)
@@ -323,7 +323,7 @@ class Summary:
 _HISTOGRAM = 30  # bins; up to twice this number for whole numbers
 _EXACT = 2.0**50
 """Bound below which bin edges between whole numbers are exact in float64."""
-_GROUPED = 1e4  # from here on, numbers use the exponent format instead of commas
+_GROUPED = 1e4  # from this size on, numbers have an exponent instead of commas
 
 
 def shares_below(distribution: Distribution, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -383,7 +383,7 @@ def number(value: Any) -> str:
 
 
 MOST_CHANNELS = 64
-"""Maximal number of channels with separate quantiles; more channels share one distribution."""
+"""Maximum number of channels with separate quantiles; more channels share one distribution."""
 _EXACT_FLOATS, _EXACT_CODES = 1 << 12, 1 << 16
 _BLOCK = 1 << 16  # values per block, so that a block stays in the processor cache
 _COUNTERS = ("zeros", "nan", "infinite")
@@ -438,11 +438,11 @@ class Numbers:
             return self.squares / np.where(self.count, self.count, np.nan)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Add numbers `(n, channels)` of the dtype."""
+        """Add numbers `(n, channels)` of dtype `dtype`."""
         plain = _plain(values)
         rows = max(1, _BLOCK // max(1, plain.shape[1]))
         for start in range(0, len(plain), rows):
-            # Contiguous channels: reductions along short rows take numpy three times as long.
+            # Transpose to long rows, because numpy takes three times as long to reduce short ones.
             self._add_block(np.ascontiguousarray(plain[start : start + rows].T))
         self._add_to_distributions(plain, self._real(plain))
 

@@ -114,7 +114,7 @@ def _printable(text: str) -> str:
 
 
 def _has(character: str) -> bool:
-    """Check whether a configured matplotlib font has a character; drawing a missing one logs a warning."""
+    """Check whether a configured font has a character, since matplotlib logs a warning if it draws a missing one."""
     from matplotlib import font_manager, rcParams
 
     families = [font_manager.FontProperties(family=[name]) for name in rcParams["font.family"]]

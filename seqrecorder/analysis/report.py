@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 MOST_FIELDS = 40
-"""Maximal number of fields whose values a report shows."""
+"""Maximum number of fields whose values a report shows."""
 MOST_BARS = 10
 _MOST_SPLITS = 8
 
@@ -80,7 +80,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 
 def figure(picture: str, caption: str, table: str) -> str:
-    """Render a picture with its caption and a table as text alternative."""
+    """Render a picture with a caption, and a table as its text alternative."""
     return f"<figure>{picture}<figcaption>{plain(caption, 300)}</figcaption>{table}</figure>"
 
 
@@ -96,7 +96,7 @@ def distances_list(shifts: Sequence[tuple[str, str, Distance]]) -> str:
 
 
 def first_splits(stats: Stats) -> dict[str, Stats]:
-    """Select the first splits, up to the number that a picture can show."""
+    """Select the first splits, at most as many as one picture can show."""
     return dict(list(stats.splits.items())[:_MOST_SPLITS])
 
 
@@ -522,7 +522,7 @@ class Report:
 
     Attributes:
         path: path of the dataset.
-        findings: findings, the gravest first.
+        findings: findings, the most serious first.
         html: page as one self-contained file, without scripts.
         stats: statistics of all readable records; None if the manifest is unreadable.
     """
@@ -578,13 +578,13 @@ def report(
     The page shows record lengths and the padding of each batching strategy, the values of each field by split and the
     differences between splits, missing values, labels, overlaps of splits, the most extreme records, and damaged files
     (these do not raise). It is under 2 MB, self-contained and without scripts. Records are read several times. Memory
-    use is the statistics, plus 16 bytes and the key for each record.
+    use is that of the statistics, plus 16 bytes and the key of each record.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         destination: path to write the page to; None to write nothing (`Report.save` does it later).
-        by: name of a context field; no value of it should be in two splits, as for `leakage`.
-        time: name of the field with the time of a record; splits should not overlap in time, as for `leakage`.
+        by: name of a context field whose values no two splits should share (see `leakage`).
+        time: name of the field with the time of a record; splits should not overlap in time (see `leakage`).
         batch_size: batch size of the compared batching strategies.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 

@@ -77,7 +77,7 @@ def by_pieces(
     The pieces do not depend on the machine, so sums over them are reproducible to the bit.
 
     Args:
-        work: function that takes a selection; it must be importable, as for `in_processes`.
+        work: function that takes a selection, and that worker processes can import (see `in_processes`).
         splits: selections by name.
         label: label of the progress bar (see `Progress`).
         progress: whether to show the progress (see `Progress`).
@@ -112,7 +112,7 @@ class _OnPieces:
         return self.work(Selection(Rows(self.stores[piece[1]], piece[2])))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Read by schema, since another process may be unable to import the record classes.
+        # Records are read by schema, because another process may be unable to import their class.
         return type(self), (self.work, tuple(store.reading(store.schema) for store in self.stores))
 
 
@@ -130,8 +130,8 @@ _DRAWN = 6
 class FieldStats:
     """Statistics of a field.
 
-    If values or steps have a shape, its last dimension is the channels, and statistics such as `mean` are arrays
-    `(channels,)`. For scalars they are numbers. NaN, NaT and None are treated as missing, and are excluded from all
+    For values or steps with a shape, the last dimension is the channels, and statistics such as `mean` are arrays
+    `(channels,)`; for scalars, they are numbers. NaN, NaT and None are treated as missing, and are excluded from all
     other statistics.
 
     >>> import tempfile, numpy as np, seqrecorder as sr
@@ -222,7 +222,7 @@ class FieldStats:
 
     @property
     def by_channel(self) -> bool:
-        """Check whether statistics have an entry per channel, as for values with a shape."""
+        """Check whether values have a shape, so that statistics have one entry per channel."""
         return bool(self.field.rest) or self.field.any_size
 
     @property
@@ -406,10 +406,10 @@ class FieldStats:
         """Multiply by the standard deviation and add the mean: the inverse of `normalize`, for predictions.
 
         Args:
-            values: normalized values, of a shape as for `normalize`.
+            values: normalized values of shape `(..., channels)`, or of any shape for a field without channels.
 
         Raises:
-            OptionError: as for `normalize`.
+            OptionError: the field is not numeric, or a channel has no finite values.
         """
         center, scale = self._center_and_scale()
         return _as_array(values) * scale + center
@@ -485,7 +485,7 @@ class FieldStats:
         return outlines(f"{self.name}: share of the values", edges, shares, ticks_of(edges))
 
     def binned(self, splits: Mapping[str, FieldStats]) -> tuple[Any, dict[str, Any]]:
-        """Bin the numbers of all channels; return the edges, and the shares by split, without empty splits."""
+        """Bin the numbers of all channels; return the edges, and the shares in each split that has values."""
         edges = edges_of(self.whole, is_whole=self.field.element.numpy.kind in "iu")
         parts = {name: part.whole for name, part in splits.items() if np.any(part.count)}
         return edges, {name: shares_of(part, edges) for name, part in parts.items()}
@@ -517,13 +517,13 @@ class _Grouped:
         """Build the graph function that normalizes a field by the statistics of the group of its record.
 
         Raises:
-            OptionError: as for `FieldStats.field_map`, or the grouping field is optional.
+            OptionError: the field is not numeric, its channels differ, or the grouping field is optional.
         """
         if self.by.optional:
             raise OptionError(f"normalize: records may have no {self.by.name!r}, by which there are statistics")
         maps = [part.field_map(field) for part in self.parts.values()]
         wide, rest = maps[0].target.element.name, list(field.rest)
-        figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - of here
+        figures = np.array([part._center_and_scale() for part in self.parts.values()], wide)  # noqa: SLF001 - same module
 
         def code(keys: Any) -> Any:
             import tensorflow as tf
@@ -715,8 +715,8 @@ def kept_stats(source: Any, split: str | None = None) -> Stats | None:
     """Load the stored statistics of a dataset, or of one split; None if there are none, or they are outdated.
 
     Args:
-        source: source as for `stats`.
-        split: name of the split, as for `stats`.
+        source: directory of a dataset, `Corpus` or `Selection`.
+        split: name of the only split to load; None for all.
 
     Raises:
         ManifestError: the stored statistics are damaged.
@@ -762,7 +762,7 @@ def _state(part: Any) -> Any:
 
 
 def _restored(empty: Any, state: Any) -> Any:
-    """Restore statistics from `_state`; `empty` are empty statistics of the same structure."""
+    """Restore statistics from the output of `_state`; `empty` has the same structure without values."""
     if attrs.has(type(empty)):
         return attrs.evolve(empty, **{name: _restored(getattr(empty, name), each) for name, each in state.items()})
     if isinstance(empty, Counter):
@@ -778,7 +778,7 @@ def _restored(empty: Any, state: Any) -> Any:
 
 _LOG = logging.getLogger("seqrecorder")
 _MOST_VALUES = 10_000
-"""Maximal number of values of the field `by`, each of which needs several kilobytes for its statistics."""
+"""Maximum number of values of the field `by`; the statistics of each value need several kilobytes."""
 
 
 def stats(
@@ -808,16 +808,17 @@ def stats(
     >>> stats.splits["train"]["ids"].maximum, stats.by[1]["ids"].minimum
     (4, 4)
 
-    Counts, extremes and frequencies are exact. Means and deviations have the accuracy of numpy in float64. Quantiles
-    are exact up to several thousand distinct values; beyond that, they have a relative error of 0.4 % (see
-    `FieldStats.quantile`). NaN and padding are excluded. `stats["ids"]` covers the split `train` if there is one,
-    and `stats.all["ids"]` covers all records. Statistics stored by `write(..., stats=True)` are loaded, not recomputed.
+    Counts and extremes are exact. Means and deviations have the accuracy of numpy in float64. Quantiles are exact up to
+    several thousand distinct values; beyond that, they have a relative error of 0.4 % (see `FieldStats.quantile`).
+    Frequencies are limited as well (see `FieldStats.top`). NaN and padding are excluded. `stats["ids"]` covers the
+    split `train` if there is one, and `stats.all["ids"]` covers all records. Statistics stored by
+    `write(..., stats=True)` are loaded, not recomputed.
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
         split: name of the only split to read; None for all.
         by: name of a scalar context field of text, whole numbers or bools. Each value has its own statistics, and
-            `read(normalize=stats)` normalizes a record by the statistics of its value. None for no such field.
+            `read(normalize=stats)` normalizes a record by the statistics of its value. None for no grouping.
         fields: names of the fields to read; None for all.
         progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 

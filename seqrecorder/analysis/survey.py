@@ -48,8 +48,8 @@ def compare(selection: Selection, batch_size: int = 64, *, shuffle: int = 0, see
     Args:
         selection: records to plan for.
         batch_size: number of records per batch; step budgets fit this number of records of average length.
-        shuffle: as for `read`.
-        seed: as for `read`.
+        shuffle: size of the shuffle window in records, as in `read`; 0 keeps the order.
+        seed: seed of the order, as in `read`.
 
     Raises:
         ShardReadError: the lengths cannot be read.
@@ -88,7 +88,7 @@ class Survey:
         width: number of steps in a bin; the last bin contains all later steps.
         missing: number of steps with a missing value in each bin, by feature list.
         padded: number of records that end in zeros, by feature list.
-        worst: scores and positions of the ten most extreme records of each kind, the worst first.
+        worst: mapping of kind to scores and positions of the ten most extreme records, the worst first.
         copies: groups of positions of identical records within a split, the largest groups only.
         copied: number of records that repeat an earlier one in each split; splits without repeats are left out.
         backwards: number of records whose times go backwards, and the position of the first, by feature list and split.
@@ -131,7 +131,7 @@ class Survey:
             return None
 
     def name_of(self, position: int) -> str:
-        """Name a record by its key or, without a key, by its position in its split."""
+        """Return the key of a record, or its position in its split if it has no key."""
         split, row = self.split_of(position)
         key = None if self.store is None else self.store.schema.key_field
         record = None if key is None else self.record(position)
@@ -155,10 +155,10 @@ def survey(
 
     Args:
         source: directory of a dataset, result of `seqrecorder.open`, or selection of its records.
-        by: as for `leakage`.
-        time: as for `leakage`.
+        by: name of a context field whose values no two splits should share (see `leakage`).
+        time: name of the field with the time of a record; splits should not overlap in time (see `leakage`).
         batch_size: batch size of the compared batching strategies.
-        progress: as for `write`.
+        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -262,7 +262,7 @@ def _readable(
 def _survey_chunk(
     facts: Survey, split: str, fields: tuple[Field, ...], columns: Mapping[str, Column], positions: NDArray[np.int64]
 ) -> None:
-    """Add a chunk of records: missing values, times that go backwards, stored padding, and extreme records."""
+    """Add the facts of a chunk: missing values, times that go backwards, stored padding, and extreme records."""
     missing, empty = np.zeros(positions.size, np.int64), np.zeros(positions.size, np.int64)
     longest = np.zeros(positions.size, np.int64)
     for field in fields:

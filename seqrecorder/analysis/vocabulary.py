@@ -46,11 +46,11 @@ def count_tokens(
     Ties are broken by the order of the tokens.
 
     Args:
-        source: dataset, selection, or mapping from name to selection; without a field, tokens or sequences of tokens.
+        source: dataset, selection, or mapping of name to selection; without a field, tokens or sequences of tokens.
         field: name of the field whose elements are the tokens.
         pieces: function that splits an element into tokens; None if elements are tokens.
-        prune: maximum number of distinct tokens to keep, as for `Tally`; None for all.
-        progress: whether to show the progress, as for `write`.
+        prune: maximum number of distinct tokens to keep (see `Tally`); None for all.
+        progress: whether to show a progress bar; None for a bar on terminals if tqdm is installed.
 
     Raises:
         OptionError: the field has a type that cannot be tokens, the source is not iterable, or token types are mixed.
@@ -314,10 +314,10 @@ class Vocabulary:
             split: name of the split to count; None for `train` if there is one, otherwise all records.
             min_count: smallest count of a token to include.
             max_size: maximum number of ids, including padding and unknown tokens; None for no limit.
-            reserved: see `Vocabulary`.
-            padding: see `Vocabulary`; unless it is the empty text, it must not occur in the data.
-            oov_buckets: see `Vocabulary`.
-            pieces: see `Vocabulary`.
+            reserved: tokens with ids before all others, such as `("<s>", "</s>")`.
+            padding: token with the id 0; None for none. Unless it is the empty text, it must not occur in the data.
+            oov_buckets: number of ids that unknown tokens share; 0 makes unknown tokens an error.
+            pieces: function that splits a text into tokens; None if values are tokens.
             prune: maximum number of distinct tokens to keep while counting; None for all. Beyond that, rare tokens are
                 dropped, and counts are too low by at most the number of all tokens divided by `prune`.
             progress: whether to show a progress bar, for a field; None for a bar on terminals if tqdm is installed.
@@ -443,11 +443,11 @@ class Vocabulary:
         return names[numbers.astype(np.int64)].tolist() if numbers.ndim else names[int(numbers)]
 
     def coverage(self, source: Any, field: str | None = None) -> dict[str, Coverage] | Coverage:
-        """Compute the share of known tokens, for each split by name; for plain tokens, as a single number.
+        """Compute the share of known tokens: a `Coverage` for each split by name, or one for plain tokens.
 
         Args:
-            source: source as for `build`.
-            field: name of the field, as for `build`; None for plain tokens.
+            source: dataset, selection or tokens, as in `build`.
+            field: name of the field with the tokens; None for plain tokens.
         """
         if field is None:
             return self._covered(*count_tokens(source, None, self.pieces, None))
@@ -573,7 +573,7 @@ class Vocabulary:
 
         Args:
             path: path of the file.
-            pieces: function that splits a text into tokens, as for `from_json`.
+            pieces: function that splits a text into tokens, which the file does not store.
 
         Raises:
             DatasetNotFoundError: the file does not exist.

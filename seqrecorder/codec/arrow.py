@@ -1,6 +1,6 @@
 """Convert tables and arrays of pyarrow, polars, pandas and DuckDB to columns and back, through the Arrow C interface.
 
-Libraries export their data by `__arrow_c_stream__` and `__arrow_c_array__`
+Libraries export their data with `__arrow_c_stream__` and `__arrow_c_array__`
 (https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html), and pyarrow imports them without a copy.
 A list column becomes a feature list or ragged values: flat values with the lengths of the rows.
 """
@@ -51,15 +51,16 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
     """Convert an array whose rows are records to a column.
 
     Args:
-        field: declaration of the field. For a feature list, `data` is an array of lists; if steps are ragged, of lists
-            of lists. The known dimensions of the shape are lists of equal length. A null becomes None; in fields of
-            floats and times that cannot be None, it becomes NaN or NaT.
-        data: array, chunked or not.
+        field: declaration of the field.
+        data: array, chunked or not. A feature list takes lists, or lists of lists if its steps are ragged. The known
+            dimensions of the shape are lists of equal length. A null record becomes None. A null float or time inside a
+            record, or in a scalar field that cannot be None, becomes NaN or NaT.
         cast: whether to convert numbers to the declared type by `cast_values`.
 
     Raises:
-        OptionError: the array has another nesting or times with a time zone, or pyarrow is not installed.
-        Mismatch: there is a null inside a record; the index begins with the position of the record.
+        OptionError: the nesting or the time zone does not match the field, or pyarrow is not installed.
+        Mismatch: a record contains any other null, or a value that cannot be cast; the index begins with the position
+            of the record.
     """
     array = _import_array(field, data)
     if pyarrow().types.is_null(array.type):  # a null array has no value type
@@ -92,7 +93,7 @@ def column_of_array(field: Field, data: Any, *, cast: bool = False) -> Column:
 
 
 def _images(field: Field, array: Any) -> NDArray[Any] | None:
-    """Convert encoded images, or images of any size; return None for other fields."""
+    """Convert an array of encoded images, or of images of any size; return None for other arrays."""
     types = pyarrow().types
     if not (field.any_size or types.is_binary(array.type) or types.is_large_binary(array.type)):
         return None
@@ -106,10 +107,10 @@ def column_of_sparse(field: Field, indices: Any, values: Any, *, cast: bool = Fa
         field: declaration of the sparse field. For a feature list, both are arrays of lists of lists.
         indices: lists of indices, ascending, from 0 to below the declared size.
         values: lists of values, of the same lengths as `indices`.
-        cast: the same as for `column_of_array`.
+        cast: whether to convert numbers to the declared type by `cast_values`.
 
     Raises:
-        OptionError: see `column_of_array`; or the lengths of the lists differ.
+        OptionError: the nesting does not match the field, the lists differ in length, or pyarrow is not installed.
         Mismatch: an index is out of range, repeated or out of order.
     """
     pair = [
@@ -168,8 +169,8 @@ def flat_array(field: Field, data: Any) -> NDArray[Any]:
     """Convert an array of values or lengths without nesting.
 
     Raises:
-        OptionError: the array is nested or has times with a time zone, or pyarrow is not installed.
-        Mismatch: there is a null in an array of anything but floats; in floats, a null becomes NaN.
+        OptionError: the array is nested, its time zone does not match the field, or pyarrow is not installed.
+        Mismatch: a value is null, unless the field has floats (null becomes NaN) or times (null becomes NaT).
     """
     return _flat(field, _import_array(field, data))
 
@@ -326,7 +327,7 @@ def _first_null(array: Any) -> int:
 
 BATCH_ROWS = 1 << 16  # maximum rows of a batch
 _BATCH_BYTES = 16 << 20  # maximum bytes of a batch, unless a single row is larger
-_HUB_ROWS = 8192  # rows per batch of a dataset of Hugging Face
+_HUB_ROWS = 8192  # rows per batch of a Hugging Face dataset
 _IN_MEMORY = ("pandas", "polars", "pyarrow")  # libraries whose tables, if they have a length, are in memory
 
 
@@ -467,7 +468,7 @@ _UNITS = ("s", "ms", "us", "ns")
 
 
 def arrow_schema(schema: Schema) -> Any:
-    """Convert a schema to pyarrow.
+    """Convert a schema to a pyarrow schema.
 
     A sparse field becomes two columns, `<field>/indices` and `<field>/values`.
 
@@ -498,7 +499,7 @@ def arrow_batch(schema: Schema, columns: Mapping[str, Column]) -> Any:
 
     Args:
         schema: schema of the records.
-        columns: mapping from field name to column.
+        columns: mapping of field name to column.
 
     Raises:
         OptionError: Arrow has no type for the values of a field.

@@ -1,6 +1,6 @@
 """Decode serialized records to columns and record objects, in numpy.
 
-Decoding inside graphs is in `parse`; both share the rules for missing values, which are here.
+Decoding inside graphs is in `parse`, which takes the rules for missing values from here.
 """
 
 from __future__ import annotations
@@ -164,11 +164,11 @@ def fixed_values(xp: Vectors, field: Field, values: Any, have: Any, stated: Any)
     """Build the column of a context field of known shape; an empty feature is a missing value.
 
     Args:
-        xp: the same as for `presence_of`.
+        xp: array operations, `NUMPY` or `of_graphs()`.
         field: declaration of the field.
         values: values of the records with a value.
         have: mask of the records with a value, bool `(n,)`; the others lack the feature.
-        stated: the same as for `presence_of`.
+        stated: presence flags of an optional field, as in `presence_of`.
     """
     if not field.may_lack:
         return Column(xp.checked(field, values, have, _missing(field))), Presence()
@@ -199,9 +199,9 @@ def with_absent(
     """Fill in the default for records that lack the field; return the column and its sizes before cropping.
 
     Args:
-        xp: the same as for `presence_of`.
+        xp: array operations, `NUMPY` or `of_graphs()`.
         field: feature list, or context field of unknown length.
-        column: values in the records.
+        column: column of the values that the records contain.
         sizes: checked number of steps (context: values) of each record, before cropping.
         presence: masks of the records that have a value.
         kept: slice of the steps of the default that cropping keeps.
@@ -265,7 +265,7 @@ def reconcile(
     """Compute the length of each record in an alignment group; fail if the fields of the group disagree.
 
     Args:
-        xp: the same as for `presence_of`.
+        xp: array operations, `NUMPY` or `of_graphs()`.
         fields: fields of the group.
         sizes: number of steps of each record, by field.
         excused: mask of the records that lack the field, by field.
@@ -296,13 +296,13 @@ def reconcile(
 def find_features(
     serialized: Any, doubtful: Mapping[str, Any], context: Mapping[str, Any], lists: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Find the records that have each feature, as bool `(n,)`; True if no record is doubtful.
+    """Find the records that have each feature; return a mask per feature, bool `(n,)`.
 
     Args:
         serialized: serialized records, string `(n,)`.
-        doubtful: mask of the records that parse to nothing and may lack the feature, bool `(n,)`, by feature.
-        context: `tf.io.RaggedFeature` of each context feature, by name.
-        lists: `tf.io.RaggedFeature` of each feature list, by name.
+        doubtful: mapping of feature to the mask of the records that parse to nothing and may lack it, bool `(n,)`.
+        context: mapping of name to `tf.io.RaggedFeature`, for the context features.
+        lists: mapping of name to `tf.io.RaggedFeature`, for the feature lists.
     """
     import tensorflow as tf
 
@@ -362,7 +362,7 @@ def of_graphs() -> Vectors:
 
 
 class _UnusualError(Exception):
-    """Raised if records are not in canonical form, or not valid messages."""
+    """Records that are not in canonical form, or not valid messages."""
 
     def __init__(self, which: NDArray[np.bool_]) -> None:
         super().__init__()
@@ -478,7 +478,7 @@ class ColumnDecoder:
         return fixed_values(NUMPY, field, values.values, have, stated)[0]
 
     def _read(self, field: Field, features: Spans, rows: Any, size: int, required: Any = True) -> Values:  # noqa: FBT002
-        """Read the values of the features of the records `rows`, out of `size` records."""
+        """Read the values of features; `rows` are the numbers of their records, out of `size` records."""
         payload_spans, unusual = payloads(features, kind_of(field))
         _require_usual(unusual, rows, size)
         check = functools.partial(_require_usual, rows=rows, size=size)
@@ -489,7 +489,7 @@ class ColumnDecoder:
         return Reader(field, rows, joined=joined)
 
     def _decode_field(self, field: Field, spans: dict[bytes, Spans]) -> tuple[Column, NDArray[np.bool_]]:
-        """Decode a field; return its column, empty for records without it, and the mask of records that have it."""
+        """Decode a field to a column, and return the mask of the records that have it; the others get empty values."""
         if field.sparse is not None:
             return self._decode_sparse(field, spans)
         span = spans[field.feature.encode()]
@@ -626,7 +626,7 @@ class SingleDecoder:
         """Read the values of a record; return None to leave it to the batch decoder.
 
         Args:
-            data: bytes of a small record, or a view of a large one; arrays may be views of a view.
+            data: bytes of a small record, or a view of a large one; arrays may be views into the latter.
         """
         kind = type(data)
         is_view = kind is memoryview
@@ -666,7 +666,7 @@ class SingleDecoder:
 def _optional(
     field: Field, read: Callable[[bytes, FeatureSpans], Any]
 ) -> Callable[[bytes, FeatureSpans, FeatureSpans], Any]:
-    """Build the function that reads a field, or None, from a message, its features and its context."""
+    """Wrap the function that reads a field, to return None or the default for a message without the field."""
     if not field.may_lack:
         return lambda data, features, _: read(data, features)
     presence, names = (field.presence or "").encode(), [name.encode() for name in value_features(field)]
@@ -853,7 +853,7 @@ class RecordDecoder:
     Args:
         schema: schema of the records.
         layout: layout of sequences in serialized records; this library writes `steps`.
-        joined: the same as for `ColumnDecoder`; for columns only.
+        joined: whether columns contain texts of required fields as rows of a `Blob` instead of objects.
     """
 
     def __init__(self, schema: Schema, layout: Layout = "steps", *, joined: bool = False) -> None:
@@ -890,7 +890,7 @@ class RecordDecoder:
 
     @functools.cached_property
     def build(self) -> Builder:
-        """Create records from the values of each field."""
+        """Function that creates records from the values of each field."""
         return builder(self.schema)
 
     @property
@@ -933,7 +933,7 @@ class RecordDecoder:
         return Messages.of(rows)
 
     def lengths(self, messages: Messages, group: str) -> NDArray[np.int64]:
-        """Read the length of each record in an alignment group, decoding only its fields.
+        """Read the length of each record in an alignment group; only the fields of the group are decoded.
 
         Raises:
             RecordError: a record cannot be decoded; the error is about the first such record.

@@ -1,4 +1,4 @@
-"""Handle serialized tensors, elements of datasets and numbered features inside graphs."""
+"""Graph functions that decode serialized tensors, encode elements of datasets, and gather numbered features."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tensor_buffers(encoded: Any, field: Field) -> Any:
 
 
 def _headers(encoded: Any, dtype: str, rest: tuple[int, ...], width: int) -> tuple[Any, Any]:
-    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them and each n, int64."""
+    """Build the expected headers of serialized tensors of shape `(n, *rest)`; return them, and the n of each, int64."""
     import tensorflow as tf
 
     # The first dimension is at the same offset in all headers.
@@ -95,8 +95,8 @@ def serialize_fields(schema: Schema, element: Mapping[str, Any]) -> tuple[tuple[
     """Serialize the fields of an element to string scalars; return the strings and their sizes, int64 scalars.
 
     Args:
-        schema: schema with fields of numbers with `raw` storage and fields of bytes.
-        element: tensor of each field, of its dtype, by field name.
+        schema: schema of number fields with `raw` storage and of bytes fields.
+        element: mapping of field name to a tensor of the field's dtype.
     """
     import tensorflow as tf
 
@@ -132,7 +132,7 @@ def encode_elements(schema: Schema, serialized: tuple[Any, ...], sizes: tuple[An
     b'\x01\x00\x00\x00\x02\x00\x00\x00'
 
     Args:
-        schema: the same as for `serialize_fields`.
+        schema: schema passed to `serialize_fields`.
         serialized: strings from `serialize_fields`, `(n,)` for each field.
         sizes: sizes from `serialize_fields`, int64 `(n,)` for each field.
 
@@ -209,8 +209,8 @@ def lengths_of(schema: Schema, sizes: tuple[Any, ...]) -> Any:
     """Count the steps of elements in each alignment group, int64 `(n, groups)`.
 
     Args:
-        schema: the same as for `serialize_fields`.
-        sizes: the same as for `encode_elements`.
+        schema: schema passed to `serialize_fields`.
+        sizes: sizes from `serialize_fields`, int64 `(n,)` for each field.
     """
     import tensorflow as tf
 

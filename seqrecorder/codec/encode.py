@@ -127,7 +127,7 @@ _NUMBERS = {int, float, bool, type(None)}
 _SAMPLE = 16  # arrays of texts measured in a block
 _nbytes, _elements = attrgetter("nbytes"), attrgetter("size")
 
-# Raised for values that are None or not in exact form.
+# Errors of size estimates for values that are None or not in exact form.
 _UNEXPECTED = (AttributeError, TypeError, ValueError)
 _DEEPEST = 32  # maximum nesting of lists; no field takes deeper values
 
@@ -146,10 +146,10 @@ def records_in_piece(size: int, octets: int) -> int:
 
 
 def cut(columns: Mapping[str, Column], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut columns into pieces; yield the number of records and the columns of each. Arrays are views.
+    """Cut columns into pieces, as views; yield the number of records and the columns of each piece.
 
     Args:
-        columns: mapping from field name to column.
+        columns: mapping of field name to column.
         size: number of records.
     """
     most = records_in_piece(size, bytes_of(columns))
@@ -230,7 +230,7 @@ def sizer(schema: Schema) -> Callable[[Sequence[Any]], int]:
 
 
 def _size_of(field: Field) -> Callable[[Sequence[Any]], int]:
-    """Build the function that sums the sizes of values; it may fail for values of other types or shapes."""
+    """Build the function that sums the sizes of values; it may fail for values of an undeclared type or shape."""
     is_ragged = field.is_list and field.is_ragged
     if field.sparse is not None or (is_ragged and field.element.is_text):
         return lambda values: sum(map(value_size, values))
@@ -412,7 +412,7 @@ class RecordEncoder:
         return out
 
     def encode(self, records: Sequence[Any]) -> tuple[Sequence[bytes], NDArray[np.int64]]:
-        """Encode records as `encode_batch` does; return their bytes and lengths, int64 `(records, groups)`."""
+        """Encode records; return the bytes of each, and their lengths, int64 `(records, groups)`."""
         return self.encode_columns(gather(self.schema, records), len(records))
 
     def encode_columns(self, columns: dict[str, Column], size: int) -> tuple[Sequence[bytes], NDArray[np.int64]]:

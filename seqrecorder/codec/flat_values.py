@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Broken(Exception):  # noqa: N818 - internal: the decoder turns it into a `RecordError`
-    """Raised for a record that cannot be decoded.
+    """Record that cannot be decoded.
 
     Args:
         record: number of the record.
@@ -144,7 +144,7 @@ _F16_NAN, _F16_FRACTION, _SIGN16 = 0x7C00, 0x3FF, 0x8000
 
 @attrs.frozen(eq=False)
 class Values:
-    """Values of features.
+    """Values of the features of one field.
 
     Attributes:
         values: flat array, `(n, *known dimensions)`; joined texts have one dimension.
@@ -406,7 +406,7 @@ def declared(field: Field, values: NDArray[Any], counts: NDArray[np.int64], rows
 
 
 def _narrow(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Narrow float32 by bit operations where a cast would change a NaN: the inverse of `widen`."""
+    """Narrow float32 values, the inverse of `widen`; NaNs are converted by their bits, which a cast may change."""
     with np.errstate(all="ignore"):
         narrowed: NDArray[Any] = values.astype(dtype)
     nan = np.isnan(values)

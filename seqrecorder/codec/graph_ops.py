@@ -60,7 +60,7 @@ def checked(value: Any, ok: Any, *message: Any) -> Any:
 
 
 def expect(value: Any, ok: Any, field: Field, what: str, *got: Any) -> Any:
-    """Check a stored value of a field by `checked`, with a message that names the field."""
+    """Check a stored value of a field with `checked`; the message names the field."""
     return checked(value, ok, f"field {field.name!r}: {what} are expected in {field.feature!r}, got", *got)
 
 
@@ -91,7 +91,7 @@ def constant(field: Field, values: Any) -> Any:
 
 
 def spread_rows(values: Any, present: Any, filler: Any) -> Any:
-    """Spread values to one row per record: the next of `values` for present records, otherwise `filler`."""
+    """Spread values to one row per record: the next row of `values` if the record is present, otherwise `filler`."""
     import tensorflow as tf
 
     have = tf.cast(present, tf.int64)
@@ -168,9 +168,9 @@ def to_declared(values: Any, field: Field) -> Any:
 
 
 def narrow(values: Any, name: str) -> Any:
-    """Narrow float32 by bit operations where a cast would change a NaN: the inverse of `widen`.
+    """Narrow float32 values, the inverse of `widen`; NaNs are converted by their bits, which a cast may change.
 
-    Values that were not widened are rounded to nearest even.
+    Values that `widen` did not produce are rounded to the nearest, ties to even.
     """
     import tensorflow as tf
 
@@ -211,7 +211,7 @@ def decode_buffers(buffers: Any, field: Field, *, fixed: bool) -> tuple[Any, Any
 
 
 def whole_buffers(buffers: Any, field: Field) -> tuple[Any, Any]:
-    """Check that buffers contain whole arrays of the known dimensions; return them and their numbers of arrays."""
+    """Check that buffers contain whole arrays of the known dimensions; return them, and the array count of each."""
     import tensorflow as tf
 
     width = field.element.itemsize * field.count
@@ -325,7 +325,7 @@ def sparse_to_dense(sparse: Any, field: Field) -> Any:
 
 
 def first_of_sparse(value: Any, shape: list[Any]) -> Any:
-    """Take the first row of a sparse batch, cut to its length."""
+    """Return the first row of a sparse batch, cut to `shape`."""
     import tensorflow as tf
 
     return tf.SparseTensor(value.indices[:, 1:], value.values, tf.stack([tf.cast(n, tf.int64) for n in shape]))
@@ -337,7 +337,7 @@ class Stretch:
 
     Attributes:
         starts: first step to keep of each sequence, int64 `(n,)`.
-        length: number of steps to keep; a shorter sequence keeps all steps from its start on.
+        length: number of steps to keep; a sequence that ends earlier keeps all steps from `starts` on.
     """
 
     starts: Any
@@ -512,7 +512,7 @@ def numbered(serialized: Any, numbers: Any, feature: str) -> Any:
 
 @functools.cache
 def _header(feature: str) -> bytes:
-    """Build the bytes of the message before the digits, which are at its end."""
+    """Build the message that stores a number, without the digits at its end."""
     import tensorflow as tf
 
     message = tf.train.SequenceExample()
@@ -558,7 +558,7 @@ class Derivation(ABC):
     source: str
 
     beside: ClassVar[str | None] = None
-    """Name of the stored context field on which the values of a record depend; None for none."""
+    """Name of the stored context field on which the values of a record depend; None if there is none."""
 
     looks_around: ClassVar[bool] = False
     """True if the value at a step depends on neighbouring steps."""
@@ -611,7 +611,7 @@ def derive_columns(schema: Schema, columns: dict[str, Column], derivations: Sequ
 
     Args:
         schema: schema of the stored fields.
-        columns: mapping from field name to column; it contains at least the source fields.
+        columns: mapping of field name to column; it contains at least the source fields.
         derivations: derivations to apply, in order.
     """
     known = {field.name: field for field in schema.fields}
@@ -680,7 +680,7 @@ class FieldMap(Derivation):
         mapped = attrs.evolve(self.target, shape=field.shape, align=field.align, per_step=field.per_step)
         return (mapped, *(attrs.evolve(copy, name=name, feature=name) for name in self.names))
 
-    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - as every derivation has it
+    def columns(self, field: Field, column: Column) -> tuple[Column, ...]:  # noqa: ARG002 - part of the interface
         """Compute the columns of `fields(field)` (see `Derivation`)."""
         return (attrs.evolve(column, values=self.tensor(column.values)), *(column for _ in self.names))
 
@@ -720,7 +720,7 @@ class Padding:
     """Options of padding.
 
     Attributes:
-        values: mapping from field to padding value; other fields are padded with zeros or empty text.
+        values: mapping of field to padding value; other fields are padded with zeros or empty text.
         width: function that computes the padded length from an alignment group and the lengths in a batch.
         left: alignment groups to pad on the left.
         ragged: whether to pad ragged values as well; each dimension is padded to the longest of the batch.
@@ -787,7 +787,7 @@ def padded(field: Field, column: Column, rows: Any, longest: Any, padding: Paddi
     values, inner = column.values, []
     if field.is_ragged and field.is_list:
         values = tf.RaggedTensor.from_row_lengths(values, column.counts, validate=False)
-        # At least 1, for the same reason as T >= 1.
+        # At least 1, because layers fail on an empty dimension.
         inner = [longest_of(column.counts)]
     sizes = of_all_rows(column, column.steps if field.is_list else column.counts)
     ragged = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)

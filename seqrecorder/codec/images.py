@@ -49,7 +49,7 @@ def decode_images(encoded: Any, field: Field) -> Any:
 
 
 def decode_each(encoded: Sequence[bytes], field: Field) -> NDArray[Any]:
-    """Decode images to the form of `Column.values`: one object per image if sizes vary or images stay encoded.
+    """Decode images to one array, or to an object array if sizes vary or images stay encoded.
 
     Raises:
         tf.errors.InvalidArgumentError: an image is not PNG or JPEG, or has the wrong size.

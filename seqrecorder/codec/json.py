@@ -49,7 +49,7 @@ def json_lines(schema: Schema, columns: Mapping[str, Column]) -> Iterator[str]:
 
     Args:
         schema: schema with fields that `check_json` accepts.
-        columns: mapping from field name to column.
+        columns: mapping of field name to column.
 
     Raises:
         OptionError: a value is infinite.

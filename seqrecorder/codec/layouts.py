@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from seqrecorder.wire.read import FeatureSpans, Message
 
 Spec = tuple[dict[str, Any], dict[str, Any]]
-"""Specs of the context features and feature lists that the op parses, by name."""
+"""Feature specs for the parse op: mappings of name to spec, for context features and for feature lists."""
 
 Layout = Literal["steps", "packed", "example"]
-"""How sequences lie in a message: one Feature per step, the whole sequence in one Feature of its list, or in one
-Feature of a flat `tf.train.Example`."""
+"""Layout of sequences in a message: one Feature per step (`steps`), one Feature for all steps (`packed`), or one
+Feature of a flat `tf.train.Example` (`example`)."""
 
 
 def require_bounds(fields: Iterable[Field], layout: Layout, where: str = "") -> None:
@@ -154,7 +154,7 @@ def _delimited(number: int, payload: bytes) -> bytes:
 
 _NAMES_SHOWN = 12
 PEEKED = 8
-"""Number of records to read to detect a layout."""
+"""Number of records read to detect a layout."""
 
 
 def lacks_features(spans: tuple[FeatureSpans, FeatureSpans], field: Field, layout: Layout) -> bool:
@@ -219,7 +219,7 @@ def _readable(samples: Iterable[bytes], numbered: Sequence[Field] = (), layout: 
 
 
 def _sizes(message: Message, lists: Sequence[Field]) -> Iterator[tuple[int, float]]:
-    """Yield the number of features, and of values in the first feature, of each feature list that can show packing."""
+    """Yield, for each list that can show packing, the number of features, and of values in the first one."""
     for field in lists:
         steps = message.lists.get(field.feature)
         if not steps or steps[0].kind is None or field.is_ragged or field.packed or field.sparse is not None:

@@ -63,7 +63,7 @@ def column_of(field: Field, features: dict[str, Any], specs: Specs, crop: Crop) 
     if not field.is_list:
         values, counts = _ragged_values(field, features[field.feature])
         return Column(values, counts=counts), counts
-    if specs.layout != "steps" or field.packed:  # the whole list lies in one feature
+    if specs.layout != "steps" or field.packed:  # one feature has the whole list
         return _packed_column(field, features[field.feature], specs.layout, crop)
     return _list_column(field, features[field.feature], crop)
 
@@ -74,7 +74,7 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
     Args:
         field: declaration of the field.
         features: output of the parse op.
-        stated: the same as for `decode.presence_of`.
+        stated: presence flags of an optional field, as in `decode.presence_of`.
         holds: mask of the records that have the feature; None if a later check finds the missing ones.
     """
     or_none = True if holds is None else ~holds if stated is None else ~holds | (stated >= 0)
@@ -86,7 +86,7 @@ def fixed_values_of(field: Field, features: dict[str, Any], stated: Any, holds: 
 
 
 def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tuple[Column, Any]:
-    """Decode a column; return it and the number of steps per record before cropping."""
+    """Decode a list with one feature per record; return it, and the steps per record before cropping."""
     import tensorflow as tf
 
     if layout == "example":
@@ -109,7 +109,7 @@ def _packed_column(field: Field, ragged: Any, layout: Layout, crop: Crop) -> tup
 
 
 def _list_column(field: Field, ragged: Any, crop: Crop) -> tuple[Column, Any]:
-    """Decode a column; return it and the number of steps per record before cropping."""
+    """Decode a list with one feature per step; return it, and the steps per record before cropping."""
     whole = differences(ragged.row_splits)
     steps, inner = _crop_rows(whole, ragged.values, crop)  # one row per step
     if field.is_ragged:
@@ -213,7 +213,7 @@ def encoded_images(schema: Schema, resize: Mapping[str, Any] | None = None) -> t
 
     Args:
         schema: schema of the records.
-        resize: height and width for each field to resize, by field name.
+        resize: mapping of field name to (height, width), for the fields to resize.
 
     Raises:
         OptionError: a field of `resize` has no images, or a size is invalid.
@@ -294,7 +294,7 @@ class Parser:
         crops: steps to keep, by alignment group (default: all steps).
         where: label of the records in TensorFlow's errors; "" for none.
         derivations: derivations to apply, in order.
-        images: decoder of each field of encoded images, by field name; the parser adds images of any size.
+        images: mapping of field name to decoder, for encoded images; the parser adds those for images of any size.
 
     Attributes:
         stored: schema of the stored fields.
@@ -463,7 +463,7 @@ class Parser:
         return out, lengths
 
     def _parsed(self, serialized: Any, spec: Spec, *, flat: bool = False) -> _Parsed:
-        """Parse records by a spec, check them, and decode the columns that the parse op does not finish.
+        """Parse records with a spec, check them, and decode the columns that the parse op does not finish.
 
         Args:
             serialized: serialized records, string `(n,)`.
@@ -535,7 +535,7 @@ class Parser:
                 columns[field.name] = attrs.evolve(column, values=values, steps=steps)
 
     def _find_features(self, serialized: Any, features: dict[str, Any], steps: dict[str, Any]) -> dict[str, Any]:
-        """Find the records that have the features of each field, if the output of the parse op does not show it."""
+        """Find the records that have the features of each field, unless the output of the parse op shows it."""
         import tensorflow as tf
 
         doubtful: dict[str, Any] = {}

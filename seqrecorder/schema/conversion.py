@@ -1,4 +1,4 @@
-"""Exact conversion of the values of fields, in memory, to the declared type.
+"""Exact conversion of Python and numpy values to the declared type of a field.
 
 A conversion either keeps every value or raises `Mismatch` with the index, the expected and the actual value.
 One exception: Python floats are rounded to a declared float16, bfloat16, float32 or complex64, since Python has no
@@ -59,7 +59,7 @@ def advice(value: object, record_class: str = "Record") -> str:
 
 
 def check_kept(before: NDArray[Any], after: NDArray[Any], element: ElementType) -> None:
-    """Raise `Mismatch` at the first value that changed on conversion to `element` and back."""
+    """Raise `Mismatch` for the first value that a conversion to `element` and back has changed."""
     kept = (before == after) | ((before != before) & (after != after))  # noqa: PLR0124 - finds NaN and NaT
     if not np.all(kept):
         index = tuple(int(i) for i in np.argwhere(~np.asarray(kept))[0])
@@ -141,7 +141,7 @@ _OFFSET = re.compile(r"(.*\d)(?:Z|([+-])(\d\d):?(\d\d))")
 
 
 def zone_of(kind: Any) -> str | None:
-    """Find the time zone of a time type from another library, looking inside list types; None if there is none.
+    """Return the time zone of a type from another library, or of the items of a list type; None if there is none.
 
     Args:
         kind: a pyarrow type, a polars or pandas dtype, or any other object.
@@ -290,7 +290,7 @@ class SparseVector:
         return f"SparseVector(indices={self.indices.tolist()}, values={self.values.tolist()}, size={self.size})"
 
     def to_dense(self) -> NDArray[Any]:
-        """Convert to a dense vector, with zeros (or empty text) elsewhere."""
+        """Convert to a dense vector, filling the other elements with zeros (or empty text)."""
         if self.values.dtype == object:
             empty = "" if self.values.size and isinstance(self.values[0], str) else b""
             dense = np.full(self.size, empty, object)
@@ -659,8 +659,8 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
     """Convert a value to a `SparseVector` of `size` elements of the declared type.
 
     Args:
-        value: `SparseVector`, mapping from index to value, pair of indices and values, or dense array. The stored
-            elements of a dense array are all elements with any bit set (such as -0.0), or all nonempty texts.
+        value: `SparseVector`, mapping of index to value, pair of indices and values, or dense array. In a dense array,
+            elements without a set bit (-0.0 has one) and empty texts are left out.
         element: the declared type of the values.
         size: the declared size.
 
@@ -689,7 +689,7 @@ def exact_sparse(value: object, element: ElementType, size: int) -> SparseVector
 
 
 def _flat_stored(dense: NDArray[Any]) -> NDArray[np.int64]:
-    """Find the elements of a dense vector that have any bit set (such as -0.0) or are nonempty text."""
+    """Find the indices of the elements to store: those with any bit set (such as -0.0), or nonempty text."""
     if dense.dtype == object:
         return np.flatnonzero(dense.astype(bool))
     octets = np.ascontiguousarray(dense).view(np.uint8).reshape(dense.size, -1)

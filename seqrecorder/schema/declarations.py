@@ -52,7 +52,7 @@ class Declaration:
     options: Mapping[str, Any]
 
     def named(self, name: str, default: Any = attrs.NOTHING) -> Field:
-        """Build the field of an attribute with this declaration."""
+        """Build the `Field` of an attribute that has this declaration."""
         feature = name if self.feature is None else self.feature
         return Field(name, feature, self.kind, self.element, self.shape, default=default, **self.options)
 
@@ -91,8 +91,8 @@ def context(
         dtype: element type: a numpy dtype, a `tf.DType`, a Python type or a name.
         shape: shape of the value; `()` is a scalar. The first dimension may be None; an image may have height and
             width None.
-        default: as in `attrs.field`; it is also the value when reading data that lacks the field.
-        factory: as in `attrs.field`.
+        default: default value, as in `attrs.field`; it also fills data that lacks the field.
+        factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty value.
         key: whether the field identifies its record; keys are unique among sources.
         chunk: whether the field numbers the chunks that `split` yields for one source.
@@ -103,10 +103,10 @@ def context(
         name: name of the feature in the file; None for the name of the attribute.
         renamed_from: earlier name of the attribute, or several; datasets written under one of them stay readable.
         deferred: whether the value may be None until the `load` hook of the class has run.
-        validator: as in `attrs.field`.
-        repr: as in `attrs.field`.
-        kw_only: as in `attrs.field`; None follows the class.
-        alias: as in `attrs.field`.
+        validator: validator of the attribute, as in `attrs.field`.
+        repr: whether the repr of a record shows the field.
+        kw_only: whether the constructor argument is keyword-only; None follows the class.
+        alias: name of the constructor argument; None for the name of the attribute without leading underscores.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -162,8 +162,8 @@ def feature_list(
         dtype: element type of a step: a numpy dtype, a `tf.DType`, a Python type or a name.
         shape: shape of one step; `()` is a scalar per step. The first dimension may be None (ragged steps); an image
             may have height and width None.
-        default: as in `attrs.field`; it is also the value when reading data that lacks the field.
-        factory: as in `attrs.field`.
+        default: default value, as in `attrs.field`; it also fills data that lacks the field.
+        factory: function that returns the default value, as in `attrs.field`.
         optional: whether the value may be None, which is distinct from an empty sequence.
         align: name of the alignment group; feature lists of one group have equal lengths. If None, the field has a
             length of its own.
@@ -171,19 +171,19 @@ def feature_list(
             of its own (`align="sound", per_step=160`). It follows the default group, or else the first named group
             without a rate: it is `per_step` times as long, and is cut together with that group. Its `storage` is
             `packed` (default) or `buffer`.
-        storage: as for `context`, or `packed`: the whole sequence in one feature of its list, far smaller and faster
-            than one feature per step. `buffer` does the same with one little-endian buffer; it is the smallest for
-            small ints with negative values, which otherwise take 10 bytes each.
-        sparse: as for `context`, per step.
-        dense: as for `context`.
-        name: as for `context`; a `*` in it matches numbers: in foreign files, `frames/*` matches the context
-            features `frames/0001`, `frames/0002`, ..., one per step.
-        renamed_from: as for `context`.
-        deferred: as for `context`.
-        validator: as in `attrs.field`.
-        repr: as in `attrs.field`.
-        kw_only: as in `attrs.field`; None follows the class.
-        alias: as in `attrs.field`.
+        storage: as in `context`, or `packed`, which stores the whole sequence in one feature of its list, far smaller
+            and faster than one feature per step. `buffer` does the same with one little-endian buffer; it is the
+            smallest for small ints with negative values, which otherwise take 10 bytes each.
+        sparse: size of the dense vector of a sparse step, stored as indices and values; None for dense steps.
+        dense: whether `parse` returns dense tensors for a sparse field; records always contain `SparseVector`s.
+        name: name of the feature in the file; None for the name of the attribute. In foreign files, `*` matches
+            numbers: `frames/*` reads the context features `frames/0001`, `frames/0002`, ..., one per step.
+        renamed_from: earlier name of the attribute, or several; datasets written under one of them stay readable.
+        deferred: whether the value may be None until the `load` hook of the class has run.
+        validator: validator of the attribute, as in `attrs.field`.
+        repr: whether the repr of a record shows the field.
+        kw_only: whether the constructor argument is keyword-only; None follows the class.
+        alias: name of the constructor argument; None for the name of the attribute without leading underscores.
 
     Returns:
         An attrs field, for the body of an attrs class.
@@ -232,7 +232,7 @@ def _make_attribute(
 
 
 def _find_target() -> str | None:
-    """Find the class and attribute to which a class body assigns the call; return None outside a class body."""
+    """Describe the class and attribute that a class body is declaring; None outside a class body."""
     frame = sys._getframe()  # noqa: SLF001 - no public way
     while not {"__module__", "__qualname__"} <= frame.f_locals.keys():
         if frame.f_back is None or frame.f_code.co_name == "<module>":
@@ -290,7 +290,7 @@ def record(
         maybe_class: the class if the decorator is used without parentheses; otherwise None.
         kw_only: whether all fields are keyword-only, so that a field without a default may follow one with a default.
         frozen: whether records are immutable.
-        slots: as in `attrs.define`.
+        slots: whether the class has `__slots__`, as in `attrs.define`.
 
     Raises:
         SchemaError: the fields do not form a valid schema.

@@ -1,6 +1,6 @@
 """Formatting of results: one-line texts, tables for terminals, and HTML tables and SVG pictures for notebooks.
 
-HTML is escaped. Nothing here reads data.
+All text in HTML is escaped. Nothing here reads a dataset.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def html_table(caption: str, heads: Sequence[object], rows: Iterable[Sequence[ob
 
 
 def text_table(rows: Sequence[Sequence[str]], *, right: bool | Sequence[str] = False) -> str:
-    """Align the cells of a table in columns; on narrow terminals, use several blocks, each with the first column.
+    """Format a table as aligned text; blocks that repeat the first column keep it within the terminal's width.
 
     >>> print(text_table([("split", "records"), ("train", "90")], right=True))
     split  records
@@ -80,7 +80,7 @@ def terminal_width() -> int | None:
 
 
 def fit(text: str) -> str:
-    """Wrap a sentence between words to the width of the terminal."""
+    """Wrap text between words to the width of the terminal."""
     import textwrap
 
     width = terminal_width()
@@ -112,7 +112,7 @@ def cut(text: str, width: int) -> str:
     if columns_of(text) <= width:
         return text
     while text and columns_of(text) > width - len("..."):
-        # Wide characters take two columns, so half of the excess can go at once.
+        # Half of the excess is safe to remove: a character takes at most two columns.
         text = text[: -max(1, (columns_of(text) - width) // 2)]
     return text + "..."
 
@@ -180,7 +180,7 @@ def outlines(
     Args:
         title: label for screen readers.
         edges: edges of the bins, ascending.
-        shares: share of values in each bin, for each name.
+        shares: mapping of histogram name to the share of values in each bin.
         ticks: pairs of a position on the axis and its label.
         marks: positions of vertical lines.
     """
@@ -335,7 +335,7 @@ _VALUE_WIDTH, _MOST_ITEMS, _MOST_PICTURES = 100, 12, 4
 
 
 def record_html(name: str, fields: Sequence[Field], record: Any) -> str:
-    """Format a record as HTML, with sequences cut and everything escaped."""
+    """Format a record as HTML; long sequences are cut, and all text is escaped."""
     rows, drawn = [], list[str]()
     for field in fields:
         value = getattr(record, field.name)
@@ -354,7 +354,7 @@ def _brief(value: Any) -> str:
 
 
 def as_curves(field: Field, value: Any) -> Any:
-    """Convert a feature list to curves, float64 `(steps, channels)`; None for types that are not drawn."""
+    """Convert a feature list to numbers to draw, float64 `(steps, channels)`; None if its type is not drawn."""
     is_drawn = field.is_list and not (field.element.is_text or field.is_image or field.is_ragged)
     if not is_drawn or field.sparse is not None or value is None or len(value) == 0:
         return None

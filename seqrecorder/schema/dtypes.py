@@ -38,10 +38,10 @@ class ElementType:
     """An element type: one row of the table.
 
     Attributes:
-        name: canonical name, as in the manifest: `int32`, `datetime64[ns]`, `str`.
-        wire: list used by the default storage.
+        name: canonical name, used in the manifest, such as `int32`, `datetime64[ns]` or `str`.
+        wire: kind of list that the default storage uses.
         numpy: dtype of decoded arrays, little-endian; `object` for str and bytes.
-        graph: name of the TensorFlow dtype in `parse`.
+        graph: name of the dtype of the tensors that `parse` returns.
         buffered: whether the default storage is a little-endian buffer, since no list stores the type exactly.
         zone: `UTC` for times with a zone, which are converted to UTC; None if there is no zone.
     """
@@ -85,7 +85,7 @@ class ElementType:
         return values.astype(np.int64, copy=False)
 
     def to_graph(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Convert an array of dtype `numpy` to dtype `graph`; times become int64, and the shape is kept."""
+        """Convert an array to the dtype `graph`: times become int64, and other arrays are returned unchanged."""
         return values.view(np.int64) if self.is_time else values
 
     def zero(self) -> Any:
@@ -184,7 +184,7 @@ def _time_type(name: str) -> ElementType:
 def _name_of(dtype: object) -> str:
     if isinstance(dtype, str):
         try:
-            # Turns "<f4" and "i8" into names; a name unknown to numpy stays.
+            # numpy resolves spellings such as "<f4" and "i8"; names that it does not know stay as they are.
             known = dtype in _TABLE or dtype in _ALIASES or dtype in ("str", "bytes", "bfloat16")
             return dtype if known else _numpy_name(np.dtype(dtype))
         except (TypeError, ValueError, SyntaxError):  # numpy parses strings such as ",f4" as Python

@@ -1,8 +1,8 @@
-"""Schema evolution: the changes between the fields of a dataset and the fields of a class, and their compatibility.
+"""Schema evolution: how the fields of a class differ from those of a dataset, and whether the data stays readable.
 
 Compatible changes are: a field with a default or `optional=True` is added; a field is removed, moved, renamed by
 `renamed_from` or made optional; integers or floats of the same storage become wider; str becomes bytes; a default or
-role changes; an alignment is loosened. All other changes are errors, reported by field before the first record.
+role changes; an alignment is loosened. All other changes are errors, reported per field before a record is read.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Change:
 def source_of(field: Field, stored: Sequence[Field]) -> Field | None:
     """Find the stored field from which a field of a class is read.
 
-    It is the field of the same name, or else the first match in `renamed_from`, or else the field stored in the
-    feature that `name=` names.
+    The field of the same name comes first, then the names in `renamed_from` in order, then the field stored in the
+    feature that `name=` declares.
     """
     by_name = {other.name: other for other in stored}
     for name in (field.name, *field.renamed_from):
@@ -152,7 +152,7 @@ def _widens(old: ElementType, new: ElementType) -> bool:
 def _alignments(stored: Sequence[Field], wanted: Sequence[Field], sources: dict[str, Field | None]) -> Iterator[Change]:
     """List the changes of alignment groups; fields that the class newly aligns are incompatible.
 
-    Length files refer to groups of the data by name, so a group of the same name must have the same fields.
+    Length files refer to groups by name, so a class must not reuse the name of a group for other fields.
     """
     groups = {other.group for other in stored if other.is_list}
     firsts: dict[str, tuple[str, str]] = {}

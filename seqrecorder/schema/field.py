@@ -59,16 +59,16 @@ class Field:
             the first two.
         storage: storage option, see `context` and `feature_list`.
         optional: whether the value may be None.
-        default: default of the attribute; `attrs.NOTHING` for none.
+        default: default value of the attribute; `attrs.NOTHING` if it has none.
         sparse: size of the dense vector of a sparse field; None for other fields.
         dense: whether a sparse field is parsed to dense tensors.
         align: name of the group of feature lists that share a length.
         key: whether the field identifies its record.
         chunk: whether the field numbers the chunks of one source.
         deferred: whether the value may be None until `load` has run.
-        renamed_from: earlier names of the field, as older data may have them.
-        per_step: number of steps for each step of the group it follows; None for a group without a rate.
-        encoded: whether reading keeps images encoded, to rewrite them; set by `Schema`, never declared.
+        renamed_from: earlier names of the field, which older data may still use.
+        per_step: steps of this field per step of the group that it follows; None for a field without a rate.
+        encoded: whether images stay encoded when read, to be rewritten as they are; set by `Schema`, never declared.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Field:
 
     @property
     def is_ragged(self) -> bool:
-        """Check whether the first dimension of the shape is unknown, except the height of images."""
+        """Check whether the first dimension of the shape is None; False for images."""
         return bool(self.shape) and self.shape[0] is None and not self.is_image
 
     @property
@@ -125,12 +125,12 @@ class Field:
 
     @property
     def any_size(self) -> bool:
-        """Check whether images may differ in size; a column of them is then an object array."""
+        """Check whether images may differ in size, which makes their column an object array."""
         return self.is_image and None in self.shape
 
     @property
     def is_scalar(self) -> bool:
-        """Check whether each record contains one element, as in a context field without a shape."""
+        """Check whether the field is a scalar context field, with one element per record."""
         return not (self.is_list or self.shape or self.sparse is not None)
 
     @property
@@ -155,12 +155,12 @@ class Field:
 
     @property
     def in_items(self) -> bool:
-        """Check whether one bytes value contains a whole context value, a whole step, or a whole packed sequence."""
+        """Check whether each bytes value stores a whole context value, step or packed sequence."""
         return self.buffered or self.storage == "tensor" or self.is_image
 
     @property
     def packed(self) -> bool:
-        """Check whether the whole sequence is one feature of its list."""
+        """Check whether one feature stores the whole sequence."""
         return self.storage in ("packed", "buffer")
 
     @property
@@ -175,27 +175,27 @@ class Field:
 
     @property
     def has_default(self) -> bool:
-        """Check whether the default is a value other than None; it replaces the field in data that lacks it."""
+        """Check whether the field has a default other than None, which fills data that lacks the field."""
         return self.default is not attrs.NOTHING and self.default is not None
 
     @property
     def may_lack(self) -> bool:
         """Check whether a record may lack the field; its value is then None or the default.
 
-        Every record must contain all other fields, even if empty. This includes fields that `load` computes
-        (`deferred`, `default=None`), since `load` runs before they are stored.
+        All other fields must be present in every record, even if empty. This includes fields that `load` computes
+        (`deferred`, `default=None`), because `load` runs before the record is encoded.
         """
         return self.optional or self.has_default
 
     @property
     def has_filling(self) -> bool:
-        """Check whether the default is a value that is not empty."""
+        """Check whether the field has a default other than None or an empty sequence."""
         is_empty = (self.is_list or self.is_ragged) and self.has_default and len(self.default) == 0
         return self.has_default and not is_empty
 
     @property
     def presence(self) -> str | None:
-        """Name of the feature with the presence flag of an optional field."""
+        """Name of the feature that stores the presence flag of an optional field; None for other fields."""
         return f"{self.feature}_present" if self.optional else None
 
     def exact(self, value: object) -> Any:
@@ -218,7 +218,7 @@ class Field:
         return self._fit(exact_array(value, self.element), (None, *self.rest))
 
     def _exact_one(self, value: object) -> Any:
-        """Convert the value of a context field, or one step of a field whose steps are converted singly."""
+        """Convert the value of a context field, or a single step of a feature list."""
         if self.sparse is not None:
             return exact_sparse(value, self.element, self.sparse)
         if self.is_image:
@@ -228,17 +228,17 @@ class Field:
         return self._fit(exact_array(value, self.element), (None,) * self.is_ragged + self.rest)
 
     def checked(self, value: object) -> Any:
-        """Convert a value by `exact`, and check that UTF-8 can encode its text."""
+        """Convert a value with `exact`, and check that its text can be encoded as UTF-8."""
         exact = self.exact(value)
         if self.element.name == "str" and exact is not None:
             require_utf8(exact)
         return exact
 
     def normaliser(self) -> Callable[[Any], Any]:
-        """Build the attrs converter, which calls `exact` but returns values that do not fit unchanged.
+        """Build the attrs converter: it calls `exact`, but returns a value unchanged if it does not fit.
 
-        Encoding reports such values. The converter runs for every value of every record, so it first tests whether
-        the value is already exact.
+        Encoding reports such a value later. The converter runs for every value of every record, so it first tests
+        whether the value is exact already.
         """
         exact, dtype = self.exact, self.element.numpy
         is_dense = bool(self.is_list or self.shape) and not (self.is_ragged or self.any_size) and self.sparse is None
@@ -259,7 +259,7 @@ class Field:
         """Convert images to one array if all are pixels of the declared size, otherwise to a list.
 
         Raises:
-            Mismatch: an image does not fit; its position is the first index.
+            Mismatch: an image does not fit; the first index is its position.
         """
         value = plain_image(value)
         items = list(map(plain_image, value)) if isinstance(value, (list, tuple)) else value
@@ -289,7 +289,7 @@ class Field:
 
 
 def is_normaliser(function: object) -> bool:
-    """Check whether a function is the `normaliser` of a field."""
+    """Check whether a function is a converter built by `Field.normaliser`."""
     named = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     return named == (__name__, f"{Field.normaliser.__qualname__}.<locals>.normalise")
 
@@ -411,7 +411,7 @@ def check_together(owner: str, fields: Sequence[Field]) -> None:
     _check_derived_names(owner, fields)
     for field in fields:
         for feature in feature_names(field):
-            # Both kinds share one namespace in a flat tf.train.Example, so a name must be unique in both.
+            # A flat tf.train.Example has one namespace for both kinds, so a name must be unique across them.
             for kind in ("context", "feature_list"):
                 other = taken.get((kind, feature))
                 if other is not None:
@@ -432,7 +432,7 @@ def _check_derived_names(owner: str, fields: Sequence[Field]) -> None:
 
 
 def rates_of(owner: str, fields: Sequence[Field]) -> dict[str, tuple[Field, int]]:
-    """Map each alignment group with a rate to the first field of the group that it follows, and its rate.
+    """Map each alignment group with a rate to a pair: the first field of the group that it follows, and the rate.
 
     The followed group is the default group, or else the first named group without a rate. The mapping is empty if
     there is no such group.
@@ -470,7 +470,7 @@ def brief(field: Field) -> str:
 
 
 PLAIN_OPTIONS = ("storage", "optional", "sparse", "dense", "align", "key", "chunk", "deferred", "per_step")
-"""Options that are in the JSON of a field only if they differ from their default."""
+"""Options that the JSON of a field includes only if they differ from their defaults."""
 
 
 def field_to_dict(field: Field) -> dict[str, Any]:
@@ -493,10 +493,10 @@ def field_to_dict(field: Field) -> dict[str, Any]:
 
 
 def field_from_dict(data: dict[str, Any]) -> Field:
-    """Rebuild a field from the dictionary that `field_to_dict` returned.
+    """Rebuild a field from the output of `field_to_dict`.
 
     Raises:
-        SchemaError: the dictionary is not a field.
+        SchemaError: the dictionary does not describe a field.
         LookupError, TypeError, ValueError, AttributeError, OverflowError, Mismatch: nested data is invalid.
     """
     known = {"name", "kind", "dtype", "shape", "feature", "default", *PLAIN_OPTIONS}
@@ -563,12 +563,12 @@ def _default_from_json(data: Any, field: Field) -> Any:
 
 
 def arguments_of(fields: Sequence[Field]) -> list[str]:
-    """Name the constructor argument of each field in a rebuilt class.
+    """List the names of the constructor arguments of a rebuilt class, one per field.
 
-    attrs strips leading underscores; the full name is kept if stripping would yield a keyword or a duplicate.
+    attrs strips leading underscores. The full name is kept if stripping would yield a keyword or a duplicate.
 
     Raises:
-        SchemaError: a stored name cannot name an attribute.
+        SchemaError: the name of a field is not a valid name of an attribute, or occurs twice.
     """
     shortened = [field.name.lstrip("_") for field in fields]
     taken = {*keyword.kwlist, "self"}

@@ -1,6 +1,6 @@
 """`Schema`: the stored fields of a record class, as a value to compare, serialize and rebuild.
 
-Encoding and decoding are not here: the `__init__` of the package sets the codec.
+Encoding and decoding are in the codec, which the `__init__` of the package sets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from seqrecorder.schema.evolution import Change
 
 _SCHEMA = "__seqrecorder_schema__"
-# What `from_dict` can raise on data that is not a schema.
+# Errors that occur in `from_dict` if the data is not a schema.
 _NO_SCHEMA = (Mismatch, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 _rebuilt: weakref.WeakValueDictionary[tuple[str, tuple[Field, ...]], type] = weakref.WeakValueDictionary()
@@ -149,15 +149,14 @@ class Schema:
         The schema can be used in place of a record class: `from_table(table, schema)`.
 
         Args:
-            source: table or table files, as for `from_table`, or list of dictionaries (the first million rows are
-                read); or `.ts`, `.conll` or `.conllu` files (the first 16,384 records are read).
-            by: column, or columns, whose values group rows into records, if a row is a step; None if a row is a
-                record.
-            order: column, or columns, to sort the rows of a group by; None keeps their order.
+            source: table or table files that `from_table` accepts, or list of dictionaries (the first million rows are
+                read), or `.ts`, `.conll` or `.conllu` files (the first 16,384 records are read).
+            by: column or columns whose values group rows into records; None if each row is a record.
+            order: column or columns that sort the rows of a group; None keeps their order.
             name: name of the class.
-            key: column that identifies a record; None for the column of `by`, or else a guess.
-            columns: names of the columns of a CoNLL file, with None for a column to leave out; default: the names of
-                CoNLL-U for ten columns, otherwise numbered names.
+            key: column that identifies a record; None for the column of `by`, or for a guess without `by`.
+            columns: names of the columns of a CoNLL file, with None for each column to skip. Default: the names of
+                CoNLL-U if there are ten columns, otherwise numbered names.
 
         Raises:
             OptionError: a named column does not exist, there are no rows, or no column fits a field.
@@ -195,11 +194,11 @@ class Schema:
 
     @functools.cached_property
     def rates(self) -> dict[str, tuple[str, int]]:
-        """For each alignment group with a rate: the group it follows, and its steps per step of that group."""
+        """Mapping of alignment group to the group that it follows and its rate, for groups with a rate."""
         return {group: (first.group, rate) for group, (first, rate) in rates_of(self.name, self.fields).items()}
 
     def in_one_rate(self) -> Schema:
-        """Return the schema for cutting: the `per_step` steps of a field become the first dimension of one step."""
+        """Return the schema without rates, for cutting: `per_step` steps of a field become rows of a single step."""
         fields = list(self.fields)
         for number, field in enumerate(fields):
             if field.is_list and field.group in self.rates:
@@ -215,7 +214,7 @@ class Schema:
 
     @functools.cached_property
     def written(self) -> Schema:
-        """The schema of written datasets, in which a field read from numbered features is an ordinary feature list."""
+        """The schema of a dataset written from this one: numbered features become ordinary feature lists."""
         if not any(field.is_numbered for field in self.fields):
             return self
         fields = tuple(attrs.evolve(f, feature=f.name) if f.is_numbered else f for f in self.fields)
@@ -226,7 +225,7 @@ class Schema:
     def with_encoded_images(self) -> Schema:
         """The schema for rewriting records: images in the declared format stay encoded.
 
-        The hooks of a class expect pixels, so for a class with hooks this is the schema itself.
+        Hooks expect pixels, so the schema of a class with hooks is returned unchanged.
         """
         if any(hasattr(self.record_class, hook) for hook in ("load", "split", "to_csv_row")):
             return self
@@ -278,7 +277,7 @@ class Schema:
         """Rebuild a schema from the JSON that `to_json` wrote, without importing or evaluating anything.
 
         Raises:
-            ManifestError: the text is not a schema.
+            ManifestError: the string does not describe a schema.
         """
         try:
             return cls.from_dict(json.loads(text))
@@ -287,10 +286,10 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Any) -> Schema:
-        """Rebuild a schema from the dictionary that `to_dict` returned.
+        """Rebuild a schema from the output of `to_dict`.
 
         Raises:
-            ManifestError: the dictionary is not a schema.
+            ManifestError: the dictionary does not describe a schema.
         """
         try:
             name, fields = data["name"], tuple(map(field_from_dict, data["fields"]))
@@ -309,7 +308,7 @@ class Schema:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def changes_since(self, stored: Schema) -> list[Change]:
-        """List the changes since the schema of a dataset, and whether each is compatible.
+        """List the changes from the schema of a dataset to this schema, with the compatibility of each.
 
         >>> import seqrecorder as sr
         >>> old = sr.Schema.of(sr.record(type("A", (), {"x": sr.context("int32"), "__annotations__": {"x": int}})))
@@ -347,7 +346,7 @@ class Schema:
     def reading(self, stored: Schema) -> Schema:
         """Adapt this schema to read data written under `stored`, which must be readable (see `require_readable`).
 
-        A renamed field is read from the feature of its earlier name. A new field is given a feature name that does not
+        A renamed field is read from the feature of its earlier name. A new field gets a feature name that does not
         occur in the data.
         """
         sources = {field.name: source_of(field, stored.fields) for field in self.fields}
@@ -358,12 +357,12 @@ class Schema:
             if source is not None:
                 feature = source.feature
             while source is None and taken & set(feature_names(attrs.evolve(field, feature=feature))):
-                feature += "_"  # the data has this feature for another field
+                feature += "_"  # in the data, this feature belongs to another field
             fields.append(field if feature == field.feature else attrs.evolve(field, feature=feature))
         return self if tuple(fields) == self.fields else Schema(self.name, tuple(fields), self.record_class)
 
     def before_load(self, stored: Schema) -> Schema:
-        """Return the schema to read `stored` before `load` runs; deferred fields missing from it become optional."""
+        """Return the schema for reading before `load` runs: deferred fields missing from `stored` become optional."""
         fields = [
             attrs.evolve(field, optional=True)
             if field.deferred and not field.may_lack and source_of(field, stored.fields) is None
@@ -427,7 +426,7 @@ class Schema:
             serialized: one serialized SequenceExample, a string scalar.
 
         Returns:
-            A tensor for each field, by name. The dtype is as declared (string for str and bytes, int64 for times). A
+            Mapping of field name to tensor. The dtype is as declared (string for str and bytes, int64 for times). A
             context field has its declared shape, and a feature list the shape `(T, *shape)`. Ragged steps are a
             `tf.RaggedTensor` of shape `(T, None, ...)`, and sparse fields a `tf.SparseTensor`. An optional field also
             has a flag `<field>_present` (bool).

@@ -36,8 +36,8 @@ def draft(schema: Schema, *, comments: Mapping[str, str] | None = None, notes: I
     The code needs `import numpy as np` and `import seqrecorder as sr` above it.
 
     Args:
-        schema: schema whose field names come from `identifier`.
-        comments: comment for the line of each field, by field name.
+        schema: schema whose field names are valid in source code (see `identifier`).
+        comments: mapping of field name to the comment at the end of its line.
         notes: comment lines below the last field.
     """
     comments = comments or {}

@@ -74,7 +74,7 @@ def cached(store: Place, manifest: bytes) -> Path:
 
     Args:
         store: place of the dataset.
-        manifest: text of the manifest.
+        manifest: contents of the manifest.
 
     Raises:
         ShardWriteError: the cache cannot be written to.
@@ -152,7 +152,7 @@ def _latest(directory: Path) -> list[Path]:
 
 
 def _take_over(earlier: Sequence[Path], directory: Path, file: Wanted) -> None:
-    """Link a file from the directory of an earlier manifest, if one of them has a file with the same contents."""
+    """Link a file from the directory of an earlier manifest, if such a directory has one with the same contents."""
     for known in earlier:
         with contextlib.suppress(OSError):
             if sha256(known / file.name) == file.sha256:
@@ -290,7 +290,7 @@ def _alone(target: Path) -> Iterator[None]:
 
 
 def _reserve(root: Path, url: str, needed: int) -> None:
-    """Make room if needed; a running total saves listing the cache each time."""
+    """Reserve bytes, making room if needed; a running total saves listing the cache each time."""
     most, counted = _most_bytes(), root / _COUNTED
     try:
         total = int(counted.read_text()) + needed
@@ -300,7 +300,7 @@ def _reserve(root: Path, url: str, needed: int) -> None:
 
 
 def _make_room(root: Path, url: str, most: int) -> int:
-    """Remove the least recently used files that no process reads; return the bytes that remain or will be fetched."""
+    """Remove the least recently used files that no process reads; return the bytes kept or about to be fetched."""
     wanted, yesterday = _Reader.all(root), time.time() - 86400
     links, removable, total = Counter[int](), list[tuple[int, Path, os.stat_result]](), 0
     for directory in [path for path in root.glob("[!.]*/*") if path.is_dir()]:

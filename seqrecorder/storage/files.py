@@ -49,7 +49,7 @@ MANIFEST = "manifest.json"
 """File name of the manifest, which is written last."""
 
 KEY_INDEX = f".{MANIFEST}.keys"
-"""File name of the hashes of all keys, which speed up appends; it can be rebuilt."""
+"""File name of the hashes of all keys, which speed up appends; they can be rebuilt."""
 
 STATISTICS = f".{MANIFEST}.statistics"
 """File name of the stored statistics of a dataset; they can be rebuilt."""
@@ -61,7 +61,7 @@ ASSETS = "assets"
 """Name of the directory of the user's own files."""
 
 EXAMPLES_CSV = "examples.csv"
-"""File name of the listing of records, one per split, on request."""
+"""File name of the list of a split's records, which is written on request."""
 
 _RECORDS = ".tfrecord"
 _LENGTHS = ".lengths"
@@ -127,14 +127,14 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_names(names: Iterable[str], what: str) -> tuple[str, ...]:
-    """Check each name, and that no two differ only by case (one file on macOS and Windows).
+    """Check that names are safe, and differ by more than case, which macOS and Windows ignore.
 
     >>> check_names(["train", "eval"], "split")
     ('train', 'eval')
 
     Args:
         names: the names, in any order.
-        what: kind of object, as for `check_name`.
+        what: kind of object, as in `check_name`.
 
     Returns:
         The names, unchanged.
@@ -195,7 +195,7 @@ def examples_name(generation: int = 0) -> str:
     ('examples.csv', 'examples-g0001.csv')
 
     Args:
-        generation: as for `shard_name`.
+        generation: number of the write, as in `shard_name`.
     """
     return f"examples-g{generation:04d}.csv" if generation else EXAMPLES_CSV
 
@@ -268,7 +268,7 @@ def inside(root: Path, relative: str) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Check whether a path is a pipe, a device or the like, so that opening it might block forever.
+    """Check whether a path is a pipe, a device or similar, which might block forever when opened.
 
     >>> import os
     >>> from pathlib import Path
@@ -300,7 +300,7 @@ def _escape(root: Path, relative: object) -> str | None:
 
 
 def _problems(name: str, limit: int) -> Iterator[str]:
-    """Yield why a name is not a plain component, phrased to follow "got"; callers use only the first reason."""
+    """Yield the reasons why a name is not a plain component, to follow "got"; callers use only the first."""
     if not name:
         yield "an empty one"
     if not _PLAIN.fullmatch(name):
@@ -344,7 +344,7 @@ def local_path(path: Any) -> Path:
     """Make a path absolute, and expand `~`.
 
     A relative path is resolved immediately, so a later change of the working directory has no effect. Symbolic links
-    stay.
+    are not resolved.
 
     >>> local_path("/data/corpus").as_posix()
     '/data/corpus'
@@ -452,7 +452,7 @@ def local_pattern(path: Any) -> str:
     '/data/a*.tfrecord'
 
     Raises:
-        OptionError: as for `local_path`.
+        OptionError: the pattern is a URL, not a path, or not valid UTF-8.
     """
     text = _checked(path)
     if text.startswith("~"):
@@ -561,8 +561,8 @@ def faults_around(operation: str, path: str | os.PathLike[str]) -> Iterator[None
 def take_after(new: Path, old: Path, deputy: str) -> bool:
     """Copy modes and owners from an old directory to a new one, recursively.
 
-    Directories without a counterpart are given the mode and owner of the old root, and files without one those of
-    `deputy`.
+    A new directory without an old counterpart gets the mode and owner of the old root. A new file without one gets
+    those of `deputy`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -679,7 +679,7 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
 
     Args:
         path: path of the file.
-        buffering: buffering policy, as for `open`; 0 for none.
+        buffering: size of the buffer in bytes, as in `open`; 0 for none, -1 for the default.
 
     Raises:
         OSError: the file is missing, or cannot be opened.
@@ -689,7 +689,7 @@ def open_source(path: str | os.PathLike[str], *, buffering: int = -1) -> io.Buff
 
 
 def reason_at(path: str | os.PathLike[str], error: OSError) -> str:
-    """Format the system's message, plus the range of the first unreadable bytes, if any.
+    """Format the message of a system error, with the range of the first unreadable bytes, if any.
 
     >>> reason_at(os.devnull, OSError(5, "Input/output error"))
     'Input/output error'
@@ -731,7 +731,7 @@ class ReadAround(io.RawIOBase):
         self._bad: set[int] = set()
 
     def readinto(self, buffer: Any) -> int:
-        """Read bytes up to the end of a block, or zeros."""
+        """Read up to the end of a block; unreadable bytes become zeros."""
         start = self._offset
         block = start // _BLOCK * _BLOCK
         stop = min(self.size, block + _BLOCK)
@@ -973,7 +973,7 @@ def start_sync(path: str | os.PathLike[str]) -> None:
         path: path of the file.
 
     Raises:
-        OSError: the file cannot be opened or written. The system may report this only once, so the file is lost.
+        OSError: the file cannot be opened or written. The system may report this only once, so do not use the file.
     """
     with _syncable(path) as descriptor:
         call = _call_to_write()
@@ -1200,7 +1200,7 @@ _PIECE = 1 << 20  # bytes read at a time: larger buffers gain nothing, since has
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Append the SHA-256 of a JSON document, independent of its whitespace, as its last item.
+    """Append the SHA-256 of a JSON document as its last item; whitespace does not affect the digest.
 
     >>> sealed({"a": 1})["sha256"][:8]
     'f9d86028'

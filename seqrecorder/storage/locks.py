@@ -1,7 +1,7 @@
 """Locks on datasets, and file operations in a locked directory.
 
-A lock is an flock on the directory itself. The system releases it when the process dies, so it distinguishes a live
-writer from the remains of a killed one; and it survives a rename of the directory.
+A lock is an flock on the directory itself, so it survives a rename. The system releases it when the process dies, so
+it distinguishes a live writer from the remains of a killed one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Held:
             return {}
 
     def finds(self, relative: str) -> bool:
-        """Check whether a name exists, perhaps listed under another spelling (case, Unicode form)."""
+        """Check whether a name exists, even if it is listed under another spelling (case, Unicode form)."""
         try:
             with self._named(relative) as (name, at):
                 os.stat(name, dir_fd=at, follow_symlinks=False)
@@ -268,7 +268,7 @@ def _lock_published(directory: Path) -> tuple[int | None, bool]:
 
 
 def lock(directory: Path, *, wait: bool) -> int | None:
-    """Take the lock of a directory.
+    """Lock a directory against other processes.
 
     Args:
         directory: path of the directory.
@@ -331,7 +331,7 @@ def locked_directory(new: Callable[[], Path]) -> tuple[Path, int | None]:
 
 
 def remove_abandoned(directory: Path, remove: Callable[[Path], object]) -> None:
-    """Remove a directory if its lock is free, since its owner was killed; without locks, do nothing."""
+    """Remove a directory if its lock is free, because its owner must have been killed; do nothing without locks."""
     try:
         descriptor = lock(directory, wait=False)
     except OSError:

@@ -69,7 +69,7 @@ class Place:
 
     @classmethod
     def of(cls, url: str) -> Place:
-        """Build the place of a URL, which need not exist; the URL of a manifest stands for its dataset.
+        """Build the place of a URL, which need not exist; the URL of a manifest means its dataset.
 
         Raises:
             OptionError: fsspec does not know the scheme, or the package for it is not installed.

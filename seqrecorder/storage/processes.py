@@ -73,7 +73,7 @@ def worked_on(work: Callable[[T], R], item: T) -> Future[R]:
     done: Future[R] = Future()
     try:
         done.set_result(work(item))
-    except BaseException as error:  # noqa: BLE001 - comes out of the future
+    except BaseException as error:  # noqa: BLE001 - raised by the future
         done.set_exception(error)
     return done
 
@@ -104,8 +104,8 @@ def ahead(
 
     Args:
         work: function to call in threads; worthwhile only if most of it releases the GIL.
-        items: items, which this thread reads, one ahead per thread. An error of the iterator is raised after the items
-            before it.
+        items: items, read by this thread, one ahead per worker thread. An error of the iterator is raised after the
+            items before it.
         threads: number of threads; 0 processes each item on demand. None starts one per core.
         size: function that returns the bytes of an item, to bound the memory of the items in flight; a large item is
             processed on demand.
@@ -267,7 +267,7 @@ def _shared(work: Callable[[T], R], items: Sequence[T], count: int) -> Generator
 
     answers = ahead(ask, items, count)
     try:
-        for answer in answers:  # noqa: UP028 - `yield from` would wait for what is at work before it is killed
+        for answer in answers:  # noqa: UP028 - `yield from` would wait for running work instead of killing it
             yield answer
     finally:
         for child in children:
@@ -443,7 +443,7 @@ def _begin_child() -> None:
 
 
 def _let_go(directory: Path) -> None:
-    """Redirect every open descriptor in a directory to the null device."""
+    """Redirect the open descriptors of a directory and its files to the null device."""
     ours = {_identity(path.stat()) for path in (directory, *directory.rglob("*"))}
     nowhere = os.open(os.devnull, os.O_RDWR)
     descriptors = next(path for path in map(Path, _DESCRIPTORS) if path.is_dir())

@@ -125,7 +125,7 @@ class PartsDirectory:
         replace_file(self.path / _RECORD, text.encode())
 
     def noted(self) -> str | None:
-        """Read the last identity that `note` wrote, if any."""
+        """Read the last identity that `note` wrote; None if there is none."""
         return next(iter(_recorded(self.path)), None)
 
     def remove(self) -> None:
@@ -405,7 +405,7 @@ class Staging:
         return f".{name}{_INCOMPLETE}"
 
     def _create(self) -> None:
-        """Create the staging directory beside the destination, or inside it if files cannot be moved there."""
+        """Create the staging directory beside the destination, or inside if its parent is read-only or another disk."""
         homes = [self.destination.parent]
         if self.destination.is_dir():
             homes.append(self.destination)

@@ -115,7 +115,7 @@ class OpenShards:
 
 
 class FramedFile:
-    """Shard file that is framed with numpy, and stays open or is opened for each append.
+    """Shard file with frames built by numpy; it stays open, or is opened for each append.
 
     Large writes are framed and written in a thread, while the next records are encoded. Errors of the thread are raised
     by the next call.
@@ -291,7 +291,7 @@ class _Packed:
 
 
 def block_for(mean: int) -> int:
-    """Choose the block size for reading records of a mean size.
+    """Choose the block size in bytes for records of a mean size.
 
     Small blocks stay in the cache; but decoding has a cost per block, so large records are read in larger blocks.
 
@@ -603,7 +603,7 @@ def _lengths_error(path: Path, message: str) -> ShardReadError:
 
 @attrs.frozen
 class RecordReader:
-    """Iterable of the serialized records of one shard, in lists.
+    """Iterable over lists of the serialized records of one shard.
 
     Args:
         path: path of the shard.

@@ -79,7 +79,7 @@ OCTET_TABLE = _crc_table()
 
 
 def masked_crc32c(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Compute the masked CRC-32C of each row of a uint8 matrix of 8 columns, such as the lengths of records.
+    """Compute the masked CRC-32C of each row of a uint8 matrix with 8 columns, such as the lengths of records.
 
     >>> rows = np.frombuffer((5).to_bytes(8, "little"), np.uint8)[None]
     >>> hex(masked_crc32c(rows)[0])
@@ -161,7 +161,7 @@ def register_over(octets: NDArray[np.uint8]) -> int:
 
 
 def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Unmask CRCs to their registers.
+    """Convert masked CRCs to registers.
 
     >>> hex(unmasked(np.array([0x3E04B2EA], np.uint32))[0])
     '0x1bf6b23f'
@@ -172,13 +172,13 @@ def unmasked(crcs: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 @functools.cache
 def _descending() -> NDArray[np.int64]:
-    """Compute 256 times the number of bytes after each byte of a row, the offsets into `_table`."""
+    """Compute the offset into `_table` for each byte of a row: 256 times the number of bytes after it."""
     return _OCTETS * np.arange(_ROW)[::-1]
 
 
 @functools.cache
 def _behind_row() -> list[list[int]]:
-    """Build a table for each byte of a register, lowest first, with its value after a row of zeros."""
+    """Build a table for each byte of a register, lowest byte first: the register after that byte and a row of zeros."""
     table = _table().reshape(-1, _OCTETS)
     return [table[_ROW - 1 - byte].tolist() for byte in range(_START)]
 
@@ -246,7 +246,7 @@ def _of_rows(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     registers = np.zeros(len(words), np.uint32)
     for column in words.T:
         word = column ^ registers
-        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy is slower with others
+        registers = first.take((word & np.uint32(0xFFFF)).astype(np.int64))  # numpy is slower with other index types
         registers ^= last.take((word >> np.uint32(16)).astype(np.int64))
     return registers
 
@@ -265,7 +265,7 @@ def _with_zeros(registers: NDArray[np.uint32], count: int) -> NDArray[np.uint32]
 
 @functools.cache
 def _moved() -> NDArray[np.uint32]:
-    """Tabulate the value of each byte of a register after 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flat."""
+    """Tabulate the register after each of its bytes and 0, 1, ... blocks of zeros: `(blocks, 4, 256)`, flat."""
     octets = np.arange(_OCTETS, dtype=np.uint32)
     table = np.empty((_LONG // _BLOCK, _START, _OCTETS), np.uint32)
     table[0] = octets << (8 * np.arange(_START, dtype=np.uint32))[:, None]
@@ -376,8 +376,8 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
     Args:
         path: path of the file: a string, or a string scalar.
         compression: None, `GZIP` or `ZLIB`.
-        span: int64 scalars: offset of the first record, and end of the last wanted record. The dataset continues after
-            it.
+        span: int64 scalars: offset of the first record, and end of the last wanted record. The dataset does not stop
+            there.
     """
     import tensorflow as tf
 
@@ -398,7 +398,7 @@ def tf_records(path: Any, compression: str | None, span: tuple[Any, Any] | None 
 
 
 def checked_path(path: Any) -> Any:
-    """Return the path of a file; if the file is missing, return a text for TensorFlow's error that says so.
+    """Return the path of a file, or, if it is missing, a string that makes TensorFlow's error say so.
 
     >>> checked_path("/no/file").numpy().decode()
     '/no/file is gone: if its dataset was replaced, read that again'
@@ -416,7 +416,7 @@ def checked_path(path: Any) -> Any:
 
 
 def opened(path: Any) -> Any:
-    """Build an empty `tf.data.Dataset` of strings that fails, naming the path, if a file cannot be opened.
+    """Build an empty `tf.data.Dataset` of strings, which fails with the path if the file cannot be opened.
 
     >>> import os
     >>> list(opened(os.devnull))
@@ -602,7 +602,7 @@ def walk_frames(path: Path, compression: Compression) -> Walk:
 
 
 def walk_plain(file: BinaryIO, size: int, offset: int = 0, *, check: bool = True) -> Walk:
-    """Walk over the frames of an open, uncompressed file from an offset; `check` verifies the CRCs of lengths."""
+    """Walk over the frames of an open, uncompressed file from an offset; with `check`, verify the CRCs of lengths."""
     lengths: list[NDArray[np.int64]] = []
     problem = ""
     for start, data, offsets, end in _hops(file, size, offset):
@@ -1046,7 +1046,7 @@ def _is_whole(file: BinaryIO, start: int, length: int) -> bool:
 
 
 def _next_frame(file: BinaryIO, size: int, offset: int) -> int:
-    """Find the next frame with a valid length whose data or successor is intact; return its offset."""
+    """Find the next frame with a valid length and intact data or successor; return its offset, or `size` if none."""
     while offset + _FRAME <= size:
         file.seek(offset)
         block = np.frombuffer(file.read(_SCAN_BYTES + HEADER - 1), np.uint8)

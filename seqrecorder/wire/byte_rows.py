@@ -4,7 +4,7 @@ numpy cannot copy ragged rows in one call. So rows are copied as blocks of one w
 with overlapping elements. A block may write beyond the end of its row; the next row overwrites those bytes.
 
 For short rows, this is faster than a masked matrix, an index per byte, or a slice per row. The fastest way from rows to
-`bytes` objects is `BytesIO.read`. The messages themselves are in `read` and `write`.
+`bytes` objects is `BytesIO.read`. The formats of messages are in `read` and `write`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Unjoined:
     """Byte rows whose pieces are not joined yet, so that `joined` copies large rows only once.
 
     Attributes:
-        buffers: buffers of bytes to concatenate, for each row.
+        buffers: buffers of each row, to be concatenated.
         lengths: size of each row in bytes, int64.
     """
 
@@ -176,7 +176,7 @@ def in_groups(rows: Blob, counts: NDArray[np.int64]) -> Blob:
 
 
 def total_lengths(blobs: Sequence[Blob | Unjoined]) -> NDArray[np.int64]:
-    """Add up the lengths of the rows of several blobs."""
+    """Add the row lengths of several blobs, row by row."""
     total: NDArray[np.int64] = blobs[0].lengths.copy()
     for blob in blobs[1:]:
         total += blob.lengths
@@ -269,7 +269,7 @@ def _overlapping(data: NDArray[np.uint8], width: int) -> NDArray[np.void]:
 
 
 ROOM = 160
-"""Bytes after the last message of a buffer; tags, lengths and words are read before their offsets are checked."""
+"""Spare bytes after the last message, because tags, lengths and words are read before offsets are checked."""
 
 WORD = 8
 
@@ -365,7 +365,7 @@ class Messages(Spans):
 
 
 def words_of(data: NDArray[np.uint8], size: int = WORD) -> NDArray[Any]:
-    """View the bytes at every offset as an unsigned number of 1, 2, 4 or 8 bytes, the smallest that fits `size`."""
+    """View the bytes at every offset as an unsigned number of `size` bytes, rounded up to 1, 2, 4 or 8."""
     width = next(width for width in (1, 2, 4, WORD) if size <= width)
     view: NDArray[Any] = np.ndarray((data.size - width + 1,), f"<u{width}", data.data, strides=(1,))
     return view
@@ -452,7 +452,7 @@ def varints(values: NDArray[np.int64], head: Head = BARE) -> Blob:
 
 
 def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
-    """Write each varint, of known length, to the start of its row; rows must be as wide as the longest varint."""
+    """Write each value as a varint of known length at the start of its row; the longest varint fills its row."""
     rest = values.view(np.uint64)
     last = matrix.shape[1] - 1
     for column in range(last + 1):
@@ -466,14 +466,14 @@ def fill_varints(matrix: NDArray[np.uint8], values: NDArray[np.int64], lengths: 
 
 @functools.cache
 def _known(head: Head, width: int = _ROW) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Compute the varints of all small ints, and their lengths; rows narrower than `_ROW` are for one-byte varints."""
+    """Build the lookup table of small varints and their lengths; a table narrower than `_ROW` has one-byte varints."""
     values = np.arange(_KNOWN if width == _ROW else LARGEST_IN_A_BYTE + 1)
     rows, lengths = _computed(values, head)
     return np.ascontiguousarray(rows[:, :width]), lengths
 
 
 def _computed(values: NDArray[np.int64], head: Head) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Compute rows that begin with head and varint, and the total size of both in each row."""
+    """Compute rows that begin with the head and the varint; return the rows, and the size of both in each."""
     lengths, widest = widths(values)
     before = lengths.view(np.uint64) * np.uint64(head.growing) + np.uint64(head.constant)
     words = np.zeros((values.size, _ROW // _WORD), "<u8")
@@ -515,7 +515,7 @@ _GROUPS = (
     (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), 2),
     (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), 4),
 )
-"""Masks of the two neighbours among groups of 7, 14 and 28 bits, and the shift of the second neighbour."""
+"""Steps that merge pairs of 7, 14 and 28-bit groups: mask of the lower group, mask and shift of the upper one."""
 
 
 def integers(spans: Spans) -> tuple[NDArray[np.int64], Offsets, Flags]:
@@ -562,7 +562,7 @@ def _compact(words: NDArray[Any]) -> NDArray[np.int64]:
 
 
 FEATURE_TAG = {"bytes": 0x0A, "float": 0x12, "int64": 0x1A}
-"""Mapping from the kind of list to its tag in a Feature."""
+"""Mapping of the kind of list to its tag in a Feature."""
 
 
 def feature_header(width: int, kind: str, *, wrapped: bool) -> bytes:

@@ -110,7 +110,7 @@ def entries(half: Spans, names: Sequence[bytes]) -> tuple[dict[bytes, Spans], Fl
 
 
 def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]:
-    """Read the lengths at these offsets; return them and the offsets after them. A broken length is too large."""
+    """Read the lengths at these offsets; return them, too large if broken, and the offsets after them."""
     sizes = data[offsets].astype(np.int64)
     offsets = offsets + 1
     if not (sizes >= _LONG).any():
@@ -129,7 +129,7 @@ def _sizes(data: NDArray[np.uint8], offsets: Offsets) -> tuple[Offsets, Offsets]
 
 
 def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flags:
-    """Return the mask of the offsets at which the bytes `start` are found."""
+    """Return the mask of the offsets at which the bytes begin with `start`."""
     words, same = words_of(data), np.ones(offsets.size, bool)
     for done in range(0, len(start), WORD):
         part = start[done : done + WORD]
@@ -144,7 +144,7 @@ def begins_with(data: NDArray[np.uint8], offsets: Offsets, start: bytes) -> Flag
 
 
 def payloads(features: Spans, kind: str) -> tuple[Spans, Flags]:
-    """Find the packed numbers of features, or the values with their headers for kind `bytes`.
+    """Find the packed numbers of features; for kind `bytes`, find the values with their headers.
 
     Returns:
         The spans, and the mask of features in an unusual form or of a different kind.
@@ -167,7 +167,7 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
     """Find the entries (length-delimited fields 1) of spans.
 
     Returns:
-        The spans of the entries, their count per input span, and the mask of input spans with anything else.
+        The spans of the entries, their count per input span, and the mask of input spans that contain anything else.
     """
     filled = np.flatnonzero(spans.sizes > 0)
     begins, stops = spans.starts[filled], spans.stops[filled]
@@ -181,9 +181,10 @@ def find_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
-    """Find entries among all candidate offsets: an offset counts if it is reachable from the first offset of a span.
+    """Find entries by following each entry to the next one, at all candidate offsets at once.
 
-    Each entry leads to the next one. Targets after 1, 2, 4, ... entries are computed in turn, until all chains end.
+    The targets after 1, 2, 4, ... entries are computed in turn, until all chains end. A candidate is an entry if a
+    chain from the first offset of a span reaches it.
     """
     data, edges = spans.joined(), bounds(spans.sizes)
     total = int(edges[-1])
@@ -213,7 +214,7 @@ def _find_several_entries(spans: Spans) -> tuple[Spans, Offsets, Flags]:
 
 
 def fixed_steps(lists: Spans, width: int, kind: str) -> tuple[Offsets, Offsets] | None:
-    """Find the values of feature lists whose features all have `width` bytes of values.
+    """Find the values of feature lists in which every feature has `width` bytes of values.
 
     Args:
         lists: spans of the feature lists.
@@ -330,7 +331,7 @@ _LEAST_ENTRY = 4  # bytes of an entry with empty name and value
 
 
 class WireError(Exception):
-    """Raised for bytes that TensorFlow's parser does not accept as a message, or that the reader does not expect."""
+    """Bytes that TensorFlow's parser does not accept as a message, or that are not in the form the reader expects."""
 
 
 def message_spans(data: bytes) -> tuple[FeatureSpans, FeatureSpans]:
@@ -476,9 +477,9 @@ def _unpacked(data: bytes, offset: int, stop: int, kind: str) -> bytes:
 
 
 def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = feature_values) -> list[Any]:
-    """Read each feature of a feature list, by `feature_values` or another function.
+    """Read each feature of a feature list with `feature_values` or another function.
 
-    A feature ends with its list at the latest, even if its length says otherwise, as in TensorFlow's parser.
+    A feature whose length extends past its list is cut off at the end of the list, as in TensorFlow's parser.
     """
     out = []
     while offset < end:
@@ -496,7 +497,7 @@ def list_values(data: bytes, offset: int, end: int, kind: str, read: Any = featu
 
 
 def equal_steps(data: bytes, start: int, stop: int, width: int, kind: str) -> NDArray[np.uint8] | None:
-    """Read a feature list whose values have the same size as rows of a matrix; return None if sizes differ."""
+    """Read a feature list as a matrix with one row of `width` bytes per step; return None if sizes differ."""
     header = feature_header(width, kind, wrapped=True)
     if (stop - start) % (len(header) + width):
         return None
@@ -598,8 +599,8 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
     Args:
         data: serialized message.
-        context: kind of list of each context feature to rewrite, by name.
-        lists: kind of list of each feature list to rewrite, by name.
+        context: mapping of name to kind of list, for the context features to rewrite.
+        lists: mapping of name to kind of list, for the feature lists to rewrite.
 
     Raises:
         WireError: TensorFlow's parser would not accept the message.
@@ -626,7 +627,7 @@ def usual_form(data: bytes, context: Mapping[bytes, str], lists: Mapping[bytes, 
 
 
 def feature_of(values: Any, kind: str) -> bytes:
-    """Encode a feature from values in the form of `feature_values`."""
+    """Encode a feature from values as `feature_values` returns them."""
     items = values if kind == "bytes" else [values] if values else []
     return _delimited(FEATURE_TAG[kind], b"".join(_delimited(_ONE, item) for item in items))
 
@@ -643,7 +644,7 @@ class Feature:
     """Contents of a `tf.train.Feature`.
 
     Attributes:
-        kind: kind of its list, `bytes`, `float` or `int64`; None if the feature is empty.
+        kind: kind of the list, `bytes`, `float` or `int64`; None if the feature is empty.
         values: list of bytes, or array of numbers.
     """
 

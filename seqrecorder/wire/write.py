@@ -74,7 +74,7 @@ def int_features(values: NDArray[np.int64], *, wrapped: bool) -> Blob:
 
     Args:
         values: numbers, int64 `(N,)`.
-        wrapped: the same as for `feature_header`.
+        wrapped: whether to add the header of the Feature itself, as in a FeatureList.
     """
     return varints(values, _INT_HEADS[wrapped])
 
@@ -88,13 +88,13 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     Args:
         texts: values to encode, which should all be of type `kind`.
         kind: `str` or `bytes`.
-        wrapped: the same as for `feature_header`.
+        wrapped: whether to add the header of the Feature itself, as in a FeatureList.
 
     Raises:
         TypeError: a value cannot be joined with texts of `kind`.
         UnicodeEncodeError: a text contains a lone surrogate.
     """
-    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # the others are then usually long, too
+    if not texts or len(texts[0]) > LARGEST_IN_A_BYTE:  # then the other texts are usually long, too
         return None
     room = _ROOM[wrapped]
     if kind is str:
@@ -116,7 +116,7 @@ def text_features(texts: Sequence[Any], kind: type[str | bytes], *, wrapped: boo
     return _with_longer_headers(Blob(rows, lengths), starts, long, wrapped) if _FEW * long.size <= len(texts) else None
 
 
-def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - as above
+def _with_longer_headers(rows: Blob, starts: NDArray[np.int64], long: NDArray[np.int64], wrapped: bool) -> Blob:  # noqa: FBT001 - private
     """Insert longer headers before the texts that are too long for a short header."""
     room = _ROOM[wrapped]
     lengths = rows.lengths.copy()
@@ -180,7 +180,7 @@ def serialize(leaves: Sequence[Leaf], size: int) -> Sequence[bytes]:
         size: number of records.
 
     Raises:
-        LimitExceededError: a record is over 2 GiB; its position is in `position`.
+        LimitExceededError: a record exceeds 2 GiB; `position` is its position.
     """
     if size == 0:
         return of_list([])
@@ -229,7 +229,7 @@ def _entry(leaf: Leaf, size: int) -> list[Blob | Unjoined]:
 
 
 def _features(leaf: Leaf, present: int) -> Blob | Unjoined:
-    """Encode one Feature per record or per step; a step has the tag and length for a FeatureList."""
+    """Encode one Feature per record, or one per step with the tag and length that a FeatureList adds."""
     wrapped = leaf.layout != "context"
     if isinstance(leaf.values, (Blob, Unjoined)):
         return leaf.values
@@ -315,7 +315,7 @@ def _as_bytes(value: bytes | str) -> bytes:
 
 
 def _header(cells: Sequence[bytes | NDArray[np.int64]]) -> Blob:
-    """Encode rows that consist of cells of constant bytes and of varints; numbers have one varint per row."""
+    """Encode rows from columns of cells: constant bytes, or an array of numbers with one varint per row."""
     rows = next(cell.size for cell in cells if isinstance(cell, np.ndarray))
     if rows <= _FEW:
         columns = [map(varint, cell.tolist()) if isinstance(cell, np.ndarray) else [cell] * rows for cell in cells]
