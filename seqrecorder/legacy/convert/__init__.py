@@ -1,4 +1,4 @@
-"""`convert`: print a TensorFlow 1 input function as a TensorFlow 2 module, and prove both equal."""
+"""Conversion of a TensorFlow 1 input function to the source text of a TensorFlow 2 module, with a proof."""
 
 from seqrecorder.legacy.convert.conversion import Conversion as Conversion
 from seqrecorder.legacy.convert.conversion import convert as convert
