@@ -560,7 +560,7 @@ def from_rows(
         by: column, or columns, whose values group rows into records; None to form a single record from all rows.
         order: column, or columns, to sort the rows of a group by; None keeps their order.
         columns: mapping from field name to column name, if they differ, or to a list of columns for a shape `(n,)`.
-        extra: `error` to refuse columns without a field (except `by` and `order`), or `ignore` to list them in `ignored`.
+        extra: `error` to refuse columns without a field (except `by` and `order`), or `ignore` to leave them out.
         cast: whether to allow lossy casts to the declared type, as in `from_table`.
         on_error: `raise`, or `skip` to leave out records that do not fit, log the first, and count them.
         memory: bytes of rows to sort at once (default: 160 MiB); peak memory is about eight times as large.
