@@ -1,1 +1,1 @@
-"""Write and read datasets with Apache Beam (`.beam`) or Spark (`.spark`); each needs its extra."""
+"""Writing and reading of datasets with Apache Beam (`.beam`) or Spark (`.spark`), each of which must be installed."""
