@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from seqrecorder.sources.foreign.infer import Inference, Range
 
 WIDTH = 80
-"""Columns that the text is meant for."""
+"""Maximum width of the text, in columns."""
 
 _METADATA_LINES = 24
 _PROBLEMS = 50
@@ -48,7 +48,7 @@ _CELL = 32
 
 
 def to_json(value: Any) -> str:
-    """Serialize a document as ASCII JSON: NaN and infinities become text, bytes `{"base64": ...}`."""
+    """Serialize a document as ASCII JSON; NaN and infinities become strings, and bytes `{"base64": ...}`."""
     text = json.dumps(_plain(value), indent=1, allow_nan=False)
     return text.replace("\x7f", "\\u007f")  # the one control character that JSON does not escape
 
@@ -59,7 +59,7 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     if isinstance(value, np.generic):
-        # Narrow floats have no item() of their own; float32 is exact in Python's.
+        # Python has one float type, which represents the narrower floats exactly.
         value = (
             complex(value) if value.dtype.kind == "c" else value.item() if value.dtype.kind in "biu" else float(value)
         )
@@ -83,9 +83,10 @@ def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
 
 
 def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Compute the least, median and largest length of each group by split; empty if there is only one group.
+    """Compute the least, median and largest length of each group in each split; empty if there is only one group.
 
-    The manifest contains only the lengths of the first group, so this reads the length files; None if one is damaged.
+    The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
+    with a damaged file are None.
     """
     if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
         return {}
@@ -152,7 +153,7 @@ def _bins(lengths: Sequence[NDArray[np.int64]]) -> list[tuple[int, int]]:
 
 
 def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
-    """Compute the least, median and largest length; None without records."""
+    """Compute the least, median and largest length; return None without records."""
     if not bins:
         return None
     ends = list(itertools.accumulate(records for _, records in bins))
@@ -164,7 +165,7 @@ def _lengths(bins: Sequence[tuple[int, int]]) -> dict[str, int] | None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> str:
-    """Format a table with a heading and a rule; the columns in `right` are right-aligned."""
+    """Format a table with a heading and a rule, and right-align the columns in `right`."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     rule = ["-" * max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     return indented(text_table([cells[0], rule, *cells[1:]], right=right).split("\n"))
@@ -225,7 +226,7 @@ def _splits(manifest: Manifest) -> str:
 
 
 def _groups(manifest: Manifest) -> list[str]:
-    """Format the lengths of each alignment group as a table, if there are several."""
+    """Format the lengths of the alignment groups as a table, in a list; empty if there is only one group."""
     rows = [
         (name, group, *_shown_lengths(lengths))
         for name, groups in _lengths_by_group(manifest).items()
@@ -280,7 +281,7 @@ def head_text(head: Head) -> str:
 
 
 def head_table(head: Head) -> str:
-    """Format records for `head --table`: one line each, values cut to the width of their columns."""
+    """Format records for `head --table`, one line each, with values cut to the width of their columns."""
     if not head.records:
         return _opening(head)
     names = list(dict.fromkeys(name for record in head.records for name in record))
@@ -299,7 +300,7 @@ def _opening(head: Head) -> str:
 
 
 def _value(value: Any, width: int) -> str:
-    """Format a value on one line; an array as dtype, shape and first elements."""
+    """Format a value on one line; arrays are shown as dtype, shape and first elements."""
     if isinstance(value, SparseVector):
         about = f"sparse {_dtype(value.values)} ({value.size},)  "
         pairs = (f"{i}: {_item(v)}" for i, v in zip(value.indices.tolist(), value.values, strict=True))
@@ -335,7 +336,7 @@ def _item(value: Any) -> str:
 
 
 def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> str:
-    """Format items between brackets; an ellipsis stands for items that do not fit."""
+    """Format items between brackets; an ellipsis replaces the items that do not fit."""
     room = width - len(opening) - len(closing)
     shown: list[str] = []
     for item in items:
