@@ -74,7 +74,7 @@ class SeqrecorderError(Exception):
 
 
 class SkipRecord(Exception):  # noqa: N818 - a signal of control, as StopIteration is
-    """Raised inside `from_csv_row`, `load` or `split` to leave the record out; it is counted and reported."""
+    """Signal that `from_csv_row`, `load` or `split` raises to leave out a record, which is counted and reported."""
 
 
 class SchemaError(SeqrecorderError, TypeError):
@@ -125,7 +125,7 @@ class FieldProblem:
 
 
 class RecordError(SeqrecorderError, ValueError):
-    """A record that cannot be encoded or decoded. Lists all its bad fields.
+    """A record that cannot be encoded or decoded; the message lists all its bad fields.
 
     Attributes:
         position: index of the record in its source; None if unknown.
@@ -178,7 +178,7 @@ class OptionError(SeqrecorderError, ValueError):
 
 
 class RecordNotFoundError(SeqrecorderError, IndexError, KeyError):
-    """No record at a position of a selection, or with a key."""
+    """A position or a key for which a selection has no record."""
 
     _text = Exception.__str__  # KeyError would put quotes around the message
 
@@ -243,7 +243,7 @@ def _rebuild_dataset_error(
 
 
 class DatasetExistsError(DatasetError, FileExistsError):
-    """The destination already exists."""
+    """A destination that already exists."""
 
 
 class DatasetNotFoundError(DatasetError, FileNotFoundError):

@@ -104,7 +104,7 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def manifest_summary(manifest: Manifest) -> dict[str, Any]:
-    """Summarize a dataset for `info --json`."""
+    """Convert a manifest to the document of `info --json`."""
     groups = _lengths_by_group(manifest)
     return {
         "path": manifest.where,
@@ -136,12 +136,12 @@ def manifest_summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def verification_summary(report: VerifyReport) -> dict[str, Any]:
-    """Summarize a verification for `verify --json`."""
+    """Convert the result of a verification to the document of `verify --json`."""
     return {"ok": report.ok, **_plain(report)}
 
 
 def salvage_summary(salvage: Salvage) -> dict[str, Any]:
-    """Summarize a salvage for `salvage --json`; unknown numbers are -1."""
+    """Convert the result of a salvage to the document of `salvage --json`; unknown numbers are -1."""
     totals = {name: getattr(salvage, name) for name in ("complete", "records", "lost", "lost_bytes")}
     return {**totals, **_plain(salvage)}
 
@@ -177,7 +177,7 @@ def indented(lines: Sequence[str]) -> str:
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """Describe a dataset for `info`."""
+    """Format the manifest of a dataset for `info`."""
     packed = manifest.compression or "no compression"
     facts = [f"seqrecorder dataset, format {FORMAT_VERSION}", packed, f"generation {manifest.generation}"]
     if manifest.skipped:
@@ -270,7 +270,7 @@ def _options(field: Field) -> str:
 
 
 def head_text(head: Head) -> str:
-    """Format records for `head`."""
+    """Format records for `head`, with one line per field."""
     blocks = [_opening(head)]
     for position, record in enumerate(head.records):
         rows = [(printable(name), value) for name, value in record.items()]
@@ -352,7 +352,7 @@ def _bracketed(opening: str, items: Iterable[str], closing: str, width: int) -> 
 
 
 def shard_text(shard: ShardDescription) -> str:
-    """Describe a bare shard for `info`."""
+    """Format the description of a bare shard for `info`."""
     facts = [shard.compression or "no compression", number_of(shard.records, "record"), bytes_text(shard.bytes)]
     about = f"TFRecord file without a manifest, {', '.join(facts)}"
     blocks = [f"{printable(shard.path)}\n{about}\nmessage type: {printable(shard.message)}"]
@@ -383,7 +383,7 @@ def _count(counts: Range | None) -> str:
 
 
 def inference_summary(inference: Inference) -> dict[str, Any]:
-    """Summarize a drafted class for `schema --json`."""
+    """Convert an inferred schema to the document of `schema --json`."""
     return {
         "message": inference.message,
         "layout": inference.layout,
@@ -395,7 +395,7 @@ def inference_summary(inference: Inference) -> dict[str, Any]:
 
 
 def inference_text(inference: Inference) -> str:
-    """Format a drafted class for `schema`, as an importable module."""
+    """Format an inferred schema for `schema`, as the source code of a module."""
     about = (
         f"# Inferred from {number_of(inference.records, 'record')} of {inference.message}; layout={inference.layout!r}."
     )
@@ -403,25 +403,25 @@ def inference_text(inference: Inference) -> str:
 
 
 def conversion_summary(done: Conversion) -> dict[str, Any]:
-    """Summarize a conversion for `convert --json`."""
+    """Convert the result of a conversion to the document of `convert --json`."""
     inference = None if done.inference is None else inference_summary(done.inference)
     return {"dataset": manifest_summary(done.manifest), "inference": inference}
 
 
 def manifest_line(manifest: Manifest) -> str:
-    """Summarize a dataset: its path, and the records of its splits."""
+    """Format the path of a dataset and the number of records in each split, on one line."""
     records = ", ".join(f"{split.records:,} {name}" for name, split in manifest.splits.items())
     return f"{printable(manifest.where)}: {number_of(manifest.records, 'record')} ({records})"
 
 
 def conversion_text(done: Conversion) -> str:
-    """Describe a conversion for `convert`."""
+    """Format the result of a conversion for `convert`."""
     text = manifest_line(done.manifest)
     return text if done.inference is None else f"{text}\n\n{inference_text(done.inference)}"
 
 
 def verification_text(report: VerifyReport) -> str:
-    """Describe a verification for `verify`."""
+    """Format the result of a verification for `verify`."""
     about = f"{number_of(report.shards, 'shard')}, {number_of(report.records, 'record')}, {bytes_text(report.bytes)}"
     if report.ok:
         what = "sizes and manifest" if report.level == "quick" else "every byte and every record"
@@ -431,7 +431,7 @@ def verification_text(report: VerifyReport) -> str:
 
 
 def salvage_text(salvage: Salvage) -> str:
-    """Describe a salvage for `salvage`."""
+    """Format the result of a salvage for `salvage`."""
     lost = "an unknown number of records" if salvage.lost < 0 else number_of(salvage.lost, "record")
     about = f"{number_of(salvage.records, 'record')} recovered, {lost} lost"
     lines = [f"{shard.path}: {loss}" for shard in salvage.shards for loss in shard.losses] + [*salvage.problems]

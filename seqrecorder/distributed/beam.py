@@ -168,7 +168,7 @@ def _commit(_: None, numbers: list[int], destination: str, schema: Schema, optio
 
 @contextlib.contextmanager
 def _whole_messages() -> Iterator[None]:
-    """Convert record errors to `SourceError`, whose message survives when Beam rebuilds it from its first argument."""
+    """Convert record errors to `SourceError`: Beam rebuilds errors from their first argument, here the message."""
     try:
         yield
     except RecordError as error:

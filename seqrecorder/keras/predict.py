@@ -257,7 +257,7 @@ class _Kept:
 
     @property
     def groups(self) -> list[str | None]:
-        """Alignment group of each field with a value per step; None for the others."""
+        """Alignment group of each field with a value per step; None for other fields."""
         return [
             field.group if field is not None and field.is_list and name == field.name else None
             for name, field in self.fields.items()

@@ -115,7 +115,7 @@ class SavedStates:
         """Load the last state, the arrays of its variables, and its directory; return None if there is no state.
 
         Raises:
-            OptionError: the state is damaged or of a newer version.
+            OptionError: the state is damaged, or was saved by another version of seqrecorder.
         """
         saved = self._saved()
         if not saved:
@@ -197,10 +197,10 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
 
     A finished training run is not repeated: its model and history are restored. Remove the directory to train again.
 
-    The iterator is saved with `tf.train.Checkpoint`, including up to `shuffle` records. Later epochs take
-    their order from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot
-    be saved (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position,
-    and a warning is issued.
+    The iterator is saved with `tf.train.Checkpoint`, including up to `shuffle` records. Later epochs take their order
+    from the seed, so seed every shuffle, including any `tf.data.Dataset.shuffle`. Iterators that cannot be saved
+    (`prefetch_to_device`, `from_generator`, any with JAX as Keras' backend) are replayed up to their position, and a
+    warning is issued.
 
     Other callbacks are not saved: `EarlyStopping` and `ReduceLROnPlateau` start counting again, and
     `ModelCheckpoint(save_best_only=True)` forgets the best value (see its `initial_value_threshold`). `Resume` may come

@@ -61,7 +61,7 @@ class Feed:
 
     @property
     def selects(self) -> list[Any]:
-        """List of the tensor that decides whether an element is enqueued; empty if all are."""
+        """The tensor that decides whether an element is enqueued, as a list; empty if all are enqueued."""
         return [] if self.keep is None else [self.keep[0]]
 
 
@@ -118,18 +118,18 @@ def seeds(op: Any) -> tuple[int, int] | None:
 
 
 def location_of(op: Any) -> str | None:
-    """Return the file and the line of user code that created an operation, or None."""
+    """Return the file and the line of user code that created an operation; None if unknown."""
     return location_in(op.traceback or [])
 
 
 def location_in(frames: Sequence[Any]) -> str | None:
-    """Return the file and the line of the innermost frame of user code, or None."""
+    """Return the file and the line of the innermost frame of user code; None if there is none."""
     frame = user_frame(frames)
     return None if frame is None else f"{frame.filename}, line {frame.lineno}"
 
 
 def user_frame(frames: Sequence[Any]) -> Any:
-    """Return the innermost frame outside this package and TensorFlow whose source is known, or None."""
+    """Return the innermost frame with known source outside this package and TensorFlow; None if there is none."""
     outside = (frame for frame in reversed(frames) if not frame.filename.startswith(packages()))
     return next((frame for frame in outside if linecache.getlines(frame.filename)), None)
 
@@ -142,7 +142,7 @@ def packages() -> tuple[str, str]:
 
 
 def _component(component: Any) -> Any:
-    """Return the sparse tensor that `tf.train.batch` or a similar function serialized; else the component itself."""
+    """Return the sparse tensor behind a component that `tf.train.batch` serialized; else the component itself."""
     tensor = through_identities(component)
     if tensor.op.type == "ExpandDims":
         tensor = through_identities(tensor.op.inputs[0])
@@ -349,7 +349,7 @@ def sources_of(pull: Any) -> list[Any]:
 
 
 def is_pull(op: Any) -> bool:
-    """Check that an operation is a dequeue or a read."""
+    """Check whether an operation is a dequeue or a read."""
     return op.type in DEQUEUES or op.type in READS
 
 

@@ -81,7 +81,7 @@ class Lifted:
 
     Attributes:
         dataset: the `tf.data.Dataset`, with the structure that the function returned; lists are tuples.
-        stages: the stages of the pipeline, from the source on.
+        stages: the stages of the pipeline, in order from the source.
         notes: messages about operations that consumed elements in the original and no longer do.
         sources: names of the queues, readers and registered dataset operations.
         pulls: names of the operations that consume elements of the sources.

@@ -148,9 +148,9 @@ def lift(
     Args:
         input_fn: a function without arguments that returns a nested structure of tensors; or such a structure from the
             default graph.
-        feed: constant value of each placeholder, by name. For queues that Python fills, by queue name: a
+        feed: mapping of placeholder name to a constant value; for queues that Python fills, of queue name to a
             `tf.data.Dataset` of the elements (tuples of the components, one element at a time) or, inside a graph, a
-            function that returns one.
+            function that returns such a dataset.
         graph_seed: the argument of a `tf.set_random_seed` call before the function, if any; by default, the seed of the
             graph in which `lift` is called. In eager execution, an error is raised if a global seed is set and random
             operations depend on it.
@@ -227,7 +227,7 @@ def trace(
 
 
 def _check_seeds(graph: Any, outside: int) -> None:
-    """Raise `LiftError` for random operations: they would depend on a global seed that their graph lacks."""
+    """Raise `LiftError` if the graph has random operations, because it lacks the global seed that they depend on."""
     for op in graph.get_operations():
         if seeds(op) is not None:
             raise LiftError(

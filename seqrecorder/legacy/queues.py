@@ -89,7 +89,7 @@ def explain_values(sections: Sequence[Section], threads: int, *, unordered: bool
 
 
 def check_kept(queue: Any, feed: Feed, section: Section) -> None:
-    """Check that a shared queue contains the same elements each time: every user iterates over it separately.
+    """Check that a shared queue contains the same elements each time, because every user iterates over it separately.
 
     Raises:
         LiftError: a stateful operation decides which elements are kept.
@@ -104,7 +104,7 @@ def check_kept(queue: Any, feed: Feed, section: Section) -> None:
 
 
 def describe_put(feed: Feed) -> list[str]:
-    """List the transformations of `put`."""
+    """List the names of the transformations that `put` applies."""
     return ["filter"] * (feed.keep is not None) + ["unbatch()"] * feed.many
 
 
@@ -195,7 +195,7 @@ def ordered(queue: Any, contents: Any, shuffle_buffer: ShuffleBuffer, fallback: 
         fallback: the seed of an unseeded queue; 0 to reshuffle in each iteration.
 
     Returns:
-        The dataset, the name of the transformation, and the reason why the original order was random, or None.
+        The dataset, the name of the transformation, and the reason why the original order was random (None if fixed).
     """
     capacity = queue.get_attr("capacity")
     if queue.type == "RandomShuffleQueueV2":

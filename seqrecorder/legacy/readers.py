@@ -108,7 +108,7 @@ SMALL = 1 << 25
 
 
 def lines_of(path: Any, skip_header_lines: int = 0, *, keyed: bool) -> Any:
-    r"""Read a text file as a dataset of `(key, line)`, as `tf.TextLineReader` did, or of lines.
+    r"""Read a text file as a dataset of `(key, line)`, or of lines only, as `tf.TextLineReader` did.
 
     Lines end with `\n`. One carriage return before the line end, or before the end of the file, is dropped as well. The
     text after the last line end is a line, unless it is empty or a lone carriage return.
@@ -206,7 +206,7 @@ def producer(
         values: a tensor `(n, ...)`, or values that convert to one; `n` is at least 1.
         num_epochs: the number of epochs; None repeats forever.
         shuffle: whether to shuffle each epoch, which was the default in TensorFlow 1 as well.
-        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None draws one.
+        seed: the seed of the order. The same seed reproduces the order of the old queue exactly; None is random.
         graph_seed: the argument of `tf.set_random_seed` in the old program; by default the value that TensorFlow used
             without that call.
 

@@ -99,13 +99,13 @@ _HARMLESS = (*LOOKUPS, "Assert", "NoOp")
 
 @attrs.frozen(eq=False)
 class Section:
-    """The operations that compute target tensors from the outputs of pulls.
+    """Operations that compute target tensors from the outputs of pulls.
 
     Attributes:
         targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
         inner: the operations to run, by name, in the order of the graph.
         cut: variables, tables and placeholders at the border of the section, by name.
-        pulls: the operations that take from sources, in the order of the graph.
+        pulls: the dequeue and read operations at the border of the section, in the order of the graph.
         takes: the operations that restore sparse tensors from their serialized form.
         limits: the counters of `tf.train.limit_epochs`, each of which limits the number of runs.
     """
@@ -183,7 +183,7 @@ def cut_section(
 
 
 def are_apart(sections: Sequence[Section]) -> bool:
-    """Check that sections share no source; sections with several or different pulls may share queues of file names."""
+    """Check whether sections share no source; with several or different pulls, queues of file names may be shared."""
     taken = [{source for pull in section.pulls for source in sources_of(pull)} for section in sections]
     own = [op for section in sections for op in (*(sources_of(pull)[0] for pull in section.pulls), *section.limits)]
     kinds = {tuple(pull.type for pull in section.pulls) for section in sections}
@@ -192,7 +192,7 @@ def are_apart(sections: Sequence[Section]) -> bool:
 
 
 def _is_in_state(op: Any, feed: Container[str]) -> bool:
-    """Check that the output of an operation is part of the state of the graph."""
+    """Check whether the output of an operation is part of the state of the graph."""
     fed = op.type == "Placeholder" and op.name in feed
     read = op.type == "ReadVariableOp" and through_identities(op.inputs[0]).op.type == "VarHandleOp"
     return fed or read or op.type in VARIABLES or op.type in TABLES
@@ -324,7 +324,7 @@ class State:
 
     Args:
         graph: a `tf.Graph`.
-        feed: values of placeholders, by name.
+        feed: mapping of placeholder name to value.
     """
 
     def __init__(self, graph: Any, feed: Mapping[str, Any]) -> None:
@@ -428,7 +428,7 @@ class State:
             ) from error
 
     def _initialise(self, op: Any, feed: Any) -> None:
-        """Run the initialisers of a variable or table once, after those of the variables and tables they depend on.
+        """Run the initialisers of a variable or table once, after the initialisers that they depend on.
 
         A second run would draw new random values.
         """

@@ -66,7 +66,7 @@ class Translation:
         counts: the number of users of each shared source, as counted by an earlier walk.
 
     Attributes:
-        stages: the stages so far, from the source on.
+        stages: the stages found so far, in order from the source.
         notes: messages about operations that consumed elements in the original and no longer do.
         users: mapping of source name to descriptions of its users.
         pulls: the names of the operations that consume elements of the sources.

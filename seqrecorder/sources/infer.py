@@ -184,7 +184,7 @@ class _Drafted:
         self.lengths: dict[str, Any] = {}
 
     def add_whole(self, column: str) -> None:
-        """Add a field for a column of a table whose rows are records."""
+        """Add a field for a column of a table with one row per record."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         kind: Any = "context"
@@ -206,7 +206,7 @@ class _Drafted:
             self.lengths[self.fields[-1].name] = spread
 
     def add_step(self, column: str, by: Sequence[str], order: Sequence[str]) -> None:
-        """Add a field for a column of a table whose rows are steps."""
+        """Add a field for a column of a table with one row per step."""
         array = self.table[column].combine_chunks()
         comments: list[str] = []
         inner, shape = _within(array.drop_null(), comments)

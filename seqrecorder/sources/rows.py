@@ -1,6 +1,6 @@
-"""Records from tables whose rows are steps, which `from_rows` sorts and groups into records.
+"""Records from tables with one row per step, which `from_rows` sorts and groups into records.
 
-Tables whose rows are records are in `seqrecorder.sources.tables`.
+Tables with one row per record are in `seqrecorder.sources.tables`.
 """
 
 from __future__ import annotations
@@ -536,7 +536,7 @@ def from_rows(
     memory: int = MEMORY,
     progress: bool | None = None,
 ) -> RowGroups:
-    """Read records from a table whose rows are steps; each sorted group of rows becomes a record.
+    """Read records from a table with one row per step; each sorted group of rows becomes a record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record

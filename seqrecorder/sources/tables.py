@@ -1,6 +1,6 @@
-"""Records from tables whose rows are records, and the table files that `from_table` reads.
+"""Records from tables with one row per record, and the table files that `from_table` reads.
 
-Tables whose rows are steps are in `seqrecorder.sources.rows`.
+Tables with one row per step are in `seqrecorder.sources.rows`.
 """
 
 from __future__ import annotations
@@ -375,7 +375,7 @@ def from_table(
     cast: bool = False,
     on_error: Literal["raise", "skip"] = "raise",
 ) -> TableRecords:
-    """Read records from a table whose rows are records.
+    """Read records from a table with one row per record.
 
     >>> import tempfile, numpy as np, pyarrow as pa, seqrecorder as sr
     >>> @sr.record

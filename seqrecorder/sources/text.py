@@ -278,7 +278,7 @@ def value_of_text(field: Field, text: str) -> Any:
 
 
 def values_of_texts(field: Field, texts: Sequence[str], lines: Sequence[int] = ()) -> list[Any]:
-    """Parse strings as values of a field; errors name the line in `lines`.
+    """Parse strings as values of a field; errors contain the line numbers in `lines`.
 
     Raises:
         SourceError: a string is not a value of the field.
@@ -337,7 +337,7 @@ def from_jsonl(
     >>> list(sr.from_jsonl(file, Sentence, columns={"key": "id"}))[0]
     Sentence(key='a', scores=array([0.5, nan], dtype=float32))
 
-    A null becomes NaN for floats and NaT for times. Times are ISO 8601 texts. A sparse field has two keys,
+    A null becomes NaN for floats and NaT for times. Times are ISO 8601 strings. A sparse field has two keys,
     `<field>/indices` and `<field>/values`. Numbers must fit the declared type; floats are rounded to it, and
     `Infinity` is a float. A duplicate key in a line is an error.
 
@@ -346,7 +346,7 @@ def from_jsonl(
             the standard input.
         record_class: record class or `Schema` of the records.
         columns: mapping from field name to key, if they differ.
-        extra: `error` to refuse keys without a field, or `ignore`.
+        extra: `error` to refuse keys without a field, or `ignore` to leave them out.
         on_error: `raise`, or `skip` to leave out invalid lines, log the first, and count them; the manifest stores the
             count.
 

@@ -1,4 +1,4 @@
-"""Helpers for the arguments of old functions: positional arguments by name, and nested tensors as dense lists."""
+"""Helpers for the arguments of old functions: names of positional arguments, and flat lists of nested tensors."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def bucket(
 
     Raises:
         TypeError: an argument is unknown, or passed twice.
-        ValueError: the number of sizes differs from `num_buckets`, or shapes are not known well enough.
+        ValueError: the number of sizes differs from `num_buckets`, or shapes are too vague for batching.
         LiftError: the pipeline behind the tensors cannot be translated.
     """
     import tensorflow as tf

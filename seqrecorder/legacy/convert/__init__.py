@@ -1,4 +1,4 @@
-"""Conversion of a TensorFlow 1 input function to the source text of a TensorFlow 2 module, with a proof."""
+"""Conversion of a TensorFlow 1 input function to a TensorFlow 2 module, and proof that both yield the same batches."""
 
 from seqrecorder.legacy.convert.conversion import Conversion as Conversion
 from seqrecorder.legacy.convert.conversion import convert as convert

@@ -1,4 +1,4 @@
-"""Printer of the operations between two queues as the body of a Python function."""
+"""Code generation: the operations between two queues become the body of a Python function."""
 
 from __future__ import annotations
 
@@ -452,7 +452,7 @@ class Body:
         return literal(tf.get_static_value(inputs[0]), inputs[0].dtype) if both else self.number(inputs[0])
 
     def _print_call(self, op: Any, path: str) -> str | None:
-        """Print an operation as a function call; return None if an attribute is no parameter of the function."""
+        """Print an operation as a function call; return None if the function has no parameter for an attribute."""
         import tensorflow as tf
 
         shown = list(self._inputs(op).values())
@@ -503,7 +503,7 @@ def _atom(text: str) -> str:
 
 
 def _shows(value: Any) -> bool:
-    """Check that an argument of a call can be printed."""
+    """Check whether an argument of a call can be printed."""
     import tensorflow as tf
 
     if isinstance(value, (list, tuple)):

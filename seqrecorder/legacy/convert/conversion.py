@@ -1,4 +1,4 @@
-"""The function `convert` and its result, which traces, prints and proves an input function."""
+"""Conversion of an input function: trace it, print it as a module, and prove that both yield the same batches."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def convert_call(call: Callable[[], Any], module: str, text: str, *, graph_seed:
 
 
 def _make_repeatable(call: Callable[[], Any], graph_seed: int | None) -> Callable[[], Any]:
-    """Reset the random states of Python and NumPy before each call, so that all calls draw the same numbers."""
+    """Wrap a function so that each call starts with the same random states of Python and NumPy."""
     import tensorflow as tf
 
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - old scripts use the global state

@@ -1,4 +1,4 @@
-"""Builder of a printed module: constants, functions, and the lines that build the dataset."""
+"""Code generation: the module with its constants, its functions, and the lines that build the dataset."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Module:
         return self.define(base, literal(value, None) if typed else plain(array))
 
     def define(self, base: str, text: str) -> str:
-        """Return the name of the constant with a text, and define it if there is none."""
+        """Return the name of the constant with this source text, and define the constant if it is new."""
         for name, known in self._constants.items():
             if known == text:
                 return name
@@ -239,7 +239,7 @@ class Module:
         return "\n".join([f'"""{title}"""', "", *first, *imports, *[""] * bool(definitions), *blocks, ""])
 
     def _calls(self, function: Function) -> bool:
-        """Check that the module calls one of its functions."""
+        """Check whether the module calls one of its functions."""
         rest = [line for other in self.functions if other is not function for line in other.source()]
         return any(re.search(rf"\b{function.name}\b", line) for line in [*self.lines, *rest])
 

@@ -1,4 +1,4 @@
-"""Printer of the operations that parse Examples and SequenceExamples, and of their features."""
+"""Code generation: the operations that parse Examples and SequenceExamples, and the specs of their features."""
 
 from __future__ import annotations
 

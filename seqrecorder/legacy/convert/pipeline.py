@@ -1,4 +1,4 @@
-"""Printer of the queues, readers and producers of a graph as `tf.data` transformations."""
+"""Code generation: the queues, readers and producers of a graph become `tf.data` transformations."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Facts:
     """Facts about a pipeline, collected while its graph is walked.
 
     Attributes:
-        files: the input paths, in order; empty if the values are not files.
+        files: the input paths, in order; empty if no files are read.
         pattern: the glob pattern passed to `tf.train.match_filenames_once`, if any.
         reader: the operation that reads the files.
         limit: the number of epochs; None if unlimited or unknown.
@@ -255,18 +255,18 @@ class Pipeline:
         return dict(zip((x.name for x in outputs), unique(names), strict=True))
 
     def _live(self, queue: Any) -> list[bool]:
-        """Return a flag for each component of a queue that is used; all are flagged if none is used."""
+        """Return True for each component of a queue that is used; True for all if none is used."""
         count = len(self._runners.feeds(queue)[0].components)
         pulls = [op for op in consumers(queue) if op.type in DEQUEUES]
         live = [any(self._is_used(pull.outputs[i]) for pull in pulls) for i in range(count)]
         return live if any(live) else [True] * count
 
     def _is_used(self, tensor: Any) -> bool:
-        """Check that a tensor is returned or used in a computation, directly or after further queues."""
+        """Check whether a tensor is returned or used in a computation, directly or after further queues."""
         return tensor.name in self._returned or any(self._uses(op, tensor) for op in tensor.consumers())
 
     def _uses(self, op: Any, tensor: Any) -> bool:
-        """Check that an operation computes with a tensor, or passes it on to an operation that does."""
+        """Check whether an operation computes with a tensor, or passes it on to an operation that does."""
         if op.type == "Identity":
             return self._is_used(op.outputs[0])
         if op.type not in ENQUEUES:
@@ -299,7 +299,7 @@ class Pipeline:
     # Queues -----------------------------------------------------------------------------------------------
 
     def _contents(self, queue: Any, variable: str) -> dict[int, str]:
-        """Print the pipeline that fills a queue; return its used components: a name for each position."""
+        """Print the pipeline that fills a queue; return the names of the queue's used components by position."""
         feeds = self._runners.feeds(queue)
         feed = feeds[0]
         pulled = bool(self._cut(feed.components, feed.after).pulls)
@@ -508,7 +508,7 @@ class Pipeline:
 
 
 def _is_length(tensor: Any) -> bool:
-    """Check that a tensor is the number of values of a parsed feature."""
+    """Check whether a tensor is the number of values of a parsed feature."""
     kinds = set[str]()
     while tensor.op.type in _ON_LENGTHS:
         kinds.add(tensor.op.type)

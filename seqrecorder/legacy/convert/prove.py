@@ -154,7 +154,7 @@ class Run:
 
 
 def _goes_on(batches: list[Batch], most: int, until: float) -> bool:
-    """Check that a run is below its limits of memory, batches and time."""
+    """Check whether a run is below its limits of memory, batches and time."""
     small = sum(getattr(part, "nbytes", 0) for batch in batches for part in batch) < _BYTES
     return small and len(batches) < most and time.process_time() < until
 
@@ -457,7 +457,7 @@ def fixed_random_numbers() -> Iterator[None]:
 
 
 def _is_of_a_record(value: Any) -> bool:
-    """Check that a tensor is part of a record: it belongs to a function graph, or depends on a queue or reader."""
+    """Check whether a tensor is part of a record: in a function graph, or dependent on a queue or reader."""
     import tensorflow as tf
 
     symbolic = tf.is_symbolic_tensor(value)
@@ -468,7 +468,7 @@ def _is_of_a_record(value: Any) -> bool:
 def fixed_order() -> Iterator[None]:
     """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    If several readers share a queue of files, one of them reads all files, because the distribution is random.
+    If several readers share a queue of files, only one of them reads, because chance would distribute the files.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
@@ -524,7 +524,7 @@ def _fill_in_turn(runner: Any, session: Any, coord: Any) -> None:
 
 
 def cut_files(files: Sequence[str], reader: Any, batch: int, directory: Path) -> list[str]:
-    """Copy the first records of each file; their total leaves the last batch incomplete.
+    """Copy the first records of each file, with a total that leaves the last batch incomplete.
 
     Args:
         files: the paths.

@@ -91,7 +91,7 @@ def trace_function(function: Callable[[], Any]) -> Trace:
 
 @contextlib.contextmanager
 def _no_session() -> Iterator[None]:
-    """Raise `LiftError` if the function starts a session, because it is then no input function."""
+    """Raise `LiftError` if the function starts a session, which input functions do not."""
     from tensorflow.python.client.session import BaseSession  # the base of all sessions has no public name
 
     making = BaseSession.__init__
@@ -177,7 +177,7 @@ def _record_inside(inside: list[tuple[Any, Any]], function: Any, *more: Any) -> 
 
 @attrs.frozen
 class Line:
-    """Statement of a script that created an operation.
+    """Script statement that created an operation.
 
     Attributes:
         file: the path of the script; None if there is no script.

@@ -34,7 +34,7 @@ class Conversion:
 
     Attributes:
         manifest: manifest of the dataset.
-        inference: the inferred schema with its comments; None if a schema was passed.
+        inference: inferred schema with comments; None if a schema was passed.
     """
 
     manifest: Manifest
@@ -82,7 +82,7 @@ def convert(
         raw: mapping of feature name to the dtype of its bytes, decoded as by `tf.io.decode_raw`.
         shapes: mapping of feature name to shape, for features in `raw`.
         key: name of the feature that identifies a record; None if there is none.
-        leave_out: names of features that the dataset shall not contain.
+        leave_out: names of features to leave out of the dataset.
         **options: the fields of `WriteOptions`.
 
     Returns:

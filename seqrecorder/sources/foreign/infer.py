@@ -103,7 +103,7 @@ class FeatureDescription:
 
     @property
     def is_packed(self) -> bool:
-        """True if a feature list seems packed: it never has more than one step, and not always a single value in it."""
+        """True if a feature list seems packed: never more than one step, whose number of values is not always 1."""
         several = self.values is not None and self.values.only != 1
         return self.steps is not None and self.steps.most == 1 and several
 
