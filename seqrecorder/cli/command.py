@@ -162,7 +162,7 @@ def load_class(name: str | None) -> Any:
     if name is None:
         return None
     module_name, _, class_name = name.partition(":")
-    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are text
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109 - entries of sys.path are strings
         # At the end of the path, so that no file in the current directory shadows an installed module.
         sys.path.append(os.getcwd())  # noqa: PTH109
     try:

@@ -153,7 +153,7 @@ class _Parser(argparse.ArgumentParser):
         """Format the help, with a table of commands for each task."""
         if self.commands is None:
             return super().format_help()
-        summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no other
+        summaries = {action.dest: action.help for action in self.commands._choices_actions}  # noqa: SLF001 - no public way
         lines = [self.format_usage(), f"{self.description}\n"]
         for task, names in _TASKS.items():
             lines += [f"{task}:", *(f"  {name:<12}{summaries[name]}" for name in names.split()), ""]

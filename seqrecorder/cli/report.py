@@ -53,7 +53,7 @@ def to_json(value: Any) -> str:
     return text.replace("\x7f", "\\u007f")  # the one control character that JSON does not escape
 
 
-def _plain(value: Any) -> Any:  # noqa: C901 - one return a type
+def _plain(value: Any) -> Any:  # noqa: C901 - one return per type
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value] if value.ndim else _plain(value[()])
     if isinstance(value, (np.datetime64, np.timedelta64)):
@@ -88,7 +88,7 @@ def _lengths_by_group(manifest: Manifest) -> dict[str, dict[str, Any]]:
     The manifest contains only the lengths of the first group, so this reads the length files. The lengths of a split
     with a damaged file are None.
     """
-    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the histograms say it all
+    if len(manifest.schema.groups) < 2:  # noqa: PLR2004 - the manifest has the lengths of one group
         return {}
     figures: dict[str, dict[str, Any]] = {}
     for name, split in manifest.splits.items():

@@ -242,7 +242,7 @@ def _spark_type(kind: Any) -> Any:
 def _read_pieces(
     batches: Iterator[Any], records: Selection, split: str, fields: Sequence[str], kinds: Any
 ) -> Iterator[Any]:
-    """Read the ranges of records whose numbers a partition contains."""
+    """Read the records of each range whose number is in a partition."""
     pieces = list(pieces_of(rows_of(records).store.manifest.splits[split].shards))
     for number in itertools.chain.from_iterable(batch.column(0).to_pylist() for batch in batches):
         for batch in records[range(*pieces[number])].to_arrow(fields):

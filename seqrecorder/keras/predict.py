@@ -205,7 +205,7 @@ def _widths(inputs: Any, features: Any, of_inputs: Mapping[Any, str]) -> dict[st
 
 
 def _gives_steps(model: Any) -> bool:
-    """Check whether the output can have the steps of an input; not if its size is fixed, but an input's is not."""
+    """Check whether the output can have steps: not if its second dimension is fixed while an input's is variable."""
     inputs, outputs = getattr(model, "inputs", None), getattr(model, "outputs", None)
     if not inputs or not outputs:  # a subclassed model or a function, whose shapes are unknown
         return True

@@ -225,7 +225,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self.directory, self.every = directory, every
         self._states = SavedStates(directory, keep)
 
-    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, like all that follow
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras passes it, below as well
         """Restore the model and the data from the last state."""
         self._data, others = _fit_locals()
         # Run last, when all other callbacks have finished.
@@ -421,7 +421,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         history = self.model.history
         history.history.update({name: list(values) for name, values in self._restored.history.items()})
         history.epoch[:] = self._restored.history_epochs
-        self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` starts where it says
+        self.model._initial_epoch = None  # noqa: SLF001 - the next `fit` has its own `initial_epoch`
         self._restored = None
 
 

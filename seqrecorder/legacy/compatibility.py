@@ -167,7 +167,7 @@ def compat() -> Iterator[types.ModuleType]:
     """
     import tensorflow as tf
 
-    importlib.import_module("tensorflow.compat.v1")  # its first import replaces the module
+    importlib.import_module("tensorflow.compat.v1")  # the first import replaces the module
     old = _old_tensorflow(tf)
     hosts = [host for host in (tf, tf.compat.v1) if not hasattr(host, "contrib")]
     importing = builtins.__import__
@@ -221,7 +221,7 @@ class _Old(types.ModuleType):
 def _old_tensorflow(tf: types.ModuleType) -> Any:
     """Build the module with the names of TensorFlow 1."""
     v1 = tf.compat.v1
-    cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that need no layers
+    cells = _Old("tensorflow.nn.rnn_cell", contrib.rnn, v1.nn.rnn_cell)  # only names that do not need layers
     images = types.SimpleNamespace(resize_images=resize_images)
     old = _Old("tensorflow", v1, tf, renamed(v1))
     old.__dict__.update(
@@ -253,7 +253,7 @@ def _reset_default_graph() -> None:
 
 def _contrib(tf: types.ModuleType) -> Any:
     """Build the module `tf.contrib`."""
-    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # the names of contrib are not public there
+    tables = importlib.import_module("tensorflow.python.ops.lookup_ops")  # these names are no longer public
     sources = {
         "data": (tf.data.experimental, tf.compat.v1.data),
         "lookup": (contrib.lookup, tables),

@@ -251,7 +251,7 @@ def put_runners_aside(graph: Any, sources: Collection[str], pulls: Collection[st
             )
         others |= {source: others[queue] for op in filling if is_pull(op) for source in sources_of(op)}
     for runner, queue in aside.items():
-        if runner._runs_per_session:  # noqa: SLF001 - how many threads run, by session
+        if runner._runs_per_session:  # noqa: SLF001 - number of running threads by session
             raise LiftError(
                 "its threads have started, and would take records from the dataset",
                 advice="lift before tf.train.start_queue_runners",

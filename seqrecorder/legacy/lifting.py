@@ -169,7 +169,7 @@ def lift(
     """
     lifted = trace(input_fn, feed=feed, graph_seed=graph_seed, shuffle_buffer=shuffle_buffer)
     if explain:
-        print(lifted)  # noqa: T201 - asked for
+        print(lifted)  # noqa: T201 - the user asked for it
     return lifted.dataset
 
 

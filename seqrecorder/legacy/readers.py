@@ -404,7 +404,7 @@ def call_of(reader: Any, files: str) -> str:
 def reading(reader: Any, *, keyed: bool) -> Callable[[Any], Any]:
     """Translate a reader to a function from a path to a dataset of `(key, value)`.
 
-    Without `keyed`, the dataset has values only if the keys of this reader are slow to compute.
+    Without `keyed`, slow keys are not computed: the dataset of such a reader has only values.
     """
     read, options = _READERS[reader.type][0], options_of(reader)
     if read in _OF_ONE_FILE:

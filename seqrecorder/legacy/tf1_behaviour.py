@@ -42,7 +42,7 @@ def first_behaviour() -> Iterator[None]:
     Here they store sparse tensors before the branch. A session then keeps dropped ones in memory until it ends.
     """
     import tensorflow as tf
-    from tensorflow.python.training import input as batching  # it has no public name
+    from tensorflow.python.training import input as batching  # the module has no public name
 
     store = batching._store_sparse_tensors  # noqa: SLF001
 

@@ -273,7 +273,7 @@ def _key(table: Any, keys: Sequence[str], row: int) -> tuple[Any, ...]:
     values = []
     for name in keys:
         scalar = table[name][row]
-        value = getattr(scalar, "value", None)  # an int for times of any unit; the inner scalar for dictionaries
+        value = getattr(scalar, "value", None)  # times have an int of any unit, dictionaries an inner scalar
         value = scalar.as_py() if value is None else value
         values.append(value.as_py() if hasattr(value, "as_py") else value)
     return tuple(values)
@@ -579,7 +579,7 @@ def from_rows(
 
 
 def _change(table: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Mask the rows after the first that differ from the previous row in a named column; NaN equals NaN."""
+    """Compare each row with the previous row: True if a named column differs; NaN equals NaN."""
     changes = np.zeros(max(0, table.num_rows - 1), bool)
     for name in names:
         changes |= _differs(one_array(table[name]))

@@ -443,7 +443,7 @@ _SURE_COMMENT = re.compile(r"#\s+(\w+\s+=(\s|$)|newdoc\b)")
 _SPAN = re.compile(r"[0-9]+[-.][0-9]+")
 _BLANKS = " \t"  # other characters that Python strips, such as no-break spaces, belong to tokens
 _BLANK = re.compile(" +")
-_HEAD = 1000  # lines to search for the first token
+_HEAD = 1000  # number of lines to search for the first token
 CONLLU_COLUMNS = 10
 
 
@@ -524,7 +524,7 @@ def split_sentences(file: Any, separator: str | None, least: int = 1) -> Iterato
     documents, lines = -1, lines_of(file)
     head = list(itertools.islice(lines, _HEAD))
     tokens = (line for _, line in head if line.strip(_BLANKS) and line[0] != "#" and not line.startswith(_DOCUMENT))
-    before = next(tokens, "")  # the last line known to be a token; initially the first such line
+    before = next(tokens, "")  # the last line that is a token for certain; initially the first one
     sentence = Sentence()
     for number, line in itertools.chain(head, lines, [(0, "")]):  # the empty line at the end closes the last sentence
         stripped, cells = line.strip(_BLANKS), _cells(line, separator)

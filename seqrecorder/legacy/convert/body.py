@@ -561,7 +561,7 @@ def _gather(body: Body, op: Any) -> str | None:
     targets, known = line_of(op).targets, tf.get_static_value(rows)
     if known is None:
         return f"tf.gather({body.value(rows)}, {body.value(index)})"
-    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # from `tf.train.slice_input_producer`
+    name = targets[alike.index(op)] if len(alike) == len(targets) else ""  # by `tf.train.slice_input_producer`
     name = name or ("path" if rows.dtype == tf.string else "value")
     text = f"tf.gather({body.module.constant([f'{name}s'], known)}, {body.value(index)})"
     return body.assign([name], text)[0]

@@ -111,7 +111,7 @@ class Conversion:
         source, calls = join([conversion.source for conversion in conversions])
         with _import_module(source, {}) as module:
             for conversion, call in zip(conversions, calls, strict=True):
-                if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - what was printed
+                if eval(call, vars(module)).element_spec != conversion.dataset.element_spec:  # noqa: S307 - this package printed it
                     raise AssertionError(call)
         reports = [f"{call}\n{conversion.report}" for conversion, call in zip(conversions, calls, strict=True)]
         return attrs.evolve(self, source=source, report="\n\n".join(reports))

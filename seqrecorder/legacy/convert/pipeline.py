@@ -345,7 +345,7 @@ class Pipeline:
     def _deal(
         self, branches: Sequence[tuple[Any, Section]], arguments: dict[str, str], shapes: Sequence[Any], variable: str
     ) -> None:
-        """Print threads that process one source in different ways, as a round-robin of functions."""
+        """Print a round-robin of functions, for threads that process one source in different ways."""
         functions: dict[Any, Function | None] = {}
         for kind, section in branches:
             taken = section.pulls[0].outputs[-len(arguments) :]

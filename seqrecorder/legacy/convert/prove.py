@@ -126,7 +126,7 @@ class Run:
     sparse: tuple[int, ...] = ()
 
     def columns(self, batch: Batch) -> list[Any]:
-        """Replace the components of each sparse tensor by two lists with one element a row: indices and values."""
+        """Group the indices and values of each sparse tensor by row, as two lists with an element per row."""
         parts = list(batch)
         for start in reversed(self.sparse):
             indices, values, shape = batch[start : start + 3]

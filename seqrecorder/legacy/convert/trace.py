@@ -71,7 +71,7 @@ class Trace:
     Attributes:
         graph: a `tf.Graph`.
         returned: the return value of the function.
-        calls: mapping of a returned tensor, as graph id and tensor name, to its API call.
+        calls: mapping of graph id and tensor name to the API call that returned the tensor.
     """
 
     graph: Any
