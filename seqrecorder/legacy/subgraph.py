@@ -103,8 +103,8 @@ class Section:
 
     Attributes:
         targets: the results: tensors, and `SparseSlot`s, each of which becomes a string vector.
-        inner: the operations to run, by name, in the order of the graph.
-        cut: variables, tables and placeholders at the border of the section, by name.
+        inner: mapping of name to operation, for the operations to run, in the order of the graph.
+        cut: mapping of name to the variable, table or placeholder at the border of the section.
         pulls: the dequeue and read operations at the border of the section, in the order of the graph.
         takes: the operations that restore sparse tensors from their serialized form.
         limits: the counters of `tf.train.limit_epochs`, each of which limits the number of runs.

@@ -63,7 +63,7 @@ class Translation:
         state: its variables, tables and placeholders.
         shuffle_buffer: the buffer size of random queues.
         filled: mapping of queue name to the dataset that fills the queue.
-        counts: the number of users of each shared source, as counted by an earlier walk.
+        counts: mapping of shared source to its number of users, as counted by an earlier walk.
 
     Attributes:
         stages: the stages found so far, in order from the source.

@@ -129,7 +129,7 @@ def from_csv(
         record_class: record class with a class method `from_csv_row(row, **params)`. The row maps column names, and
             positions (int), to text. The method returns a record or raises `SkipRecord`.
         encoding: encoding of the file; a byte order mark is dropped.
-        **params: keyword arguments for the hook.
+        **params: keyword arguments for the hook, which receives only the parameters that it names.
 
     Raises:
         SchemaError: the class has no `from_csv_row`.

@@ -1,6 +1,6 @@
 """Data input of `tf.contrib.slim`: parallel readers, dataset providers, decoders and prefetch queues.
 
-They build TensorFlow 1 queues and readers, which run in sessions and can be lifted like any others.
+They build TensorFlow 1 queues and readers, which run in sessions and can be lifted like any other.
 """
 
 from __future__ import annotations
