@@ -129,10 +129,11 @@ def from_csv(
         record_class: record class with a class method `from_csv_row(row, **params)`. The row maps column names, and
             positions (int), to text. The method returns a record or raises `SkipRecord`.
         encoding: encoding of the file; a byte order mark is dropped.
-        **params: keyword arguments for the hook, which receives only the parameters that it names.
+        **params: keyword arguments for the hook.
 
     Raises:
         SchemaError: the class has no `from_csv_row`.
+        OptionError: the encoding is unknown, or the hook does not accept a parameter.
         DatasetNotFoundError: the file does not exist.
         SourceError: during iteration, a line does not match the header, or the hook fails; the error names the line.
     """

@@ -166,7 +166,7 @@ def _names(file: Path) -> tuple[str, ...]:
 
 
 def _batches(file: Path, wanted: list[str], kinds: Mapping[str, Any], left_out: list[str] | None) -> Iterator[Any]:
-    """Yield the wanted columns of a file in batches, text converted to the declared types.
+    """Yield the wanted columns of a file in batches, with text converted to the declared types.
 
     Args:
         file: path of the file.
