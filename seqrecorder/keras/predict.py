@@ -329,7 +329,7 @@ class _Kept:
 
 
 def call_model(model: Any, features: Any) -> Any:
-    """Call a model with padded inputs, as arrays unless the backend is TensorFlow."""
+    """Pad ragged inputs, convert them to arrays unless the backend is TensorFlow, and call the model."""
     is_tensorflow = keras.backend.backend() == "tensorflow"
 
     def taken(part: Any) -> Any:

@@ -255,7 +255,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]  # Keras ships no 
         self._finish_restoring()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002
-        """Complete the logs with restored metrics, because Keras has none if no batch of the epoch was left to run."""
+        """Add the restored metrics to the logs, in case no batch of the epoch was left to run."""
         for name, value in self._unseen_logs.items():
             logs.setdefault(name, float(value))
         self._unseen_logs = {}

@@ -56,8 +56,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Any:
     """Concatenate tensors; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        values: the tensors; or the axis, an int.
-        axis: the axis; or the tensors.
+        values: the tensors; or, in the old order, the axis.
+        axis: the axis; or, in the old order, the tensors.
         name: the name of the operation.
     """
     import tensorflow as tf
@@ -70,9 +70,9 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, *more: Any, **name
     """Split a tensor; before TensorFlow 1.0, the first argument was the axis.
 
     Args:
-        value: the tensor; or the axis, an int.
+        value: the tensor; or, in the old order, the axis.
         num_or_size_splits: the number of splits, or their sizes.
-        axis: the axis; or the tensor.
+        axis: the axis; or, in the old order, the tensor.
         *more: `num` and `name`.
         **named: the same arguments, by keyword.
     """
@@ -87,7 +87,7 @@ def resize_images(images: Any, size: Any, *more: Any, **named: Any) -> Any:
 
     Args:
         images: a tensor `(h, w, c)` or `(b, h, w, c)`.
-        size: height and width; or the height, an int.
+        size: a pair of height and width; or, in the old form, the height.
         *more: the width, if `size` is the height; then `method` and `align_corners`.
         **named: the same arguments, by keyword.
     """

@@ -140,7 +140,8 @@ def lift(
     constants into multiplications, so its floats may differ in the last bit.
 
     An iterator can be saved in a `tf.train.Checkpoint` and resumes where it was, even within shuffled files. TensorFlow
-    refuses to save it if Python functions or random operations run between the queues: no checkpoint has their state.
+    refuses to save it if Python functions or random operations run between the queues, because it cannot save their
+    state.
 
     Tensors of the default graph can be lifted as well, for scripts that create queues in one function and use them in
     another: `x = get_next(lift(x))`. Threads no longer fill the lifted queues.

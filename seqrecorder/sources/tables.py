@@ -303,7 +303,7 @@ def _converted(
     """Yield batches with the wanted columns, converted to their declared types.
 
     Raises:
-        SourceError: a value does not fit, or the file is invalid in its format; the error names the row.
+        SourceError: a value does not fit, or the file is malformed; the error names the row.
     """
     pa, rows = pyarrow(), 0
 

@@ -468,7 +468,7 @@ def _is_of_a_record(value: Any) -> bool:
 def fixed_order() -> Iterator[None]:
     """Disable unseeded shuffles, and fill each queue by one thread that runs its operations in turn.
 
-    If several readers share a queue of files, only one of them reads, because chance would distribute the files.
+    If several readers share a queue of files, only one of them reads; otherwise each reader would get random files.
     """
     import tensorflow as tf
     from tensorflow.python.ops import gen_data_flow_ops, gen_random_ops
